@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints what the released program is made of, as a CycloneDX 1.5 document: every crate that the product's build links, from Cargo's own
-records. deploy/package calls it with the version."""
+"""Prints a CycloneDX 1.5 document with every crate that the released program links, from Cargo's own records. deploy/package calls it
+with the version."""
 import json
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def cargo(*arguments):
 host = next(line.split()[1] for line in subprocess.run(
     ["rustc", "-vV"], capture_output=True, text=True, check=True, timeout=60).stdout.splitlines() if line.startswith("host"))
 metadata = json.loads(cargo("metadata", "--format-version", "1", "--locked", "--filter-platform", host))
-# What this build links: without development features, tests and build tools.
+# The crates that this build links, without those of development features, tests and build tools.
 tree = cargo("tree", "--locked", "--package", ROOT, "--no-default-features", "--edges", "normal", "--prefix", "none",
              "--format", "{p}")
 linked = {tuple(line.split()[:2]) for line in tree.splitlines() if line}

@@ -27,7 +27,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("worker", &["credentials", "domain", "event-log", "sabotage", "store", "service-kit"]),
     ("stand-ins", &["domain"]),
     ("local-servers", &[]),
-    ("testkit", &["local-servers"]),
+    ("testkit", &["credentials", "domain", "event-log", "local-servers", "service-kit", "store"]),
     ("xtask", &[]),
 ];
 

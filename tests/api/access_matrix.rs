@@ -11,7 +11,7 @@ use domain::SigningAlgorithm;
 use serde_json::{Value, json};
 use store::control::switch::Switch;
 
-use crate::service::{App, Behind, Service};
+use crate::service::{App, Backing, Service};
 use crate::signer::{Signer, claims, hex, seconds, signature, with};
 
 /// The switches of the called app.
@@ -255,7 +255,7 @@ fn bearer(token: &str) -> (&'static str, String) {
 
 #[tokio::test]
 async fn who_is_let_in_under_every_combination_of_switches_and_credentials() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (mut ran, mut let_in) = (0, 0);
     for bits in 0..8 {
         let switches = Switches { secure_mode: bits & 1 > 0, hmac: bits & 2 > 0, require_exp: bits & 4 > 0 };

@@ -9,7 +9,7 @@ use service_kit::clock;
 use testkit::eventually;
 
 use crate::overrides::provider;
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 const FILES: &str = "SELECT count(*)::text FROM attachment";
@@ -33,7 +33,7 @@ impl Service {
 async fn a_file_is_stored_beside_the_send_and_named_in_its_jobs() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     service.by(&shop, "PUT /v3/users/ada@example.com").json(&json!({})).send().await.is(200);
     let content: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     let request = service.sent(&shop, &with_file(&content)).await;
@@ -54,7 +54,7 @@ async fn a_file_is_stored_beside_the_send_and_named_in_its_jobs() {
 
 #[tokio::test]
 async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let send = |content: &[u8]| {
         service.by(&shop, SEND).header("Idempotency-Key", "k").json(&with_file(content)).send()
@@ -64,7 +64,7 @@ async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
     send(b"two").await.fails(409, "idempotency_key_reused");
     assert_eq!(service.one_text(FILES).await, "1");
     // A repeat completes a call that stopped halfway.
-    service.execute("DELETE FROM attachment").await;
+    service.run("DELETE FROM attachment").await;
     assert_eq!(send(b"one").await.is(202), first);
     let request = first["requestId"].as_str().unwrap();
     assert_eq!(service.file(&shop, request).await.as_deref(), Some(&b"one"[..]));
@@ -72,7 +72,7 @@ async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
 
 #[tokio::test]
 async fn what_is_refused_or_only_tried_stores_nothing() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut refused = with_file(b"x");
     refused["lane"] = json!("fast");
@@ -88,7 +88,7 @@ async fn what_is_refused_or_only_tried_stores_nothing() {
 
 #[tokio::test]
 async fn ten_mebibytes_are_taken_and_no_more() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let request = service.sent(&shop, &with_file(&vec![7; MAX_ATTACHED])).await;
     assert_eq!(service.file(&shop, &request).await.map(|file| file.len()), Some(MAX_ATTACHED));
@@ -100,7 +100,7 @@ async fn ten_mebibytes_are_taken_and_no_more() {
 
 #[tokio::test]
 async fn only_files_make_a_body_large() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
     // Not a send; no files; a large body with small files.
@@ -125,7 +125,7 @@ async fn only_files_make_a_body_large() {
 
 #[tokio::test]
 async fn more_files_than_there_is_room_for_are_put_off() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&with_file(&vec![7; MAX_ATTACHED])).unwrap();
     let mut sends = tokio::task::JoinSet::new();
@@ -151,7 +151,7 @@ async fn more_files_than_there_is_room_for_are_put_off() {
 async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     service.by(&shop, "PUT /v3/users/ada@example.com").json(&json!({})).send().await.is(200);
     let mut send = with_file(b"file");
     send["sendAt"] = json!(clock::now() + std::time::Duration::from_secs(86_400));
@@ -167,7 +167,7 @@ async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
     let kept = "SELECT count(*)::text FROM attachment WHERE keep_until > now() + interval '8 days'";
     assert_eq!(service.one_text(kept).await, "2", "as long after its time as others");
     service.by(&shop, &format!("DELETE /v3/requests/{cancelled}")).send().await.is(200);
-    service.execute("UPDATE timer SET due_at = now()").await;
+    service.run("UPDATE timer SET due_at = now()").await;
 
     let job = service.jobs(Channel::Email, 1).await.remove(0);
     let email = &json!(job.content)["email"];

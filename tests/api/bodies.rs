@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Behind, Service, plain_send};
+use crate::service::{Backing, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 
@@ -15,7 +15,7 @@ fn padded(body: &Value, size: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_body_may_have_768_kib_and_not_a_byte_more() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = plain_send(&["ada"]);
     let largest = padded(&body, gateway::MAX_BODY);
@@ -30,7 +30,7 @@ async fn a_body_may_have_768_kib_and_not_a_byte_more() {
 
 #[tokio::test]
 async fn an_event_that_the_log_has_no_room_for_is_a_413() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     // The event writes these numbers in full, which takes four times as many bytes as in the body.
     let numbers = vec!["1e15"; 100_000].join(",");
@@ -43,7 +43,7 @@ async fn an_event_that_the_log_has_no_room_for_is_a_413() {
 
 #[tokio::test]
 async fn a_body_without_a_length_is_read_up_to_the_limit() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&plain_send(&["ada"])).unwrap();
     let chunked = |padding: usize| {
@@ -65,7 +65,7 @@ async fn a_body_without_a_length_is_read_up_to_the_limit() {
 
 #[tokio::test]
 async fn only_json_in_utf8_is_read() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&plain_send(&["ada"])).unwrap();
     for media in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""]
@@ -84,7 +84,7 @@ async fn only_json_in_utf8_is_read() {
 
 #[tokio::test]
 async fn malformed_bodies_are_a_400() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let deep = "[".repeat(50_000);
     let bodies: [&[u8]; 9] = [
@@ -116,7 +116,7 @@ async fn malformed_bodies_are_a_400() {
 
 #[tokio::test]
 async fn a_body_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let objects = |object: &str, count: usize| format!("[{}]", vec![object; count].join(","));
     for (call, before) in [

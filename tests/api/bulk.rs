@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::repeated;
-use crate::service::{Behind, Service};
+use crate::service::{Backing, Service};
 
 const CALL: &str = "POST /v3/users/bulk";
 
@@ -18,7 +18,7 @@ fn statuses(answer: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn each_user_is_answered_for_in_order() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let there = json!({"name": "Ada", "fcm": {"token": "a"}, "kept": true});
     service.by(&shop, "PUT /v3/users/ada").json(&there).send().await.is(200);
@@ -58,7 +58,7 @@ async fn each_user_is_answered_for_in_order() {
 
 #[tokio::test]
 async fn what_is_wrong_with_one_leaves_the_others_alone() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let half = "x".repeat(40 * 1024);
     service.by(&shop, "PUT /v3/users/full").json(&json!({"a": half})).send().await.is(200);
@@ -112,7 +112,7 @@ async fn what_is_wrong_with_one_leaves_the_others_alone() {
 
 #[tokio::test]
 async fn a_body_that_is_no_list_of_users_is_refused() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let many = vec![json!({"identifier": "ada"}); 1001];
     let cases: [(Value, &[(&str, &str)]); 6] = [
@@ -140,7 +140,7 @@ async fn a_body_that_is_no_list_of_users_is_refused() {
 
 #[tokio::test]
 async fn a_thousand_users_at_a_time_and_several_times_at_once() {
-    let service = Arc::new(Service::start_with(Behind::Nothing).await);
+    let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     let mut writers = JoinSet::new();
     for writer in 0..3 {

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use testkit::eventually;
 
-use crate::service::{Behind, SOON, Service, plain_send};
+use crate::service::{Backing, SOON, Service, plain_send};
 
 #[tokio::test]
 async fn categories_are_created_and_listed() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let orders = json!({"identifier": "orders", "name": "Orders"});
     let created = service.by(&shop, "POST /v3/categories").json(&orders).send().await.is(200);
@@ -33,7 +33,7 @@ async fn categories_are_created_and_listed() {
 
 #[tokio::test]
 async fn every_problem_of_a_category_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let cases: [(Value, &[(&str, &str)]); 5] = [
         (json!({}), &[("identifier", "required"), ("name", "required")]),
@@ -55,7 +55,7 @@ async fn every_problem_of_a_category_is_named() {
 
 #[tokio::test]
 async fn flags_are_passed_on_to_clients() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = json!({
         "identifier": "orders", "name": "Orders", "critical": true, "hideInInApp": true, "hideInPreferenceManager": true,

@@ -1,7 +1,7 @@
 //! Cross-origin requests: the answers that a browser passes to a script of another origin.
 
 use crate::client::Answer;
-use crate::service::{Behind, Service, plain_send};
+use crate::service::{Backing, Service, plain_send};
 
 const ORIGIN: &str = "https://shop.example";
 
@@ -11,7 +11,7 @@ fn allowed(answer: &Answer) -> Option<&str> {
 
 #[tokio::test]
 async fn a_preflight_is_decided_by_path_and_method() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let cases = [
         ("/v3/notifications", "GET", Some("GET, HEAD")),
         ("/v3/notifications/", "HEAD", Some("GET, HEAD")),
@@ -47,7 +47,7 @@ async fn a_preflight_is_decided_by_path_and_method() {
 
 #[tokio::test]
 async fn answers_of_calls_for_users_may_be_read_and_no_others() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let from = |call: &str| service.of(&shop, "ada", call).header("Origin", ORIGIN);
     let by_app = |call: &str| service.by(&shop, call).header("Origin", ORIGIN);
@@ -83,11 +83,11 @@ async fn answers_of_calls_for_users_may_be_read_and_no_others() {
 
 #[tokio::test]
 async fn an_app_can_name_the_origins() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (open, listed, closed) =
         (service.app("open").await, service.app("listed").await, service.app("closed").await);
     service
-        .execute(
+        .run(
             "UPDATE app SET cors_origins = '{https://a.example,https://shop.example}' WHERE name = 'listed';
              UPDATE app SET cors_origins = '{}' WHERE name = 'closed'",
         )
@@ -116,9 +116,9 @@ async fn an_app_can_name_the_origins() {
 
 #[tokio::test]
 async fn a_page_of_a_foreign_origin_writes_nothing() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (listed, open) = (service.app("listed").await, service.app("open").await);
-    service.execute("UPDATE app SET cors_origins = '{https://shop.example}' WHERE name = 'listed'").await;
+    service.run("UPDATE app SET cors_origins = '{https://shop.example}' WHERE name = 'listed'").await;
     let put = |app, origin: Option<&str>, name: &str| {
         let call = service.of(app, "ada", "PUT /v3/profile").json(&serde_json::json!({ "name": name }));
         origin.into_iter().fold(call, |call, origin| call.header("Origin", origin)).send()
@@ -139,7 +139,7 @@ async fn a_page_of_a_foreign_origin_writes_nothing() {
 
 #[tokio::test]
 async fn answers_about_persons_are_kept_by_no_cache() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     for call in [
         service.of(&shop, "ada", "GET /v3/profile"),

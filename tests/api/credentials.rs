@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::service::{App, Behind, Service, plain_send};
+use crate::service::{App, Backing, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 const LIST: &str = "GET /v3/notifications";
@@ -26,7 +26,7 @@ async fn check(service: &Service, what: &str, cases: &[Case<'_>]) {
 
 #[tokio::test]
 async fn app_mode_takes_a_key_with_its_secret() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let App { key, secret, .. } = service.app("shop").await;
     let bank = service.app("bank").await;
     let api_key = ("X-SERVICE-API-KEY", key.as_str());
@@ -65,7 +65,7 @@ async fn app_mode_takes_a_key_with_its_secret() {
 
 #[tokio::test]
 async fn user_mode_takes_a_key_with_a_user() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let App { key, secret, .. } = service.app("shop").await;
     let api_key = ("X-SERVICE-API-KEY", key.as_str());
     let user = ("X-SERVICE-USER-ID", "ada");
@@ -92,7 +92,7 @@ async fn user_mode_takes_a_key_with_a_user() {
 
 #[tokio::test]
 async fn an_app_may_name_the_user_in_the_query_beside_its_secret_alone() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let list = "GET /v3/notifications?userIdentifier=ada";
     service.by(&shop, list).send().await.is(200);
@@ -105,10 +105,10 @@ async fn an_app_may_name_the_user_in_the_query_beside_its_secret_alone() {
 
 #[tokio::test]
 async fn secrets_expire_and_apps_can_be_disabled() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let closed = service.app("closed").await;
-    service.execute("UPDATE app SET disabled = true WHERE name = 'closed'").await;
+    service.run("UPDATE app SET disabled = true WHERE name = 'closed'").await;
     service.by(&closed, "GET /v3/categories").send().await.fails(403, "app_disabled");
     service.of(&closed, "ada", LIST).send().await.fails(403, "app_disabled");
     let wrong = App { secret: "wrong".to_owned(), ..closed };

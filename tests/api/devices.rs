@@ -3,7 +3,7 @@
 use domain::DeviceType;
 use serde_json::json;
 
-use crate::service::{Behind, Service};
+use crate::service::{Backing, Service};
 
 const CONNECT: &str = "POST /v3/sdk/connect";
 
@@ -36,7 +36,7 @@ async fn connecting_creates_the_user_and_tells_of_the_app() {
 
 #[tokio::test]
 async fn every_problem_of_a_connection_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let nothing = service.of(&shop, "ada", CONNECT).json(&json!({})).send().await;
     nothing.has_problems(&[("X-SERVICE-DEVICE-ID", "required"), ("deviceType", "required")]);
@@ -54,7 +54,7 @@ async fn every_problem_of_a_connection_is_named() {
 
 #[tokio::test]
 async fn an_app_may_leave_the_body_out() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let by_app = service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-ACME-DEVICE-ID", "d1");
     by_app.send().await.is(200);
@@ -75,7 +75,7 @@ async fn an_app_may_leave_the_body_out() {
 
 #[tokio::test]
 async fn lengths_and_unknown_members_are_checked() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let (id, token) = ("d".repeat(256), "t".repeat(2049));
     let long = service.of(&shop, "ada", CONNECT).header("X-ACME-DEVICE-ID", &id);

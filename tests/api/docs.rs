@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Behind, Service};
+use crate::service::{Backing, Service};
 
 #[tokio::test]
 async fn the_document_is_served_once_and_confirmed_afterwards() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let answer = service.call("GET /openapi.json").send().await;
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let tag = answer.header("etag").unwrap().to_owned();
@@ -23,7 +23,7 @@ async fn the_document_is_served_once_and_confirmed_afterwards() {
 
 #[tokio::test]
 async fn the_page_loads_nothing_from_elsewhere() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let page = service.call("GET /docs").send().await;
     let policy = page.header("content-security-policy").unwrap().to_owned();
     let sources = policy.split([' ', ';']).filter(|word| !word.is_empty() && !word.contains('-'));

@@ -4,7 +4,7 @@ use domain::{Lane, StreamName};
 use serde_json::{Value, json};
 use store::control::template::NewTemplate;
 
-use crate::service::{App, Behind, SOON, Service, plain_send, titles};
+use crate::service::{App, Backing, SOON, Service, plain_send, titles};
 
 const SEND: &str = "POST /v3/notifications";
 const TRY: &str = "POST /v3/notifications?dryRun=true";
@@ -132,7 +132,7 @@ fn sends() -> Vec<(&'static str, Value)> {
 async fn a_dry_run_decides_as_the_send_itself_and_writes_nothing() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(WORLD).await;
+    service.run(WORLD).await;
     let texts = json!({"inApp": {"title": "Hi {{ recipient.name }}"}, "sms": {"text": "hi"}});
     service.template(&shop, "some", None, texts).await;
     // Without a name, the title and the subject are empty.
@@ -166,9 +166,9 @@ async fn a_dry_run_decides_as_the_send_itself_and_writes_nothing() {
 
 #[tokio::test]
 async fn a_dry_run_shows_what_the_first_recipients_would_read() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    service.execute(WORLD).await;
+    service.run(WORLD).await;
     let channels = json!({
         "inApp": {"title": "Hi {{ recipient.name }}", "data": {"n": 1}},
         "email": {"subject": "For {{ recipient.name }}", "html": "<b>{{ what }}</b>"},
@@ -213,7 +213,7 @@ async fn a_dry_run_shows_what_the_first_recipients_would_read() {
 
 #[tokio::test]
 async fn a_dry_run_refuses_what_the_send_itself_refuses() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut rejecting = plain_send(&["ada", "eve"]);
     rejecting["onUnknownRecipient"] = json!("reject");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use service_kit::clock;
 use testkit::eventually;
 
-use crate::service::{App, Behind, SOON, Service, plain_send, titles};
+use crate::service::{App, Backing, SOON, Service, plain_send, titles};
 
 const TOMORROW: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -86,7 +86,7 @@ async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
 
 #[tokio::test]
 async fn who_may_erase_whom() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
     service.of(&shop, "ursula", "DELETE /v3/users/ursula").send().await.fails(401, "secret_required");
@@ -131,7 +131,7 @@ async fn deliveries_of_the_past_do_not_tell_whom_they_were_for() {
 #[tokio::test]
 async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() {
     // No dispatcher runs yet, so that accepted sends wait in the log.
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
     let both = [with_email("ursula"), with_email("bob")];
@@ -148,7 +148,7 @@ async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() 
     let erased = || (json!(null), json!("skipped"), json!("recipient_erased"));
     assert_eq!(service.in_app(&shop, &before).await, [erased(), delivered("bob")]);
     assert_eq!(service.in_app(&shop, &after).await, [delivered("ursula")]);
-    service.execute("UPDATE timer SET due_at = now()").await;
+    service.run("UPDATE timer SET due_at = now()").await;
     assert_eq!(service.in_app(&shop, &scheduled).await, [erased(), delivered("bob")]);
     service.is_listed(&shop, "ursula", &["after"]).await;
     service.is_listed(&shop, "bob", &["scheduled", "before"]).await;
@@ -169,7 +169,7 @@ async fn a_scheduled_send_forgets_who_was_erased_since() {
             .then_some(())
     })
     .await;
-    service.execute("UPDATE timer SET due_at = now()").await;
+    service.run("UPDATE timer SET due_at = now()").await;
     let erased = (json!(null), json!("skipped"), json!("recipient_erased"));
     let bob = (json!("bob"), json!("delivered"), json!(null));
     assert_eq!(service.in_app(&shop, &request).await, [erased, bob]);
@@ -190,7 +190,7 @@ async fn a_rebuilt_inbox_stays_without_the_user() {
         .await;
     // A rebuild: empty tables, and all events from the first one.
     service
-        .execute(
+        .run(
             "BEGIN; LOCK checkpoint; TRUNCATE inbox_item, inbox_counter; UPDATE checkpoint SET seq = 0; COMMIT",
         )
         .await;

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use self::chance::Chance;
 use self::connection::{Connection, Reply};
 use self::operation::Operation;
-use self::request::{Framing, Known, Request};
+use self::request::{Framing, KnownResources, Request};
 use crate::contract::{Contract, Exchange};
 use crate::service::Service;
 
@@ -72,7 +72,7 @@ fn setting<T: FromStr>(name: &str, default: T) -> T {
 }
 
 /// Creates an app with a user, items in the inbox, a category and a send.
-async fn known(service: &Service) -> Known {
+async fn known(service: &Service) -> KnownResources {
     let app = service.app("shop").await;
     service.deliver(&app, "ada", 20).await;
     let category = json!({"identifier": "orders", "name": "Orders"});
@@ -81,7 +81,7 @@ async fn known(service: &Service) -> Known {
     let receipt = service.by(&app, "POST /v3/notifications").json(&send).send().await.is(202);
     let list = service.list(&app, "ada", "limit=20").await;
     let items = list["data"].as_array().unwrap().iter().map(|item| item["id"].to_string()).collect();
-    Known {
+    KnownResources {
         key: app.key,
         secret: app.secret,
         items,

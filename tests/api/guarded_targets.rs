@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use store::control::switch::Switch;
 
 use crate::client::Call;
-use crate::service::{App, Behind, Service};
+use crate::service::{App, Backing, Service};
 
 const P256DH: &str =
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
@@ -54,7 +54,7 @@ async fn known(service: &Service, app: &App, user: &str) -> Value {
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn a_public_key_never_redirects_or_silences_another_users_push() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = guarded(&service).await;
     let start = json!({"email": "ada@example.com", "fcm": {"tokens": ["phone"]}, "apns": {"tokens": ["pad"]}, "note": "x"});
     service.by(&shop, "PUT /v3/users/ada").json(&start).send().await.is(200);
@@ -126,7 +126,7 @@ async fn a_public_key_never_redirects_or_silences_another_users_push() {
 
 #[tokio::test]
 async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = guarded(&service).await;
     let answer = connect(&service, &shop, "install-1", "phone", Some("one")).send().await.is(200);
     let secret = answer["deviceSecret"].as_str().unwrap().to_owned();
@@ -176,7 +176,7 @@ async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() 
 
 #[tokio::test]
 async fn a_call_with_a_proof_ends_the_secret_of_its_device() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = guarded(&service).await;
     let answer = connect(&service, &shop, "install-1", "phone", None).send().await.is(200);
     let secret = answer["deviceSecret"].as_str().unwrap().to_owned();
@@ -198,7 +198,7 @@ async fn a_call_with_a_proof_ends_the_secret_of_its_device() {
 
 #[tokio::test]
 async fn an_app_with_open_addresses_takes_tokens_by_the_public_key() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     for token in ["one", "two"] {
         let answer = connect(&service, &shop, "ada", "phone", Some(token)).send().await.is(200);

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use service_kit::clock;
 use testkit::eventually;
 
-use crate::service::{Behind, SOON, Service, plain_send, titles};
+use crate::service::{Backing, SOON, Service, plain_send, titles};
 
 const SEND: &str = "POST /v3/notifications";
 
 #[tokio::test]
 async fn the_same_key_with_equal_json_is_one_send() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let send = |body: &Value| service.by(&shop, SEND).header("Idempotency-Key", "order-7").json(body);
     let body = plain_send(&["ada"]);
@@ -33,7 +33,7 @@ async fn the_same_key_with_equal_json_is_one_send() {
 
 #[tokio::test]
 async fn the_key_may_stand_in_the_body() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut body = plain_send(&["ada"]);
     body["idempotencyKey"] = json!("order-8");
@@ -48,7 +48,7 @@ async fn the_key_may_stand_in_the_body() {
 
 #[tokio::test]
 async fn an_unusable_key_is_refused() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let long = "k".repeat(256);
     for key in ["", "a b", "ä", &long] {
@@ -63,7 +63,7 @@ async fn an_unusable_key_is_refused() {
 
 #[tokio::test]
 async fn concurrent_repeats_are_one_send() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let calls: Vec<_> = (0..32)
         .map(|number| {
@@ -93,14 +93,14 @@ async fn concurrent_repeats_are_one_send() {
 
 #[tokio::test]
 async fn a_repeat_passes_by_what_was_checked_the_first_time() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
     let mut body = plain_send(&["ada"]);
     body["onUnknownRecipient"] = json!("reject");
     let send = |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&body);
     let first = send("taken").send().await.is(202);
-    service.execute("DELETE FROM app_user").await;
+    service.run("DELETE FROM app_user").await;
     assert_eq!(send("taken").send().await.is(202), first);
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
     // A refusal reserves no key, so a repeat is refused as well.
@@ -110,7 +110,7 @@ async fn a_repeat_passes_by_what_was_checked_the_first_time() {
 
 #[tokio::test]
 async fn repeats_race_across_gateways() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let (other, other_context) = service.another_gateway().await;
     let body = plain_send(&["ada"]);
@@ -137,15 +137,15 @@ async fn repeats_race_across_gateways() {
 async fn a_key_outlives_a_restart_of_everything() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let mut service = Service::start_on(postgres.url(), None, Behind::Nothing).await;
+    let mut service = Service::start_on(postgres.url(), Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
     let body = plain_send(&["ada"]);
     let first = service.by(&shop, SEND).header("Idempotency-Key", "k").json(&body).send().await.is(202);
 
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     postgres.restart().await.unwrap();
-    service.restart(Behind::DispatcherAndInbox).await;
+    service.restart(Backing::DispatcherAndInbox).await;
     for _ in 0..3 {
         let again = service.by(&shop, SEND).header("Idempotency-Key", "k").json(&body).send().await;
         assert_eq!(again.is(202), first);
@@ -165,7 +165,7 @@ async fn a_key_outlives_a_restart_of_everything() {
 
 #[tokio::test]
 async fn a_repeat_may_come_after_the_send_has_expired() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut body = plain_send(&["ada"]);
     body["expiresAt"] = json!((clock::now() + Duration::from_secs(2)).to_string());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::eventually;
 
-use crate::service::{App, Behind, SOON, Service, titles};
+use crate::service::{App, Backing, SOON, Service, titles};
 
 /// Returns the newest notification of a user's inbox.
 async fn newest(service: &Service, app: &App, user: &str) -> Value {
@@ -12,7 +12,7 @@ async fn newest(service: &Service, app: &App, user: &str) -> Value {
 
 #[tokio::test]
 async fn an_unknown_user_has_an_empty_inbox_and_is_not_created() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let empty = json!({
         "unreadCount": 0, "unseenCount": 0,
@@ -119,11 +119,11 @@ async fn a_notification_is_shown_where_the_log_cannot_take_that_it_was_seen() {
     service.deliver(&shop, "ada", 1).await;
     let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
     let get = format!("GET /v3/notifications/{id}");
-    service.nats.pause().unwrap();
+    service.servers.nats.pause().unwrap();
     assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
-    service.nats.kill();
+    service.servers.nats.kill();
     assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     eventually(SOON, "it is seen", async || {
         let item = service.of(&shop, "ada", &get).send().await.is(200);
         item["seenAt"].is_string().then_some(())
@@ -147,7 +147,7 @@ async fn an_app_changes_a_notification_with_a_user_or_without() {
 
 #[tokio::test]
 async fn an_id_that_is_no_number_is_a_problem() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     for id in ["abc", "1.5", "%FF", "99999999999999999999", "1%2F2"] {
         let answer = service.of(&shop, "ada", &format!("GET /v3/notifications/{id}")).send().await;
@@ -160,11 +160,11 @@ async fn an_id_that_is_no_number_is_a_problem() {
 
 #[tokio::test]
 async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service
-        .execute(
+        .run(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT app_id, number, 5, gen_random_uuid(), now(),
                     '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}',

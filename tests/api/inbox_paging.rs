@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::service::{App, Behind, Service, titles};
+use crate::service::{App, Backing, Service, titles};
 
 /// An inbox of 10,000 items, titled by age: every second in the category `orders`, every fourth read, every eighth with a
 /// state, and all but every third seen. Other users have items as well.
@@ -50,7 +50,7 @@ async fn a_list_pages_by_number_and_by_cursor() {
 
 #[tokio::test]
 async fn every_problem_of_a_query_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let cases: [(&str, &[(&str, &str)]); 12] = [
         ("limit=abc", &[("limit", "invalid_number")]),
@@ -102,10 +102,10 @@ async fn a_cursor_leads_through_the_whole_inbox_while_items_come_and_go() {
 
 #[tokio::test]
 async fn filters_and_categories_combine() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
-    service.execute(MANY).await;
+    service.run(MANY).await;
     let is_read = |n: i64| (5 * n) % 4 == 0;
     let is_seen = |n: i64| is_read(n) || (5 * n) % 3 > 0;
     let cases: [(&str, &dyn Fn(i64) -> bool); 6] = [
@@ -136,11 +136,11 @@ async fn filters_and_categories_combine() {
 /// Prints how much longer the last page takes than the first.
 #[tokio::test]
 async fn the_last_of_500_pages_is_like_the_first() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
-    service.execute(MANY).await;
-    service.execute("VACUUM ANALYZE inbox_item").await;
+    service.run(MANY).await;
+    service.run("VACUUM ANALYZE inbox_item").await;
     for filter in ["", "filter=unread&", "filter=seen&", "category=orders&"] {
         let (first, list) = median(&service, &shop, &format!("{filter}limit=20&pageNo=1")).await;
         assert_eq!(list["data"].as_array().unwrap().len(), 20);

@@ -25,9 +25,9 @@ const WRONG_COUNTERS: &str = "
       IS DISTINCT FROM (coalesce(counted.total, 0), coalesce(counted.unread, 0), coalesce(counted.unseen, 0))";
 
 /// Pseudo-random numbers, the same in every run (splitmix64).
-struct Seeded(u64);
+struct RandomNumbers(u64);
 
-impl Seeded {
+impl RandomNumbers {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -49,7 +49,7 @@ struct User<'a> {
     service: &'a Service,
     app: &'a App,
     name: &'static str,
-    random: Seeded,
+    random: RandomNumbers,
     /// Items in the order of ids, which is that of the list: later items have higher ids.
     items: BTreeMap<i64, Item>,
 }
@@ -220,7 +220,7 @@ async fn lists_and_counters_agree_whatever_users_do_at_the_same_time() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let user = |name, number| {
-        let random = Seeded(SEED + number);
+        let random = RandomNumbers(SEED + number);
         User { service: &service, app: &shop, name, random, items: BTreeMap::new() }
     };
     let (ada, bob, eve, joe) =

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::service::{Behind, Service, titles};
+use crate::service::{Backing, Service, titles};
 
 const SEEN: &str = "/v3/notifications/markAllNotificationsAsSeen";
 const READ: &str = "/v3/notifications/markAllNotificationsAsRead";
@@ -77,7 +77,7 @@ async fn all_that_are_there_are_read_or_deleted() {
 
 #[tokio::test]
 async fn where_there_is_nothing_to_change_nothing_is_written() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
     for user in ["ada", "nobody"] {
@@ -95,11 +95,11 @@ async fn where_there_is_nothing_to_change_nothing_is_written() {
 
 #[tokio::test]
 async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service
-        .execute(
+        .run(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT app_id, number, 5, gen_random_uuid(), now(),
                     '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}',

@@ -3,15 +3,15 @@
 use domain::{Lane, StreamName};
 use serde_json::json;
 
-use crate::service::{Behind, Service, plain_send};
+use crate::service::{Backing, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 
 #[tokio::test]
 async fn beyond_its_rate_an_apps_sends_are_bulk_and_others_are_not() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (busy, other) = (service.app("busy").await, service.app("other").await);
-    service.execute("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;
+    service.run("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;
     let held = async |lane| service.context.log.state(StreamName::Send(lane)).await.unwrap().messages;
     testkit::eventually(crate::service::SOON, "a send beyond the rate", async || {
         service.by(&busy, SEND).json(&plain_send(&["ada"])).send().await.is(202);
@@ -28,12 +28,12 @@ async fn beyond_its_rate_an_apps_sends_are_bulk_and_others_are_not() {
 
 #[tokio::test]
 async fn a_repeat_goes_where_the_first_went_whatever_the_rate_says_now() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let send =
         |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&plain_send(&["ada"])).send();
     let first = send("k").await.is(202);
-    service.execute("UPDATE idempotency_key SET lane = 'bulk'").await;
+    service.run("UPDATE idempotency_key SET lane = 'bulk'").await;
     assert_eq!(send("k").await.is(202), first);
     let bulk = service.context.log.state(StreamName::Send(Lane::Bulk)).await.unwrap();
     assert_eq!(bulk.messages, 1);

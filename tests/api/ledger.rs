@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::contract::Contract;
-use crate::service::{Behind, Service};
+use crate::service::{Backing, Service};
 
 /// Records the status of an answer of an operation.
 pub(crate) fn record(operation: &str, status: u16) {
@@ -36,7 +36,7 @@ fn last_run() -> BTreeSet<(String, u16)> {
 #[ignore = "looks at what a whole run of the suite exercised"]
 async fn every_declared_success_was_exercised() {
     let seen = last_run();
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let url = format!("http://{}", service.address).parse().unwrap();
     let contract = Contract::of(&reqwest::Client::new(), &url).await;
     let operations: BTreeSet<_> = seen.iter().map(|(operation, _)| operation).collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::client::{Answer, Call};
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 /// Time limit for the answer of every call.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
@@ -33,7 +33,7 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
     service.call("GET /readyz").send().await.is(200);
     let body = plain_send(&["ada"]);
 
-    service.nats.pause().unwrap();
+    service.servers.nats.pause().unwrap();
     let send =
         || service.by(&shop, "POST /v3/notifications").header("Idempotency-Key", "k").json(&body).send();
     let answer = in_time(send()).await;
@@ -46,9 +46,9 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
     assert_eq!((ready.status, &ready.body["notReady"][0]["name"]), (200, &json!("log")));
     service.call("GET /healthz").send().await.is(200);
 
-    service.nats.kill();
+    service.servers.nats.kill();
     is_unavailable(&in_time(service.by(&shop, "POST /v3/notifications").json(&body).send()).await);
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     let receipt = testkit::eventually(SOON, "the log takes sends again", async || {
         let answer = service
             .by(&shop, "POST /v3/notifications")
@@ -66,7 +66,7 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
 
 #[tokio::test]
 async fn a_log_that_is_nearly_full_takes_no_more_sends() {
-    let service = Service::start_with(Behind::Streams(20)).await;
+    let service = Service::start_with(Backing::Streams(20)).await;
     let shop = service.app("shop").await;
     let send = || service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])).send();
     for _ in 0..18 {
@@ -89,7 +89,7 @@ async fn a_log_that_is_nearly_full_takes_no_more_sends() {
 async fn without_the_database_every_call_says_so() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let service = Service::start_on(postgres.url(), None, Behind::Nothing).await;
+    let service = Service::start_on(postgres.url(), Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "GET /v3/categories").send().await.is(200);
     postgres.kill();
@@ -122,15 +122,15 @@ enum Server {
     Log,
 }
 
-type Needs = &'static [Server];
+type Dependencies = &'static [Server];
 
-const NOTHING: Needs = &[];
-const DATABASE: Needs = &[Server::Database];
-const LOG: Needs = &[Server::Log];
-const BOTH: Needs = &[Server::Database, Server::Log];
+const NOTHING: Dependencies = &[];
+const DATABASE: Dependencies = &[Server::Database];
+const LOG: Dependencies = &[Server::Log];
+const BOTH: Dependencies = &[Server::Database, Server::Log];
 
 /// Expected result of a call during an outage.
-enum Expected {
+enum Expectation {
     Served,
     Unavailable,
     /// The app may be cached or not.
@@ -138,7 +138,7 @@ enum Expected {
 }
 
 /// Returns a call of every kind, made by a user if it is one for users.
-fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Needs, Call)> {
+fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Dependencies, Call)> {
     let [item, shown] = items;
     let user = |call: &str| service.of(shop, "ada", call);
     let app = |call: &str| service.by(shop, call);
@@ -183,16 +183,16 @@ async fn all_are_answered(
     service: &Service,
     shop: &App,
     items: &[Value; 2],
-    expected: impl Fn(Needs) -> Expected,
+    expected: impl Fn(Dependencies) -> Expectation,
 ) {
     let calls = calls(service, shop, items).into_iter();
     let answers: Vec<_> = calls.map(|(needs, call)| (needs, tokio::spawn(in_time(call.send())))).collect();
     for (needs, answer) in answers {
         let answer = answer.await.unwrap();
         match expected(needs) {
-            Expected::Served => assert!(answer.status < 500, "{answer:?}"),
-            Expected::Either if answer.status < 500 => {}
-            Expected::Unavailable | Expected::Either => is_unavailable(&answer),
+            Expectation::Served => assert!(answer.status < 500, "{answer:?}"),
+            Expectation::Either if answer.status < 500 => {}
+            Expectation::Unavailable | Expectation::Either => is_unavailable(&answer),
         }
     }
 }
@@ -220,16 +220,17 @@ async fn every_call_is_answered_without_the_log() {
     let mut service = Service::start().await;
     let shop = service.app("shop").await;
     let items = two_items(&service, &shop).await;
-    let expected =
-        |needs: Needs| if needs.contains(&Server::Log) { Expected::Unavailable } else { Expected::Served };
-    service.nats.pause().unwrap();
+    let expected = |needs: Dependencies| {
+        if needs.contains(&Server::Log) { Expectation::Unavailable } else { Expectation::Served }
+    };
+    service.servers.nats.pause().unwrap();
     all_are_answered(&service, &shop, &items, expected).await;
-    service.nats.kill();
+    service.servers.nats.kill();
     all_are_answered(&service, &shop, &items, expected).await;
     let show = format!("GET /v3/notifications/{}", items[1]);
     let shown = service.of(&shop, "ada", &show).send().await.is(200);
     assert_eq!(shown["seenAt"], Value::Null, "what cannot be marked as seen is shown nevertheless");
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     eventually(SOON, "retrieving marks as seen again", async || {
         let shown = service.of(&shop, "ada", &show).send().await.is(200);
         (!shown["seenAt"].is_null()).then_some(())
@@ -241,13 +242,13 @@ async fn every_call_is_answered_without_the_log() {
 async fn every_call_is_answered_without_the_database() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let service = Service::start_on(postgres.url(), None, Behind::DispatcherAndInbox).await;
+    let service = Service::start_on(postgres.url(), Backing::DispatcherAndInbox).await;
     let shop = service.app("shop").await;
     let items = two_items(&service, &shop).await;
-    let expected = |needs: Needs| match needs {
-        NOTHING => Expected::Served,
-        LOG => Expected::Either,
-        _ => Expected::Unavailable,
+    let expected = |needs: Dependencies| match needs {
+        NOTHING => Expectation::Served,
+        LOG => Expectation::Either,
+        _ => Expectation::Unavailable,
     };
     let serves_again = async |what| {
         eventually(SOON, what, async || {
@@ -273,7 +274,7 @@ async fn every_call_is_answered_without_the_database() {
 
 #[tokio::test]
 async fn every_call_is_answered_while_the_log_is_full() {
-    let service = Service::start_with(Behind::Streams(20)).await;
+    let service = Service::start_with(Backing::Streams(20)).await;
     let shop = service.app("shop").await;
     for stream in [StreamName::Send(Lane::Transactional), StreamName::Inbox(0), StreamName::Inbox(1)] {
         for _ in 0..20 {
@@ -282,7 +283,7 @@ async fn every_call_is_answered_while_the_log_is_full() {
         }
     }
     service
-        .execute(
+        .run(
             "INSERT INTO app_user (app_id, identifier) SELECT id, 'ada' FROM app;
              INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT app_id, number, item, gen_random_uuid(), now(),
@@ -290,8 +291,9 @@ async fn every_call_is_answered_while_the_log_is_full() {
              FROM app_user, generate_series(1, 2) item",
         )
         .await;
-    let expected =
-        |needs: Needs| if needs.contains(&Server::Log) { Expected::Unavailable } else { Expected::Served };
+    let expected = |needs: Dependencies| {
+        if needs.contains(&Server::Log) { Expectation::Unavailable } else { Expectation::Served }
+    };
     warm_up(&service, &shop).await;
     all_are_answered(&service, &shop, &[json!(1), json!(2)], expected).await;
 }
@@ -318,11 +320,11 @@ async fn burst(service: &mut Service, shop: &App, die: impl FnOnce(&mut Service)
 async fn what_was_accepted_is_there_after_the_servers_died() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let mut service = Service::start_on(postgres.url(), None, Behind::DispatcherAndInbox).await;
+    let mut service = Service::start_on(postgres.url(), Backing::DispatcherAndInbox).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
-    let mut accepted = burst(&mut service, &shop, |service| service.nats.kill()).await;
-    service.nats.restart().await.unwrap();
+    let mut accepted = burst(&mut service, &shop, |service| service.servers.nats.kill()).await;
+    service.servers.nats.restart().await.unwrap();
     eventually(SOON, "the log takes sends again", async || {
         let answer = service.by(&shop, "POST /v3/notifications").json(&plain_send(&["bob"])).send().await;
         (answer.status == 202).then_some(())

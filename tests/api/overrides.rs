@@ -7,7 +7,7 @@ use domain::{Channel, Envelope, Event, Lane, StreamName};
 use serde_json::{Value, json};
 use testkit::eventually;
 
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 const TRY: &str = "POST /v3/notifications?dryRun=true";
@@ -88,9 +88,9 @@ fn with(overrides: Value) -> Value {
 async fn what_is_overridden_is_what_the_channels_are_told() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
-    service.execute(provider!("sms", "twilio")).await;
-    service.execute(provider!("mobilePush", "fcm")).await;
+    service.run(provider!("email", "smtp")).await;
+    service.run(provider!("sms", "twilio")).await;
+    service.run(provider!("mobilePush", "fcm")).await;
     service.ada(&shop).await;
     service.template(&shop, "welcome", None, json!({
         "email": {"subject": "Hi {{ recipient.identifier }}", "html": "<b>template</b>", "text": "template"},
@@ -141,7 +141,7 @@ async fn what_is_overridden_is_what_the_channels_are_told() {
 async fn a_job_names_the_category_that_its_reader_can_turn_off() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     service.ada(&shop).await;
     let critical = json!({"identifier": "codes", "name": "Codes", "critical": true});
     service.by(&shop, "POST /v3/categories").json(&critical).send().await.is(200);
@@ -156,7 +156,7 @@ async fn a_job_names_the_category_that_its_reader_can_turn_off() {
 
 #[tokio::test]
 async fn hosts_and_credentials_are_refused_and_so_is_all_else_that_is_wrong() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let overrides = json!({
         "channels": ["pigeon"],
@@ -179,9 +179,9 @@ async fn hosts_and_credentials_are_refused_and_so_is_all_else_that_is_wrong() {
 
 #[tokio::test]
 async fn strict_handling_knows_the_apps_providers() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     let send = with(json!({"smtp": {}, "smpt": {}, "channel": {"email": {"sender": "x"}}}));
     service.by(&shop, SEND).json(&send).send().await.is(202);
     let strict =

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use store::control::provider::{NewProvider, SecretChange};
 use testkit::eventually;
 
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const PATCH: &str = "PATCH /v3/preferences";
 
@@ -24,7 +24,7 @@ fn choice(category: i64, channels: &[(&str, bool)]) -> Value {
 
 #[tokio::test]
 async fn only_what_is_named_changes() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let (orders, news) = (category(&service, &shop, "orders").await, category(&service, &shop, "news").await);
     let get = || service.of(&shop, "ada", "GET /v3/preferences").send();
@@ -72,7 +72,7 @@ async fn only_what_is_named_changes() {
 
 #[tokio::test]
 async fn every_problem_is_named_and_nothing_is_applied() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let (orders, foreign) =
         (category(&service, &shop, "orders").await, category(&service, &bank, "orders").await);
@@ -134,7 +134,7 @@ async fn every_problem_is_named_and_nothing_is_applied() {
 
 #[tokio::test]
 async fn a_request_is_bounded() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let orders = category(&service, &shop, "orders").await;
     let set =
@@ -152,7 +152,7 @@ async fn a_request_is_bounded() {
 
 #[tokio::test]
 async fn strict_handling_and_wrong_calls() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let orders = category(&service, &shop, "orders").await;
     let strict = service.of(&shop, "ada", PATCH).header("Prefer", "handling=strict");

@@ -7,13 +7,13 @@ use store::control::switch::Switch;
 use tokio::task::JoinSet;
 
 use crate::client::repeated;
-use crate::service::{Behind, Service};
+use crate::service::{Backing, Service};
 
 const CALL: &str = "PUT /v3/profile";
 
 #[tokio::test]
 async fn a_profile_is_written_by_its_user_and_read_by_nobody_else() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let get = |app, user| service.of(app, user, "GET /v3/profile").send();
     assert_eq!(get(&shop, "ada").await.is(200), json!({}), "an unknown user has an empty profile");
@@ -38,7 +38,7 @@ async fn a_profile_is_written_by_its_user_and_read_by_nobody_else() {
 
 #[tokio::test]
 async fn pairs_are_merged_and_addresses_are_collected() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let steps = [
         (json!({"plan": {"x": 1}, "n": null}), json!({"plan": {"x": 1}, "n": null})),
@@ -82,7 +82,7 @@ async fn pairs_are_merged_and_addresses_are_collected() {
 
 #[tokio::test]
 async fn every_problem_of_a_merge_is_named_and_nothing_is_written() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let deep = (0..32).fold(json!(1), |value, _| json!([value]));
     let deep = service.of(&shop, "ada", CALL).json(&json!({"deep": deep})).send().await;
@@ -134,7 +134,7 @@ async fn every_problem_of_a_merge_is_named_and_nothing_is_written() {
 
 #[tokio::test]
 async fn the_limit_holds_for_what_writes_add_up_to() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let half = "x".repeat(40 * 1024);
     let first = service.of(&shop, "ada", CALL).json(&json!({"a": half})).send().await.is(200);
@@ -156,7 +156,7 @@ async fn the_limit_holds_for_what_writes_add_up_to() {
 #[tokio::test]
 async fn tokens_appended_at_the_same_time_are_all_there() {
     const WRITERS: usize = 32;
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let service = Arc::new(service);
     let mut writers = JoinSet::new();
@@ -183,7 +183,7 @@ async fn tokens_appended_at_the_same_time_are_all_there() {
 
 #[tokio::test]
 async fn guarded_addresses_are_written_by_whoever_proves_more_than_a_public_key() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
         .context

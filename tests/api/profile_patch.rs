@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::Answer;
-use crate::service::{App, Behind, Service};
+use crate::service::{App, Backing, Service};
 
 const CALL: &str = "PATCH /v3/profile";
 const WRITERS: u64 = 32;
@@ -26,7 +26,7 @@ async fn profile(service: &Service, app: &App) -> Value {
 
 #[tokio::test]
 async fn the_public_cases_hold_for_profiles() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let cases = PUBLIC_CASES.iter().flat_map(|cases| serde_json::from_str::<Vec<Value>>(cases).unwrap());
     let cases = cases.filter(|case| case["doc"].is_object() && case["comment"] != "duplicate ops");
@@ -60,7 +60,7 @@ async fn the_public_cases_hold_for_profiles() {
 
 #[tokio::test]
 async fn a_patch_is_applied_as_a_whole_or_not_at_all() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let start = json!({"name": "Ada", "list": ["a"], "n": 1.0});
     let replaced = patch(&service, &shop, json!([{"op": "add", "path": "", "value": start}])).await;
@@ -96,7 +96,7 @@ async fn a_patch_is_applied_as_a_whole_or_not_at_all() {
 
 #[tokio::test]
 async fn every_problem_of_a_patch_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let deep = (0..33).fold(json!(1), |value, _| json!({"a": value}));
     let cases: [(Value, &[(&str, &str)]); 9] = [
@@ -153,7 +153,7 @@ async fn every_problem_of_a_patch_is_named() {
 
 #[tokio::test]
 async fn a_patch_whose_work_exceeds_the_budget_is_refused() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let by_app =
         |patch: &Value| service.by(&shop, CALL).header("X-SERVICE-USER-ID", "ada").json(patch).send();
@@ -232,7 +232,7 @@ async fn writers_of_every_kind_lose_no_update() {
 /// A busy machine may answer 503 to some writes. These may or may not have been applied, as if the answer had been lost.
 #[tokio::test]
 async fn writers_at_the_same_time_lose_no_update() {
-    let service = Arc::new(Service::start_with(Behind::Nothing).await);
+    let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     let start = json!({"list": [], "count": 0, "other": "kept"});
     service.of(&shop, "ada", "PUT /v3/profile").json(&start).send().await.is(200);
@@ -257,7 +257,7 @@ async fn writers_at_the_same_time_lose_no_update() {
 
 #[tokio::test]
 async fn of_writers_who_test_what_they_read_none_overwrites_another() {
-    let service = Arc::new(Service::start_with(Behind::Nothing).await);
+    let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"count": 0})).send().await.is(200);
     let mut writers = JoinSet::new();
@@ -291,7 +291,7 @@ async fn of_writers_who_test_what_they_read_none_overwrites_another() {
 
 #[tokio::test]
 async fn push_tokens_are_removed_and_added_by_patches() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
         .of(&shop, "ada", "PUT /v3/profile")

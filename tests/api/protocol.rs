@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::client::Call;
-use crate::service::{Behind, Service, plain_send};
+use crate::service::{Backing, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 
 #[tokio::test]
 async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     for path in [
         "/",
         "/v3",
@@ -48,7 +48,7 @@ async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
 
 #[tokio::test]
 async fn checks_go_from_route_to_validation() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = vec![b'x'; gateway::MAX_BODY + 1];
     service.call("POST /v3/nowhere").body(&*large, "text/plain").send().await.fails(404, "not_found");
@@ -71,10 +71,10 @@ async fn checks_go_from_route_to_validation() {
 
 #[tokio::test]
 async fn a_defect_is_answered_with_an_id_and_nothing_else() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
-        .execute(
+        .run(
             "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE SELECT id, 1, 'ada' FROM app;
              INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT id, 1, 5, gen_random_uuid(), now(), '\"what the projection never writes\"', gen_random_uuid()
@@ -90,7 +90,7 @@ async fn a_defect_is_answered_with_an_id_and_nothing_else() {
 
 #[tokio::test]
 async fn every_answer_carries_a_request_id() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let ids = async |sent: &str| {
         let answer = service.call("GET /healthz").header("X-Request-Id", sent).send().await;
         answer.header("x-request-id").unwrap().to_owned()
@@ -126,7 +126,7 @@ async fn what_can_be_got_can_be_asked_for_its_head() {
 
 #[tokio::test]
 async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let html = |call: Call| call.header("Accept", "text/html");
     for accept in ["text/html", "application/json;q=0, */*", "application/problem+json"] {
@@ -156,10 +156,10 @@ async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
 
 #[tokio::test]
 async fn what_is_deprecated_says_so() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let signing = service.app("signing").await;
-    service.execute("UPDATE app SET hmac = true WHERE name = 'signing'").await;
+    service.run("UPDATE app SET hmac = true WHERE name = 'signing'").await;
     let list = |app| service.of(app, "ada", "GET /v3/notifications");
     let old = json!({"notification": {"title": "x"}, "recipients": ["ada"]});
     let cases = [
@@ -182,7 +182,7 @@ async fn what_is_deprecated_says_so() {
 
 #[tokio::test]
 async fn no_more_than_a_hundred_problems_are_listed() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let send =
         |wrong: usize| json!({"notification": {"title": "x"}, "sendTo": {"recipients": vec![7; wrong]}});
@@ -200,7 +200,7 @@ async fn no_more_than_a_hundred_problems_are_listed() {
 
 #[tokio::test]
 async fn strict_handling_knows_every_parameter() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let strict = |call: &str| service.by(&shop, call).header("Prefer", "handling=strict");
     let unknown = "unknown_parameter";

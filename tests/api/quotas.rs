@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection};
 use store::control::switch::Switch;
 use testkit::eventually;
 
-use crate::service::{App, Behind, SOON, Service};
+use crate::service::{App, Backing, SOON, Service};
 
 async fn limited(service: &Service, switches: &[Switch]) -> App {
     let shop = service.app("shop").await;
@@ -18,7 +18,7 @@ async fn limited(service: &Service, switches: &[Switch]) -> App {
 
 #[tokio::test]
 async fn users_of_the_public_key_stay_within_the_quota_and_the_backend_goes_on() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(3))]).await;
     let put = |user: &str| service.of(&shop, user, "PUT /v3/profile").json(&json!({"x": 1})).send();
     let erase = |user: &str| service.by(&shop, &format!("DELETE /v3/users/{user}")).send();
@@ -51,7 +51,7 @@ const AT_ONCE: usize = 4;
 
 #[tokio::test]
 async fn users_created_at_once_are_all_counted() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(64))]).await;
     let calls = (0..64).map(|number| {
         service.of(&shop, &format!("user {number}"), "PUT /v3/profile").json(&json!({"x": 1})).send()
@@ -67,7 +67,7 @@ async fn users_created_at_once_are_all_counted() {
 
 #[tokio::test]
 async fn devices_stay_within_the_quota() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = limited(&service, &[Switch::MaxDevices(NonZeroU32::new(2))]).await;
     let connect = |user: &str, device: &str| {
         let call = service.of(&shop, user, "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", device);
@@ -97,7 +97,7 @@ async fn sends_make_no_more_categories_than_the_quota_and_lists_come_in_pages() 
     create("one").await.is(200);
     create("two").await.is(200);
     // Both sends are accepted while the quota has room for one more category; the blocked dispatcher later creates only one.
-    let mut dispatcher_waits = PgConnection::connect(&service.database_url).await.unwrap();
+    let mut dispatcher_waits = PgConnection::connect(service.servers.database_url()).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE category IN EXCLUSIVE MODE")
         .execute(&mut dispatcher_waits)
         .await

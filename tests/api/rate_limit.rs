@@ -3,7 +3,7 @@
 use service_kit::Config;
 
 use crate::client::Answer;
-use crate::service::{App, Behind, Service, plain_send};
+use crate::service::{App, Backing, Service, plain_send};
 
 const LIST: &str = "GET /v3/notifications";
 
@@ -16,7 +16,7 @@ fn standing(answer: &Answer) -> Option<[u32; 3]> {
 /// Creates an app with a limit of `limit` requests per second.
 async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
     let app = service.app(name).await;
-    service.execute(limit).await;
+    service.run(limit).await;
     app
 }
 
@@ -57,7 +57,7 @@ async fn every_answer_to_credentials_has_the_standing_of_the_caller() {
 
 #[tokio::test]
 async fn beyond_its_limit_an_app_waits_and_others_do_not() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let busy = limited(&service, "busy", "UPDATE app SET rate_limit = 4 WHERE name = 'busy'").await;
     let other = service.app("other").await;
     let refused = testkit::eventually(crate::service::SOON, "a request beyond the limit", async || {

@@ -4,7 +4,7 @@ use serde_json::json;
 use stand_ins::smtp::{Rule, Stage};
 
 use crate::mailbox::Mailbox;
-use crate::service::{Behind, SOON, Service};
+use crate::service::{Backing, SOON, Service};
 
 #[tokio::test]
 async fn a_request_tells_what_became_of_it() {
@@ -54,10 +54,10 @@ async fn a_request_tells_what_became_of_it() {
 
 #[tokio::test]
 async fn deliveries_come_in_pages_with_masked_targets() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
-        .execute(
+        .run(
             "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
              SELECT id, '018f0000-0000-7000-8000-000000000001', now(), 'bulk', 150 FROM app;
              INSERT INTO planned_recipient
@@ -115,7 +115,7 @@ async fn deliveries_come_in_pages_with_masked_targets() {
 
 #[tokio::test]
 async fn what_is_no_request_of_the_app_is_a_404() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     // The third id is new, so the gateway waits for it, but no such request is ever planned.
     let fresh = service_kit::clock::new_id().to_string();
@@ -181,10 +181,10 @@ async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt()
 
 #[tokio::test]
 async fn what_only_a_newer_gateway_reads_is_to_be_asked_again() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
-        .execute(
+        .run(
             "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
                SELECT id, 'aaaaaaaa-0000-7000-8000-000000000000', now(), 'transactional', 1 FROM app;
              INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, in_app, skips)
@@ -205,12 +205,12 @@ async fn what_only_a_newer_gateway_reads_is_to_be_asked_again() {
         ("UPDATE delivery SET status = 'queued', channel = 'ofTheFuture'", "/deliveries"),
         ("DELETE FROM delivery; UPDATE planned_recipient SET skips = '{email:of_the_future}'", "/deliveries"),
     ] {
-        service.execute(alter).await;
+        service.run(alter).await;
         let answer = service.by(&shop, &format!("GET {request}{part}")).send().await;
         answer.fails(503, "unavailable");
         assert_eq!(answer.header("retry-after"), Some("1"), "{alter}");
         assert!(answer.body["message"].as_str().unwrap().contains("newer release"), "{alter}");
     }
-    service.execute("UPDATE planned_recipient SET skips = '{email:no_address}'").await;
+    service.run("UPDATE planned_recipient SET skips = '{email:no_address}'").await;
     service.by(&shop, &format!("GET {request}/deliveries")).send().await.is(200);
 }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Call};
 use crate::service::{App, Service};
 use fixtures::Fixtures;
-use table::{By, ROWS, Row};
+use table::{PermittedCallers, ROWS, Row};
 
 /// Counts for the line that the test prints.
 #[derive(Default)]
-struct Tried {
+struct CallCounts {
     calls: usize,
     refusals: usize,
     errors: usize,
@@ -21,7 +21,7 @@ struct Tried {
 #[tokio::test]
 async fn every_row_of_the_interface_answers_under_every_name_and_to_the_right_callers() {
     let service = Service::start().await;
-    let mut rows = Rows { fixtures: Fixtures::new(&service).await, tried: Tried::default() };
+    let mut rows = Rows { fixtures: Fixtures::new(&service).await, tried: CallCounts::default() };
     for row in ROWS {
         for call in row.calls {
             rows.succeeds(row, call).await;
@@ -34,7 +34,7 @@ async fn every_row_of_the_interface_answers_under_every_name_and_to_the_right_ca
             rows.refuses_what_is_no_such_body(row, &body()).await;
         }
     }
-    let Tried { calls, refusals, errors } = rows.tried;
+    let CallCounts { calls, refusals, errors } = rows.tried;
     let names: usize = ROWS.iter().map(|row| row.calls.len()).sum();
     println!(
         "{} rows under {names} names: {calls} answers, {refusals} refusals of callers, {errors} error cases",
@@ -44,7 +44,7 @@ async fn every_row_of_the_interface_answers_under_every_name_and_to_the_right_ca
 
 struct Rows<'a> {
     fixtures: Fixtures<'a>,
-    tried: Tried,
+    tried: CallCounts,
 }
 
 impl Rows<'_> {
@@ -71,7 +71,7 @@ impl Rows<'_> {
     /// Asserts refusals: no credentials, a wrong secret, an unknown key, a user in a call for the app, and the app without a
     /// user in a call for users.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
-        if row.by == [By::Anybody] {
+        if row.by == [PermittedCallers::Anybody] {
             return;
         }
         let path = self.fixtures.fill(call).await;
@@ -101,10 +101,10 @@ impl Rows<'_> {
                 "conflicting_credentials",
             ),
         ];
-        if !row.by.contains(&By::User) {
+        if !row.by.contains(&PermittedCallers::User) {
             refused.push((service.of(&self.fixtures.shop, "ada", &path), "secret_required"));
         }
-        if !row.by.contains(&By::App) {
+        if !row.by.contains(&PermittedCallers::App) {
             refused.push((service.by(&self.fixtures.shop, &path), "user_required"));
         }
         for (call, code) in refused {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Behind, SOON, Service, plain_send, titles};
+use crate::service::{Backing, SOON, Service, plain_send, titles};
 
 const SEND: &str = "POST /v3/notifications";
 
@@ -47,7 +47,7 @@ async fn a_send_reaches_the_inbox_of_every_known_recipient() {
 
 #[tokio::test]
 async fn the_deprecated_recipients_are_taken_and_marked() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = json!({"notification": {"title": "Hello"}, "recipients": ["ada"]});
     let answer = service.by(&shop, SEND).json(&body).send().await;
@@ -57,7 +57,7 @@ async fn the_deprecated_recipients_are_taken_and_marked() {
 
 #[tokio::test]
 async fn every_problem_of_a_send_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let long = "u".repeat(256);
     let recipients = json!({"recipients": ["ada"]});
@@ -111,7 +111,7 @@ async fn every_problem_of_a_send_is_named() {
 
 #[tokio::test]
 async fn a_template_must_exist_and_is_looked_up_fresh() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let send =
         |name: &str| json!({"notification": {"templateIdentifier": name}, "sendTo": {"recipients": ["ada"]}});
@@ -136,7 +136,7 @@ async fn a_template_must_exist_and_is_looked_up_fresh() {
 
 #[tokio::test]
 async fn a_dry_run_is_never_sent() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let dry = |query: &str| service.by(&shop, &format!("{SEND}{query}")).json(&plain_send(&["ada"])).send();
     dry("?dryRun=true").await.is(200);
@@ -148,7 +148,7 @@ async fn a_dry_run_is_never_sent() {
 
 #[tokio::test]
 async fn strict_handling_refuses_what_the_request_has_no_member_for() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut body = plain_send(&["ada"]);
     body["sendto"] = json!({});
@@ -162,7 +162,7 @@ async fn strict_handling_refuses_what_the_request_has_no_member_for() {
 
 #[tokio::test]
 async fn unknown_recipients_are_refused_where_the_send_asks_for_it() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
     let mut body = plain_send(&["ada"]);
@@ -179,7 +179,7 @@ async fn unknown_recipients_are_refused_where_the_send_asks_for_it() {
 
 #[tokio::test]
 async fn large_sends_and_those_that_ask_for_it_take_the_bulk_lane() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut bulk = plain_send(&["ada"]);
     bulk["lane"] = json!("bulk");

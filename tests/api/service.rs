@@ -1,21 +1,18 @@
 //! The service under test, with its own servers.
 
 use std::net::{SocketAddr, TcpListener};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use credentials::{MasterKey, link, secrets};
+use credentials::{link, secrets};
 use domain::content::{InAppContent, Object};
 use domain::event::ItemsAdded;
 use domain::id::partition;
 use domain::{AppId, Envelope, Event, SendId, StreamName};
-use event_log::Message;
-use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, clock, connections, installation};
-use sqlx::{Connection, PgConnection};
+use service_kit::{Config, Context, clock};
 use store::control::app::{NewApp, NewSecret};
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::{Installation, Servers, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -26,7 +23,7 @@ const PARTITIONS: u32 = 2;
 
 /// The services that run behind the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub(crate) enum Backing {
     Nothing,
     /// None, with streams that hold this many messages.
     Streams(i64),
@@ -36,12 +33,22 @@ pub(crate) enum Behind {
 /// A running service. Dropping it stops everything.
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
-    pub(crate) context: Context,
-    pub(crate) nats: NatsServer,
     client: reqwest::Client,
-    pub(crate) database_url: String,
-    _database: Option<Database>,
-    _files: TempDir,
+    installation: Installation,
+}
+
+impl Deref for Service {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
+}
+
+impl DerefMut for Service {
+    fn deref_mut(&mut self) -> &mut Installation {
+        &mut self.installation
+    }
 }
 
 /// An app of the service, with its credentials.
@@ -55,83 +62,55 @@ pub(crate) struct App {
 impl Service {
     /// Starts the gateway, the dispatcher and the inbox projection.
     pub(crate) async fn start() -> Service {
-        Self::start_with(Behind::DispatcherAndInbox).await
+        Self::start_with(Backing::DispatcherAndInbox).await
     }
 
-    pub(crate) async fn start_with(behind: Behind) -> Service {
-        let database = Database::create().await;
-        let url = database.url().to_owned();
-        Self::start_on(&url, Some(database), behind).await
+    pub(crate) async fn start_with(behind: Backing) -> Service {
+        Self::start_as(Servers::start().await, behind, |_| {}).await
     }
 
     /// Starts all services with a configuration that `configure` changes.
     pub(crate) async fn start_configured(configure: impl FnOnce(&mut Config)) -> Service {
-        let database = Database::create().await;
-        let url = database.url().to_owned();
-        Self::start_as(&url, Some(database), Behind::DispatcherAndInbox, configure).await
+        Self::start_as(Servers::start().await, Backing::DispatcherAndInbox, configure).await
     }
 
     /// Starts on a database that the test can stop.
-    pub(crate) async fn start_on(database_url: &str, database: Option<Database>, behind: Behind) -> Service {
-        Self::start_as(database_url, database, behind, |_| {}).await
+    pub(crate) async fn start_on(database_url: &str, behind: Backing) -> Service {
+        Self::start_as(Servers::start_on(database_url).await, behind, |_| {}).await
     }
 
-    async fn start_as(
-        database_url: &str,
-        database: Option<Database>,
-        behind: Behind,
-        configure: impl FnOnce(&mut Config),
-    ) -> Service {
-        let nats = NatsServer::start().await.unwrap();
-        let files = tempfile::tempdir().unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let header_prefixes = vec!["X-SERVICE".to_owned(), "X-ACME".to_owned()];
-        let mut config = Config { header_prefixes, ..Config::default() };
-        config.database.url = Some(database_url.parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        if let Behind::Streams(max_messages) = behind {
-            config.nats.max_messages = max_messages;
-        }
-        config.security.master_key_file = Some(key_file);
-        // The stand-ins run on this machine.
-        config.outbound.allow_private = true;
-        // All tests are one peer, and faster than users.
-        config.gateway.user_rate_limit = 1_000_000;
-        config.gateway.peer_rate_limit = 1_000_000;
-        config.gateway.refusal_rate_limit = 1_000_000;
-        configure(&mut config);
-        let store = connections::store(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        installation::prepare(&store, &log, PARTITIONS).await.unwrap();
-        store.close().await;
-
-        let context = Context::connect(config).await.unwrap();
-        let address = serve(&context, behind);
+    async fn start_as(servers: Servers, behind: Backing, configure: impl FnOnce(&mut Config)) -> Service {
+        let installation = Installation::start_on(servers, |config| {
+            config.header_prefixes = vec!["X-SERVICE".to_owned(), "X-ACME".to_owned()];
+            config.streams.partitions = PARTITIONS;
+            if let Backing::Streams(max_messages) = behind {
+                config.nats.max_messages = max_messages;
+            }
+            // The stand-ins run on this machine.
+            config.outbound.allow_private = true;
+            // All tests are one peer, and faster than users.
+            config.gateway.user_rate_limit = 1_000_000;
+            config.gateway.peer_rate_limit = 1_000_000;
+            config.gateway.refusal_rate_limit = 1_000_000;
+            configure(config);
+        })
+        .await;
+        let address = serve(&installation.context, behind);
         let client = reqwest::Client::builder().timeout(SOON).build().unwrap();
-        Service {
-            address,
-            context,
-            nats,
-            client,
-            database_url: database_url.to_owned(),
-            _database: database,
-            _files: files,
-        }
+        Service { address, client, installation }
     }
 
     /// Starts another gateway on the same servers, with its own connections. Returns its address and the context that stops
     /// it.
     pub(crate) async fn another_gateway(&self) -> (SocketAddr, Context) {
-        let context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
-        (serve(&context, Behind::Nothing), context)
+        let context = self.another().await;
+        (serve(&context, Backing::Nothing), context)
     }
 
     /// Restarts every service.
-    pub(crate) async fn restart(&mut self, behind: Behind) {
+    pub(crate) async fn restart(&mut self, behind: Backing) {
         self.context.tasks.stop();
-        self.context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
+        self.context = self.another().await;
         self.address = serve(&self.context, behind);
     }
 
@@ -216,8 +195,7 @@ impl Service {
                 trace: None,
                 event: Event::InboxItemsAdded(added),
             };
-            let message = Message { stream, id: None, payload: event.encode().unwrap().into() };
-            self.context.log.publish(message).await.unwrap();
+            self.publish(stream, event.encode().unwrap()).await;
         }
         let expected = before + i64::from(count);
         eventually(SOON, "delivered items are listed", async || {
@@ -236,27 +214,14 @@ impl Service {
         self.of(app, user, &format!("GET /v3/notifications?{query}")).send().await.is(200)
     }
 
-    /// Runs a statement directly on the database.
-    pub(crate) async fn execute(&self, statement: &'static str) {
-        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
-        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-    }
-
     /// Returns the only text that a query selects.
     pub(crate) async fn one_text(&self, query: &'static str) -> String {
-        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
-        let text = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-        text
+        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
     }
 
     /// Runs a query directly on the database: one text per row.
     pub(crate) async fn rows(&self, query: &'static str) -> Vec<String> {
-        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
-        let rows = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-        rows
+        sqlx::query_scalar(query).fetch_all(&self.pool).await.unwrap()
     }
 
     /// Returns the number of messages in the streams of sends.
@@ -269,17 +234,11 @@ impl Service {
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
-    }
-}
-
-fn serve(context: &Context, behind: Behind) -> SocketAddr {
+fn serve(context: &Context, behind: Backing) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     context.serve("gateway", |context| gateway::serve(context, listener));
-    if behind == Behind::DispatcherAndInbox {
+    if behind == Backing::DispatcherAndInbox {
         context.serve("dispatcher", dispatcher::run);
         context.serve("inbox", inbox::run);
     }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::attacker::{Attacker, status, unfinished};
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 /// Number of requests by the app that must not be affected.
@@ -19,7 +19,7 @@ const REQUESTS: usize = 30;
 const MISSING: usize = 4 * 1024;
 
 async fn service() -> Service {
-    Service::start_with(Behind::Nothing).await
+    Service::start_with(Backing::Nothing).await
 }
 
 /// Builds the head of a user's call with the public key alone.
@@ -170,7 +170,7 @@ async fn one_app_with_its_secret_never_fills_the_file_room_of_another() {
 async fn wrong_secrets_and_public_keys_spend_nothing_of_the_backends_rate() {
     let service = service().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
-    service.execute("UPDATE app SET rate_limit = 20").await;
+    service.run("UPDATE app SET rate_limit = 20").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
     let attacker = Attacker::new(1, service.address);
     for (app, call) in [

@@ -6,7 +6,7 @@ use domain::SigningAlgorithm;
 use store::control::app::NewSecret;
 use store::control::switch::Switch;
 
-use crate::service::{App, Behind, SOON, Service};
+use crate::service::{App, Backing, SOON, Service};
 use crate::signer::{Signer, claims, hex, signature};
 
 const LIST: &str = "GET /v3/notifications";
@@ -35,7 +35,7 @@ fn refused(code: &str) -> (u16, Option<String>) {
 
 #[tokio::test]
 async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let first = signing(&service).await;
     let second = service.rotate(&first, "second", HOUR).await;
     let signed = async |app: &App| {
@@ -60,7 +60,7 @@ async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
 
 #[tokio::test]
 async fn a_secret_stops_signing_when_it_ends_and_the_app_is_still_remembered() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let first = signing(&service).await;
     let second = service.rotate(&first, "second", Duration::from_secs(1)).await;
     let signed = async |secret: &str| {
@@ -75,7 +75,7 @@ async fn a_secret_stops_signing_when_it_ends_and_the_app_is_still_remembered() {
 
 #[tokio::test]
 async fn new_keys_are_taken_and_revoked_ones_refused_within_seconds() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let old = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
     let tokens = |signer: &Signer| format!("Bearer {}", signer.token(&claims(&shop, "ada")));
@@ -99,7 +99,7 @@ async fn new_keys_are_taken_and_revoked_ones_refused_within_seconds() {
 
 #[tokio::test]
 async fn secure_mode_closes_what_was_open_within_seconds() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.of(&shop, "ada", LIST).send().await.is(200);
     set(&service, &shop, &[Switch::SecureMode(true)]).await;
@@ -121,7 +121,7 @@ async fn secure_mode_closes_what_was_open_within_seconds() {
 
 #[tokio::test]
 async fn a_token_and_the_query_name_the_same_user() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     let bearer = format!("Bearer {}", signer.token(&claims(&shop, "ada")));
@@ -136,7 +136,7 @@ async fn a_token_and_the_query_name_the_same_user() {
 
 #[tokio::test]
 async fn secrets_are_recoverable_only_while_signatures_need_them() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let kept = "SELECT octet_length(sealed)::text FROM app_secret ORDER BY id";
     let shop = service.app("shop").await;
     assert_eq!(service.rows(kept).await, ["0"]);
@@ -158,13 +158,13 @@ async fn secrets_are_recoverable_only_while_signatures_need_them() {
 
 #[tokio::test]
 async fn what_cannot_be_opened_lets_nobody_in_and_holds_up_nobody_else() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = signing(&service).await;
     let damaged = NewSecret { digest: b"digest", sealed: b"sealed with a lost key" };
     service.context.store.control().rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
     let lost = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
-    service.execute("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;
+    service.run("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;
     let token = |signer: &Signer| format!("Bearer {}", signer.token(&claims(&shop, "ada")));
     assert_eq!(list(&service, &shop, "Authorization", &token(&lost)).await, refused("invalid_token"));
     assert_eq!(list(&service, &shop, "Authorization", &token(&signer)).await, (200, None));

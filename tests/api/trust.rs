@@ -5,7 +5,7 @@ use serde_json::json;
 use store::control::switch::Switch;
 use store::control::template::NewTemplate;
 
-use crate::service::{App, Behind, Service};
+use crate::service::{App, Backing, Service};
 use crate::signer::{Signer, claims, with};
 
 async fn set(service: &Service, app: &App, switches: &[Switch]) {
@@ -14,7 +14,7 @@ async fn set(service: &Service, app: &App, switches: &[Switch]) {
 
 #[tokio::test]
 async fn a_person_named_like_the_prefix_is_nobody_else() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let cases = [
         (TokenSubject::Prefixed, "user:alice", Some("alice")),
         (TokenSubject::Prefixed, "alice", None),
@@ -44,7 +44,7 @@ async fn a_person_named_like_the_prefix_is_nobody_else() {
 
 #[tokio::test]
 async fn the_key_app_of_a_profile_is_written_by_the_secret_alone() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
     let bearer = format!("Bearer {}", signer.token(&claims(&shop, "ada")));
@@ -76,7 +76,7 @@ async fn the_key_app_of_a_profile_is_written_by_the_secret_alone() {
 
 #[tokio::test]
 async fn templates_of_an_app_may_see_what_its_backend_wrote_alone() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     set(&service, &shop, &[Switch::TemplateProfile(TemplateProfile::App)]).await;
     let channels = json!({"inApp": {

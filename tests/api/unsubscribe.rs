@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use service_kit::clock;
 
 use crate::client::Answer;
-use crate::service::{App, Behind, Service};
+use crate::service::{App, Backing, Service};
 
 impl Service {
     /// Returns the token in the link of an email of this category to the user.
@@ -63,7 +63,7 @@ fn text(answer: Answer, status: u16) -> String {
 
 #[tokio::test]
 async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let news = json!({"identifier": "news", "name": "News"});
     let category = service.a_user_and_a_category(&shop, news).await;
@@ -94,7 +94,7 @@ async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
 
 #[tokio::test]
 async fn a_wrong_token_says_nothing_and_does_nothing() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let news = json!({"identifier": "news", "name": "News"});
     let category = service.a_user_and_a_category(&shop, news.clone()).await;
@@ -137,7 +137,7 @@ async fn a_wrong_token_says_nothing_and_does_nothing() {
 
 #[tokio::test]
 async fn a_critical_category_says_that_it_cannot_be_turned_off() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let codes = json!({"identifier": "codes", "name": "<Codes> & {app}", "critical": true});
     let category = service.a_user_and_a_category(&shop, codes).await;
@@ -154,7 +154,7 @@ async fn a_critical_category_says_that_it_cannot_be_turned_off() {
 
 #[tokio::test]
 async fn the_page_speaks_the_readers_language_and_shares_no_header_with_calls() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let category = service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
     let token = service.unsubscribe_token(&shop, "ada", category).await;
@@ -170,7 +170,7 @@ async fn the_page_speaks_the_readers_language_and_shares_no_header_with_calls() 
 
 #[tokio::test]
 async fn links_outlive_the_master_key_that_their_key_was_sealed_with() {
-    let mut service = Service::start_with(Behind::Nothing).await;
+    let mut service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let category = service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
     let token = service.unsubscribe_token(&shop, "ada", category).await;
@@ -184,13 +184,13 @@ async fn links_outlive_the_master_key_that_their_key_was_sealed_with() {
     let tables = rotation::reseal_all(&service.context.store, &both, |_, _| {}).await.unwrap();
     assert!(tables.iter().any(|table| table.table == "app_link_key" && table.records == 1));
     // From here on with the new master key only.
-    service.restart(Behind::Nothing).await;
+    service.restart(Backing::Nothing).await;
     text(service.one_click(&token).await, 200);
 }
 
 #[tokio::test]
 async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
-    let without = Service::start_with(Behind::Nothing).await;
+    let without = Service::start_with(Backing::Nothing).await;
     let shop = without.app("shop").await;
     let category = without.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
     let user = without.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap().number;

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Behind, Service};
+use crate::service::{Backing, Service};
 
 #[tokio::test]
 async fn a_user_is_created_once() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let body = json!({"identifier": "ada", "profile": {"email": "ada@example.com", "plan": {"tier": 1}}});
     assert_eq!(service.by(&shop, "POST /v3/users").json(&body).send().await.is(200), body);
@@ -19,7 +19,7 @@ async fn a_user_is_created_once() {
 
 #[tokio::test]
 async fn every_problem_of_a_user_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let long = "u".repeat(256);
     let large = "x".repeat(64 * 1024);
@@ -58,7 +58,7 @@ async fn every_problem_of_a_user_is_named() {
 
 #[tokio::test]
 async fn putting_creates_and_then_merges() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let put = |body: Value| service.by(&shop, "PUT /v3/users/ada").json(&body).send();
     assert_eq!(put(json!({})).await.is(200), json!({"identifier": "ada", "profile": {}}));
@@ -79,7 +79,7 @@ async fn putting_creates_and_then_merges() {
 
 #[tokio::test]
 async fn an_identifier_in_a_path_is_decoded_once() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let cases = [
         ("a%2Fb", "a/b"),
@@ -108,7 +108,7 @@ async fn an_identifier_in_a_path_is_decoded_once() {
 
 #[tokio::test]
 async fn a_user_is_shown_with_profile_and_devices() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     service.by(&shop, "PUT /v3/users/a%2Fb").json(&json!({"name": "Ada"})).send().await.is(200);
     for (device, body) in [("d1", json!({"deviceType": "android"})), ("d2", json!({"deviceType": "browser"}))]
@@ -144,7 +144,7 @@ async fn a_user_is_shown_with_profile_and_devices() {
 
 #[tokio::test]
 async fn pages_show_every_user_once_in_order_of_creation() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     assert_eq!(
         service.by(&shop, "GET /v3/users").send().await.is(200),

@@ -5,7 +5,7 @@ use domain::Channel;
 use serde_json::{Value, json};
 use store::control::provider::{NewProvider, SecretChange};
 
-use crate::service::{App, Behind, Service};
+use crate::service::{App, Backing, Service};
 
 const ENDPOINT: &str = "https://fcm.googleapis.com/fcm/send/abc";
 /// The browser's keys of RFC 8291, appendix A.
@@ -31,7 +31,7 @@ fn device(id: &str, web_push: bool) -> (String, bool) {
 
 #[tokio::test]
 async fn a_subscription_is_stored_taken_over_and_removed() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let subscribe = async |app: &App, user: &str, device: &str, endpoint: &str| {
         let call = service.of(app, user, &format!("POST /v3/devices/{device}/webPushSubscription"));
@@ -62,7 +62,7 @@ async fn a_subscription_is_stored_taken_over_and_removed() {
 
 #[tokio::test]
 async fn every_problem_of_a_subscription_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let keys = json!({"p256dh": P256DH, "auth": AUTH});
     let beside_the_curve = format!("{}A", &P256DH[..86]);
@@ -123,7 +123,7 @@ async fn every_problem_of_a_subscription_is_named() {
 
 #[tokio::test]
 async fn strict_handling_lenient_forms_and_wrong_calls() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let subscribe = || service.of(&shop, "ada", "POST /v3/devices/d/webPushSubscription");
     let mut more = subscription(ENDPOINT);
@@ -145,7 +145,7 @@ async fn strict_handling_lenient_forms_and_wrong_calls() {
 
 #[tokio::test]
 async fn connecting_tells_the_key_to_subscribe_with() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let store = &service.context.store;
     vapid::create(store, &service.context.master_key, shop.id).await.unwrap();

@@ -1,4 +1,4 @@
-//! Chance that a seed decides: the same question is answered alike in every run of the seed.
+//! Randomness from a seed: the same question has the same answer in every run of the seed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

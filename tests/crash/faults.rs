@@ -1,27 +1,27 @@
-//! What is done to the system while it works.
+//! Faults that are injected into the system while it works.
 
 mod crashes;
-pub(crate) mod others;
+pub(crate) mod disturbance;
+pub(crate) mod injection;
+mod injector;
 pub(crate) mod schedule;
-pub(crate) mod strike;
-mod striker;
-pub(crate) mod struck;
+pub(crate) mod tally;
 
 use std::time::SystemTime;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::system::System;
+use injector::Injector;
 use schedule::Schedule;
-use striker::Striker;
-use struck::Struck;
+use tally::Tally;
 
-/// Carries out the schedule, or as much of it as there is time for until `over`. Afterwards everybody serves again.
+/// Injects the faults of the schedule until its end or until `over`. Afterwards every process is ready again.
 ///
 /// # Panics
-/// A process ended that nobody had asked to.
-pub(crate) async fn strike(system: &mut System, schedule: &Schedule, over: &CancellationToken) -> Struck {
-    Striker::new(system).run(schedule, over).await
+/// A process ended without a fault.
+pub(crate) async fn inject(system: &mut System, schedule: &Schedule, over: &CancellationToken) -> Tally {
+    Injector::new(system).run(schedule, over).await
 }
 
 /// Milliseconds since 1970.

@@ -1,4 +1,4 @@
-//! What the clients were promised. Every line is on the disk before its client goes on.
+//! Journal of the answers to clients. Every line is on disk before its client continues.
 
 use std::fs::File;
 use std::io::Write;
@@ -85,7 +85,7 @@ pub(crate) struct Shown {
     pub(crate) state: Option<String>,
 }
 
-/// Where clients write.
+/// Writer of the journal.
 #[derive(Clone)]
 pub(crate) struct Journal {
     lines: mpsc::Sender<(Line, oneshot::Sender<()>)>,
@@ -134,7 +134,7 @@ fn write_all(mut file: File, mut lines: mpsc::Receiver<(Line, oneshot::Sender<()
         file.write_all(text.as_bytes()).unwrap();
         file.sync_data().unwrap();
         for done in waiting.drain(..) {
-            // Whoever gave up waiting does not read on.
+            // A caller that gave up does not receive.
             done.send(()).ok();
         }
     }

@@ -1,24 +1,20 @@
-//! The promise, proved: every part is a process of its own, and whatever is done to it, nothing is lost and nothing is
-//! shown twice.
+//! The promise, proved: every service runs as processes, and whatever happens to them and to the servers, nothing is lost and nothing
+//! is shown twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod api;
 mod check;
+mod checker_tests;
 mod checkpoints;
-mod claims;
-mod command;
+mod coverage;
 mod dice;
-mod doctored;
-mod enough;
 mod faults;
-mod handed_out_again;
+mod idle;
 mod journal;
-mod quiet;
 mod record;
+mod redelivery;
 mod report;
 mod run;
 mod scene;
+mod smoke;
 mod system;
-mod tries;
 mod workload;
-mod works;

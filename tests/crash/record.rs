@@ -1,11 +1,10 @@
-//! Everything that is known of a run once it is over: what clients were promised, what users saw, what the database and
-//! the log say, what the providers took. Plain data, so that a test can falsify it. Times are in milliseconds since 1970.
+//! Record of a run: answers to clients, lists that users saw, tables, streams, and messages that providers accepted. Plain data, so that a
+//! test can falsify it. Times are in milliseconds since 1970.
 
+mod api;
 mod database;
 mod gather;
 mod log;
-mod shown;
-mod verified;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, Status};
 use serde_json::Value;
+use suite::checkpoint::{Checkpoint, Place};
 use uuid::Uuid;
 
 pub(crate) use gather::gather;
 
-use crate::checkpoints::{Place, Sample};
 use crate::journal::{Line, Shown};
 use crate::scene::{Accepted, Fault};
 use crate::workload::Visible;
@@ -25,34 +24,34 @@ use crate::workload::Visible;
 /// All of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    /// What the clients meant to send, by number.
+    /// Intended sends, by number.
     pub(crate) asked: BTreeMap<usize, Asked>,
-    /// Everything under which somebody was ever to be reached, as the ledger names it.
+    /// All targets that a user ever had, as the ledger names them.
     pub(crate) targets: BTreeMap<User, Targets>,
     /// The clients' journal.
     pub(crate) journal: Vec<Line>,
     pub(crate) faults: Vec<Fault>,
-    /// What is in the tables.
+    /// Content of the tables.
     pub(crate) tables: Tables,
-    /// What is in the streams.
+    /// Content of the streams.
     pub(crate) log: Log,
-    /// What the providers took, in their order.
+    /// Messages that providers accepted, in order.
     pub(crate) accepted: Vec<Accepted>,
-    /// How often what went wrong at the providers, by its name.
+    /// Number of faults of providers, by name.
     pub(crate) provider_faults: BTreeMap<String, usize>,
-    /// What the inboxes of all users show in the end, over the API.
+    /// Inboxes of all users at the end, read over the API.
     pub(crate) inboxes: BTreeMap<User, Vec<Shown>>,
-    /// What the API says of sends in the end, by their requests: of all, or of as many as there is time for.
+    /// Reports of the API at the end, by request: about all sends, or a sample.
     pub(crate) told: BTreeMap<Uuid, Told>,
-    /// What the apps' endpoints were told and took, in their order.
+    /// Webhooks that the apps' endpoints accepted, in order.
     pub(crate) webhooks: Vec<Webhook>,
-    /// What `tidings verify` says of the inboxes.
+    /// Output of `tidings verify --json`.
     pub(crate) verified: Value,
     /// Checkpoints as they were seen, in order.
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) samples: Vec<Checkpoint>,
     pub(crate) visible: Vec<Visible>,
-    /// When the broker handed out sends that had been acknowledged.
-    pub(crate) handed_out_again: Vec<Fault>,
+    /// Periods in which the broker redelivered acknowledged sends.
+    pub(crate) redeliveries: Vec<Fault>,
     /// Messages that the log took between the first look at the tables and the last at anything else.
     pub(crate) meanwhile: u64,
 }
@@ -137,18 +136,18 @@ pub(crate) struct Attempt {
     pub(crate) started_at: i64,
 }
 
-/// The right to make an attempt, given to a worker.
+/// A claim of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) attempt: i32,
     pub(crate) at: i64,
-    /// Whether it was given after its target's suppression was committed.
+    /// True if it was granted after the suppression of its target was committed.
     pub(crate) is_late: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
-    /// Whether an event tells of it.
+    /// True if there is an event about it.
     pub(crate) is_told: bool,
 }
 
@@ -189,7 +188,7 @@ pub(crate) struct Log {
     pub(crate) items: BTreeMap<i64, Item>,
     /// Last sequence of the stream that is followed.
     pub(crate) ends: BTreeMap<Place, i64>,
-    /// Messages that nobody can read.
+    /// Messages that cannot be decoded.
     pub(crate) unreadable: Vec<String>,
 }
 
@@ -201,7 +200,7 @@ pub(crate) struct Outcome {
     pub(crate) reason: Option<String>,
 }
 
-/// What the API says of a send.
+/// Report of the API about a send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) status: String,
@@ -209,7 +208,7 @@ pub(crate) struct Told {
     pub(crate) deliveries: Vec<(String, String, String)>,
 }
 
-/// A webhook that an app's endpoint took.
+/// A webhook that an app's endpoint accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct Webhook {
     /// `webhook-id`.
@@ -225,7 +224,7 @@ pub(crate) struct Webhook {
     pub(crate) reason: Option<String>,
 }
 
-/// What a webhook is about.
+/// Subject of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Delivery(Uuid),
@@ -242,12 +241,12 @@ impl Record {
         })
     }
 
-    /// What a client meant by a confirmed request.
+    /// Intent of a confirmed request.
     pub(crate) fn meant(&self) -> BTreeMap<Uuid, &Asked> {
         self.confirmed().filter_map(|(notice, request)| Some((request, self.asked.get(&notice)?))).collect()
     }
 
-    /// What a client meant by a send, by its title.
+    /// Intent of a send, by its title.
     pub(crate) fn by_title(&self) -> BTreeMap<&str, &Asked> {
         self.asked.values().map(|asked| (asked.title.as_str(), asked)).collect()
     }

@@ -1,4 +1,4 @@
-//! What a run came to: a table for people, and a line of JSON.
+//! Report of a run: a table, and a line of JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::check;
-use crate::enough::Need;
-use crate::faults::struck::Struck;
+use crate::coverage::Need;
+use crate::faults::tally::Tally;
 use crate::journal::Line;
 use crate::record::Record;
 use crate::system::System;
@@ -41,28 +41,28 @@ pub(crate) struct Report {
     /// That the apps' endpoints took, and calls that brought one of them once more.
     webhooks: usize,
     webhooks_again: usize,
-    /// By whom they hit.
+    /// By victim.
     kills: Counts,
     /// By crash point.
     crash_points: Counts,
-    /// The other blows.
-    other_blows: Counts,
-    /// Who gave up waiting for a server at its start, and was started again.
+    /// By kind.
+    disturbances: Counts,
+    /// Processes that gave up waiting for a server at their start, and were restarted.
     gave_up: Vec<String>,
-    /// What went wrong at the providers, and how often.
+    /// Number of faults of providers, by name.
     provider_faults: BTreeMap<String, usize>,
     /// Calls that providers took once more, by channel; each with its window below.
     duplicates_at_providers: Counts,
     duplicates: Vec<Duplicate>,
-    /// How often the broker handed out sends that had been acknowledged.
-    handed_out_again: usize,
+    /// Number of periods in which the broker redelivered acknowledged sends.
+    redeliveries: usize,
     /// Of the small apps: milliseconds from 202 to the inbox outside of faults, and of how many sends.
     small_apps_p99: Option<(i64, usize)>,
     /// Of how many of them while the large app flooded, and the most of its sends that waited then.
     beside_a_flood: (usize, usize),
     /// Most memory of one process, in mebibytes.
     peak_mebibytes: Counts,
-    /// What has to happen for the run to count, and how often it did.
+    /// Minimum and actual number of everything that must happen for the run to count.
     pub(crate) needs: Vec<Need>,
     /// How long the run may take, in seconds.
     pub(crate) may_take: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Report {
     undecided: BTreeMap<&'static str, String>,
 }
 
-/// What a provider took once more, and why.
+/// A second acceptance, and the fault that explains it.
 #[derive(Debug, Serialize)]
 struct Duplicate {
     channel: String,
@@ -84,34 +84,34 @@ struct Duplicate {
 }
 
 impl Report {
-    /// What was done, and how much memory that took.
-    pub(crate) fn of(system: &mut System, struck: &Struck) -> Report {
+    /// Faults of the run, and peak memory.
+    pub(crate) fn of(system: &mut System, tally: &Tally) -> Report {
         let mut peaks = Counts::new();
-        for part in &mut system.parts {
-            let peak = peaks.entry(part.name.role.as_str().to_owned()).or_default();
-            *peak = (*peak).max(part.most_memory() >> 20);
+        for process in &mut system.processes {
+            let peak = peaks.entry(process.name.role.as_str().to_owned()).or_default();
+            *peak = (*peak).max(process.most_memory() >> 20);
         }
         let counted = |(name, number): (&str, &usize)| (name.to_owned(), *number as u64);
         Report {
             seed: system.scene.seed,
-            kills: struck.kills.iter().map(|(name, number)| counted((name, number))).collect(),
-            crash_points: struck
+            kills: tally.kills.iter().map(|(name, number)| counted((name, number))).collect(),
+            crash_points: tally
                 .crashes
                 .iter()
                 .map(|(point, number)| counted((point.as_str(), number)))
                 .collect(),
-            other_blows: struck
-                .others
+            disturbances: tally
+                .disturbances
                 .iter()
                 .map(|(other, number)| counted((other.as_str(), number)))
                 .collect(),
-            gave_up: struck.gave_up.clone(),
+            gave_up: tally.gave_up.clone(),
             peak_mebibytes: peaks,
             ..Report::default()
         }
     }
 
-    /// Adds what came of it.
+    /// Adds the results.
     pub(crate) fn add(&mut self, record: &Record, broken: &BTreeMap<&'static str, Vec<String>>) {
         let confirmed: BTreeMap<_, _> =
             record.confirmed().map(|(notice, request)| (request, notice)).collect();
@@ -140,7 +140,7 @@ impl Report {
             });
         }
         self.provider_faults.clone_from(&record.provider_faults);
-        self.handed_out_again = record.handed_out_again.len();
+        self.redeliveries = record.redeliveries.len();
         self.small_apps_p99 = check::percentile_of_small_apps(record);
         self.beside_a_flood = check::beside_a_flood(record);
         let names = check::applying(record).map(|(name, _)| *name);
@@ -185,9 +185,9 @@ impl fmt::Display for Report {
         writeln!(f, "deliveries          {}", listed(&self.deliveries))?;
         writeln!(f, "kills               {kills}: {}", listed(&self.kills))?;
         writeln!(f, "at crash points     {crashes}: {}", listed(&self.crash_points))?;
-        writeln!(f, "other blows         {}", listed(&self.other_blows))?;
+        writeln!(f, "disturbances        {}", listed(&self.disturbances))?;
         writeln!(f, "answers of failure  {}", listed(&self.provider_faults))?;
-        writeln!(f, "handed out again    {} times a lane that was acknowledged", self.handed_out_again)?;
+        writeln!(f, "redelivered         {} times a lane that was acknowledged", self.redeliveries)?;
         if !self.gave_up.is_empty() {
             writeln!(f, "gave up at start    {}", self.gave_up.join(", "))?;
         }
@@ -201,7 +201,7 @@ impl fmt::Display for Report {
         writeln!(f, "most memory, MiB    {}", listed(&self.peak_mebibytes))?;
         writeln!(
             f,
-            "taken twice         {}: {}",
+            "accepted twice      {}: {}",
             self.duplicates.len(),
             listed(&self.duplicates_at_providers)
         )?;

@@ -1,4 +1,4 @@
-//! The run: everything works, everything is struck, and when it is quiet everything is checked.
+//! The run: load, faults, and when no work is left, the checks.
 //!
 //! `cargo xtask crash` runs it by itself. `TIDINGS_TEST_CRASH_SEED` repeats the schedule of a run, `TIDINGS_TEST_CRASH_LONG=1` is the
 //! long run, `TIDINGS_TEST_CRASH_NOTIFICATIONS` makes it smaller or larger, `TIDINGS_TEST_NATS_SERVER` names another broker.
@@ -10,19 +10,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{Lane, StreamName};
+use suite::check::describe;
 use tokio_util::sync::CancellationToken;
 
-use crate::enough::{Asked, Need};
+use crate::coverage::{Asked, Need};
 use crate::faults::schedule::{Schedule, Size};
-use crate::faults::struck::Struck;
+use crate::faults::tally::Tally;
 use crate::report::Report;
 use crate::system::{Settings, System};
 use crate::workload::{self, Observed, Workload};
-use crate::{check, enough, faults, quiet, record};
+use crate::{check, coverage, faults, idle, record};
 
 /// One of them sends most.
 const APPS: usize = 8;
-/// How long the sends go on after the last blow: long enough for the time without faults to tell something.
+/// Time of sends after the last fault: long enough for a verdict on the time without faults.
 const AFTERWARDS: Duration = Duration::from_secs(20);
 
 /// What is asked for.
@@ -82,51 +83,51 @@ async fn nothing_is_lost_or_shown_twice() {
     let of_work = workload::Size::of(run.notifications, schedule.length() + AFTERWARDS);
     let workload = Arc::new(Workload::prepare(&system.scene, of_work).await);
     let ready = Instant::now();
-    let (observed, struck) = under_attack(&mut system, &workload, &schedule).await;
+    let (observed, tally) = under_attack(&mut system, &workload, &schedule).await;
     let worked = Instant::now();
-    let quiet = quiet::within(&mut system, quiet::WITHIN).await;
+    let idle = idle::within(&mut system, idle::WITHIN).await;
 
     let checking = Instant::now();
-    let record = record::gather(&system.scene, &workload, observed, struck.faults.clone()).await;
+    let record = record::gather(&system.scene, &workload, observed, tally.faults.clone()).await;
     let broken = check::failures(&record);
     let asked = Asked { notifications: run.notifications, size };
-    let needs = enough::needs(asked, &record, &struck, in_bulk(&system).await);
-    let mut report = Report::of(&mut system, &struck);
+    let needs = coverage::needs(asked, &record, &tally, in_bulk(&system).await);
+    let mut report = Report::of(&mut system, &tally);
     (report.long, report.broker, report.may_take) = (run.is_long, broker(), run.may_take());
     report.needs.clone_from(&needs);
     report.add(&record, &broken);
     for (what, time) in [
         ("to start", ready - began),
         ("of work", worked - ready),
-        ("until quiet", checking - worked),
+        ("until idle", checking - worked),
         ("to check", checking.elapsed()),
     ] {
         report.took(what, time);
     }
     println!("{report}");
     report.keep();
-    let hanging = quiet.err().unwrap_or_default();
-    assert!(hanging.is_empty() && broken.is_empty(), "{run}\n{hanging}\n{}", check::describe(&broken));
+    let hanging = idle.err().unwrap_or_default();
+    assert!(hanging.is_empty() && broken.is_empty(), "{run}\n{hanging}\n{}", describe(&broken));
     let too_few: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
     assert!(too_few.is_empty(), "{run}\nthe run does not count: {too_few:#?}");
 }
 
-/// Returns once all is sent, and everybody serves again.
+/// Returns when every send is accepted and every process is ready again.
 async fn under_attack(
     system: &mut System,
     workload: &Arc<Workload>,
     schedule: &Schedule,
-) -> (Observed, Struck) {
+) -> (Observed, Tally) {
     let over = CancellationToken::new();
     let working = async {
         let observed = workload.run().await;
         over.cancel();
         observed
     };
-    tokio::join!(working, faults::strike(system, schedule, &over))
+    tokio::join!(working, faults::inject(system, schedule, &over))
 }
 
-/// Messages that went over the bulk lane.
+/// Number of messages in streams of the bulk lane.
 async fn in_bulk(system: &System) -> u64 {
     let mut messages = 0;
     for stream in StreamName::all(system.scene.partitions) {

@@ -1,150 +1,124 @@
-//! The whole of Tidings, every part in a process of its own, set up by the commands that operators use.
+//! The system under attack: two processes of every service, each with its own proxies to PostgreSQL and nats-server, set up by the
+//! commands that operators use.
 
 pub(crate) mod files;
-pub(crate) mod part;
-mod setting_up;
+mod setup;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
-use event_log::EventLog;
-use local_servers::{NatsServer, Postgres, port};
-use reqwest::Client;
-use service_kit::{Config, connections};
-use sqlx::PgPool;
+use local_servers::Postgres;
 use stand_ins::webhook::WebhookReceiver;
-use testkit::{Service, eventually};
+use suite::{Name, Role, system};
+use testkit::proxy::Proxy;
+use testkit::{Servers, Service};
 
 use crate::scene::Scene;
 use files::Files;
-use part::{Name, Part, Role};
-use setting_up::PARTITIONS;
 
-const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Of every part.
+/// Processes of each service.
 const INSTANCES: usize = 2;
 
-/// What a run is made of.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Everything random in the run comes from it.
+    /// Determines everything random in the run.
     pub(crate) seed: u64,
     pub(crate) apps: usize,
 }
 
-/// The system, running.
+/// The proxies of one process.
+pub(crate) struct Links {
+    pub(crate) database: Proxy,
+    pub(crate) broker: Proxy,
+}
+
 pub(crate) struct System {
     pub(crate) scene: Scene,
-    pub(crate) log: EventLog,
-    pub(crate) database: PgPool,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) postgres: Postgres,
-    pub(crate) nats: NatsServer,
-    pub(crate) client: Client,
+    system: suite::System,
+    pub(crate) links: BTreeMap<Name, Links>,
     providers: Service,
     _backends: WebhookReceiver,
+    pub(crate) postgres: Postgres,
     pub(crate) files: Files,
 }
 
+impl Deref for System {
+    type Target = suite::System;
+
+    fn deref(&self) -> &suite::System {
+        &self.system
+    }
+}
+
+impl DerefMut for System {
+    fn deref_mut(&mut self) -> &mut suite::System {
+        &mut self.system
+    }
+}
+
 impl System {
-    /// Starts everything, and waits until every part says that it serves.
+    /// Starts everything, and waits until every process is ready.
     pub(crate) async fn start(settings: Settings) -> System {
         let files = Files::create(settings.seed);
         let postgres = Postgres::start_fast(&files.path("postgres")).await.unwrap();
-        let nats = NatsServer::start_at(&files.path("nats")).await.unwrap();
-        let servers = (&postgres, &nats);
-        let (stand_ins, providers) = setting_up::providers(settings, &files).await;
-        let gateways = addresses(INSTANCES);
-        let origin = |address: &String| format!("http://{address}");
-        let environment = setting_up::environment(&files, servers, &providers, &origin(&gateways[0]));
-        let backends = setting_up::backends(settings.seed, &files).await;
-        let apps = setting_up::apps(settings.apps, &environment, &providers, &backends);
-        let mut parts = Vec::new();
+        let servers = Servers::start_in(files.directory(), postgres.url()).await;
+        let (stand_ins, providers) = setup::providers(settings, &files).await;
+        let gateways = system::addresses(INSTANCES);
+        let configured = setup::settings(&files, &providers, &format!("http://{}", gateways[0]));
+        let mut system = suite::System::prepare(servers, gateways, configured).await;
+        let backends = setup::backends(settings.seed, &files).await;
+        let apps = setup::apps(settings.apps, &system, &providers, &backends);
+        let mut links = BTreeMap::new();
         for role in Role::ALL {
             for number in 1..=INSTANCES {
                 let name = Name { role, number };
-                let mut environment = environment.clone();
-                environment.push(("TIDINGS_GATEWAY__LISTEN".to_owned(), gateways[number - 1].clone()));
-                let log = files.log(&name.to_string());
-                parts.push(Part::start(name, &environment, servers, &log).await);
+                links.insert(name, start_linked(&mut system, name, &postgres, &files).await);
             }
         }
-        service_kit::install_crypto_provider();
-        let mut config = Config::default();
-        config.nats.url = Some(nats.url().parse().unwrap());
         let scene = Scene {
             seed: settings.seed,
-            gateways: gateways.iter().map(origin).collect(),
+            gateways: system.origins(),
             apps,
             database_url: postgres.url().to_owned(),
-            nats_url: nats.url().to_owned(),
-            partitions: PARTITIONS,
+            nats_url: system.servers.nats.url().to_owned(),
+            partitions: system.partitions,
             push_origin: providers.push_origin,
             accepted: files.path("accepted.jsonl"),
             provider_faults: files.path("faults.txt"),
-            webhooks: files.path(setting_up::WEBHOOKS),
+            webhooks: files.path(setup::WEBHOOKS),
             journals: files.path("journals"),
-            environment,
+            environment: system.environment.clone(),
         };
-        let mut system = System {
-            scene,
-            log: connections::event_log(&config, READY_WITHIN).await.unwrap(),
-            database: PgPool::connect(postgres.url()).await.unwrap(),
-            parts,
-            postgres,
-            nats,
-            client: Client::new(),
-            providers: stand_ins,
-            _backends: backends,
-            files,
-        };
-        system.until_ready().await;
-        system
+        system.ready().await;
+        System { scene, system, links, providers: stand_ins, _backends: backends, postgres, files }
     }
 
-    async fn until_ready(&mut self) {
-        for part in &mut self.parts {
-            let what = format!("{} serves", part.name);
-            eventually(READY_WITHIN, &what, async || {
-                assert!(part.ended().is_none(), "{}: {}", part.name, part.service.last_words());
-                part.is_ready(&self.client).await.then_some(())
-            })
-            .await;
-        }
-    }
-
-    pub(crate) fn part(&mut self, name: Name) -> &mut Part {
-        self.parts.iter_mut().find(|part| part.name == name).expect("a part of that name")
-    }
-
-    /// Nothing that happens to the others may end a part.
-    ///
     /// # Panics
-    /// One ended by itself.
-    pub(crate) fn assert_running(&mut self) {
-        for part in &mut self.parts {
-            let ended = part.ended();
-            assert!(
-                ended.is_none(),
-                "{} ended by itself ({ended:?}); {}",
-                part.name,
-                part.service.last_words()
-            );
-        }
+    /// A process has ended that should run.
+    pub(crate) fn assert_all_running(&mut self) {
+        self.assert_running();
         self.assert_providers_running();
     }
 
-    /// As [`assert_running`](Self::assert_running), of the stand-ins of providers.
+    /// # Panics
+    /// The stand-ins of providers have ended.
     pub(crate) fn assert_providers_running(&mut self) {
         assert!(self.providers.is_running().unwrap(), "the providers ended; {}", self.providers.last_words());
     }
 }
 
-/// So many different addresses that nobody listens at.
-fn addresses(number: usize) -> Vec<String> {
-    let mut ports = BTreeSet::new();
-    while ports.len() < number {
-        ports.insert(port::free().unwrap());
-    }
-    ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
+/// Starts a process with its own proxies to the servers.
+async fn start_linked(system: &mut suite::System, name: Name, postgres: &Postgres, files: &Files) -> Links {
+    let nats = &system.servers.nats;
+    let database = Proxy::start(postgres.port()).await.unwrap();
+    let broker = Proxy::start(nats.port()).await.unwrap();
+    let by_proxy =
+        |url: &str, port: u16, proxy: &Proxy| url.replace(&format!(":{port}"), &format!(":{}", proxy.port()));
+    let urls = [
+        ("TIDINGS_DATABASE__URL", by_proxy(postgres.url(), postgres.port(), &database)),
+        ("TIDINGS_NATS__URL", by_proxy(nats.url(), nats.port(), &broker)),
+    ];
+    system.start_process(name, urls, Some(&files.log(&name.to_string())));
+    Links { database, broker }
 }

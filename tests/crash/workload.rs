@@ -1,4 +1,4 @@
-//! What clients and users do while the system is under attack, and what they note of it.
+//! Load during the faults: sends of clients and work of users in their inboxes, with a journal of the answers.
 
 mod notice;
 mod people;
@@ -16,6 +16,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
+use suite::checkpoint::Checkpoint;
+use suite::{Api, claims};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -24,12 +26,10 @@ pub(crate) use people::{People, email, identifier};
 pub(crate) use probe::Visible;
 pub(crate) use readers::read_page;
 
-use crate::api::Api;
-use crate::checkpoints::{self, Sample, Sampler};
-use crate::claims;
+use crate::checkpoints::{self, Sampler};
 use crate::dice::Dice;
-use crate::handed_out_again::Watch;
 use crate::journal::Journal;
+use crate::redelivery::Watch;
 use crate::scene::{Fault, Scene};
 use crate::workload::probe::Probe;
 
@@ -44,7 +44,7 @@ const ROUND_EVERY: Duration = Duration::from_secs(20);
 const CONNECTIONS: u32 = 4;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How much is done.
+/// Amount of load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) users: usize,
@@ -89,7 +89,7 @@ pub(crate) struct Workload {
     pub(crate) size: Size,
     pub(crate) people: People,
     pub(crate) dice: Dice,
-    /// What each client sends. The large app has clients of its own, the small ones share the others.
+    /// Numbers of the sends of each client. The large app has its own clients, the small ones share the others.
     sends: Vec<Vec<usize>>,
     /// Endpoints of the users' browsers.
     browsers: BTreeMap<usize, String>,
@@ -100,26 +100,23 @@ pub(crate) struct Workload {
     journal: Journal,
 }
 
-/// What was seen from beside, while it ran.
+/// Observations during the load.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) visible: Vec<Visible>,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) handed_out_again: Vec<Fault>,
+    pub(crate) samples: Vec<Checkpoint>,
+    pub(crate) redeliveries: Vec<Fault>,
 }
 
 impl Workload {
-    /// Introduces everybody, and has the database take notes.
+    /// Creates the users, and installs the triggers that record claims and checkpoints.
     pub(crate) async fn prepare(scene: &Scene, size: Size) -> Workload {
         let options = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECTED_WITHIN);
         let database = options.connect(&scene.database_url).await.unwrap();
-        claims::note(&database).await;
-        checkpoints::note(&database).await;
+        claims::record(&database).await;
+        checkpoints::record(&database).await;
         probe::note(&database).await;
-        let api = |app: usize, gateway: &String| {
-            let app = &scene.apps[app];
-            Api::new(gateway, &app.key, &app.secret)
-        };
+        let api = |app: usize, gateway: &String| Api::new(gateway, &scene.apps[app]);
         let apis: Vec<Vec<Api>> = (0..scene.apps.len())
             .map(|app| scene.gateways.iter().map(|gateway| api(app, gateway)).collect())
             .collect();
@@ -143,7 +140,7 @@ impl Workload {
         }
     }
 
-    /// Where a user was reached in the beginning, as the ledger names it.
+    /// Targets of a user at the start, as the ledger names them.
     pub(crate) fn targets(&self, user: usize) -> BTreeMap<Channel, BTreeSet<String>> {
         let mut targets = people::targets(user);
         let browser = self.browsers.get(&user);
@@ -151,7 +148,7 @@ impl Workload {
         targets
     }
 
-    /// What is sent under this number.
+    /// The send of this number.
     pub(crate) fn notice(&self, number: usize) -> Notice {
         Notice::new(self.dice, self.people, self.size.ahead, number)
     }
@@ -169,7 +166,7 @@ impl Workload {
         }
         busy.spawn(Arc::clone(self).move_people());
         busy.join_all().await;
-        Observed { visible: probe.stop().await, samples: sampler.stop(), handed_out_again: watch.stop() }
+        Observed { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
     }
 
     /// Of an app, at one of the gateways.

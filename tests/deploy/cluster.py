@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The run of tests/deploy/cluster, which see. Needs TIDINGS_TEST_DATABASE_URL and nats-server."""
+"""The test that tests/deploy/cluster describes. Needs TIDINGS_TEST_DATABASE_URL and nats-server."""
 import json
 import os
 import shutil
@@ -56,7 +56,7 @@ class Nats:
         self.processes[number].wait()
 
     def ask(self, path):
-        """The answer of the first server that answers."""
+        """Asks the servers in turn. Returns the first answer."""
         for port in self.monitors:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
@@ -121,7 +121,7 @@ class Load:
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
 
     def end(self):
-        """Stops it, and prints what became of its sends. True if nothing is lost or doubled."""
+        """Stops the load, and prints how many of its sends arrived. Returns True if none is lost or doubled."""
         self.process.terminate()
         code = self.process.wait(300)
         report = json.loads(self.report.read_text())

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A backend that sends at a steady rate until it is told to stop, and then checks that nothing is lost or doubled.
+"""A backend that sends at a steady rate until it gets SIGTERM, and then checks that nothing is lost or doubled.
 
   load.py ORIGIN KEY SECRET REPORT [--strict]
 
-Stops on SIGTERM. Each send has one recipient and an Idempotency-Key, and is repeated until it is accepted. With --strict, no call may
-fail: a refused connection, a broken answer or a 5xx ends with exit code 1. The report is JSON: calls, failures, the longest time
-without an accepted send, and what was lost or doubled in inboxes.
+Each send has one recipient and an Idempotency-Key, and is repeated until it is accepted. With --strict, no call may fail: after a refused
+connection, a broken answer or a 5xx, the exit code is 1. The report is JSON: calls, failures, the longest time without an accepted send,
+and the lost and doubled items of inboxes.
 """
 import http.client
 import json
@@ -45,7 +45,7 @@ def call(connection, method, path, body=None, headers=()):
 
 
 def send(connection, number):
-    """One send until it is accepted. Returns the connection to use next."""
+    """Repeats one send until it is accepted. Returns the connection to use next."""
     global last_accepted, longest_gap, calls
     body = {
         "notification": {"title": f"{RUN}-{number}", "message": "Load"},
@@ -91,7 +91,7 @@ def inbox(connection, user):
 
 
 def missing_and_doubled():
-    """Compares inboxes with what was accepted, until all of it is there."""
+    """Compares inboxes with the accepted sends, until all of them have arrived or time is over."""
     end = time.monotonic() + ARRIVED_WITHIN
     wanted = {}
     for number, user in accepted.items():

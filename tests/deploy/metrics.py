@@ -3,7 +3,7 @@
 
   metrics.py deploy/observability ADDRESS…
 
-Metrics of things that did not happen are not there: those of failures, and of channels that nobody was sent to.
+Some metrics exist only after an event: those of failures, and of channels without a send.
 """
 import re
 import sys

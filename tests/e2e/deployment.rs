@@ -18,7 +18,7 @@ const COMPOSE: &str = include_str!("../../docker-compose.yml");
 const NATS: &str = include_str!("../../deploy/compose/nats.conf");
 
 /// Returns the lines of a service of docker-compose.yml.
-fn composed(name: &str) -> &'static str {
+fn compose_service(name: &str) -> &'static str {
     let start = COMPOSE.find(&format!("\n  {name}:\n")).unwrap_or_else(|| panic!("no service {name}"));
     let rest = &COMPOSE[start + 1..];
     let lines = rest.match_indices('\n').skip(1).find(|(at, _)| {
@@ -34,18 +34,29 @@ fn composed_services_have_bounds_and_no_password_of_the_owner() {
     assert!(shared.contains("postgres://tidings_service:${SERVICE_PASSWORD"), "{shared}");
     assert!(shared.contains("nats://tidings:${NATS_PASSWORD"), "{shared}");
     assert!(!shared.contains("POSTGRES_PASSWORD:?"), "{shared}");
-    for bounded in [shared, composed("postgres"), composed("nats")] {
+    for bounded in [shared, compose_service("postgres"), compose_service("nats")] {
         for bound in ["pids_limit: ", "mem_limit: ", "logging: *logging", "cap_drop: [ALL]"] {
             assert!(bounded.contains(bound), "{bound} is missing: {bounded}");
         }
     }
     for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
-        assert!(!composed(service).contains("POSTGRES_PASSWORD"), "{service} knows the owner's password");
-        assert!(composed(service).contains(&format!("command: [run, {service}]")), "{}", composed(service));
+        assert!(
+            !compose_service(service).contains("POSTGRES_PASSWORD"),
+            "{service} knows the owner's password"
+        );
+        assert!(
+            compose_service(service).contains(&format!("command: [run, {service}]")),
+            "{}",
+            compose_service(service)
+        );
     }
-    assert!(composed("migrate").contains("--service-role, tidings_service]"), "{}", composed("migrate"));
-    assert!(composed("postgres").contains("service-role.sh:/docker-entrypoint-initdb.d/"));
-    assert!(!composed("nats").contains("ports:") && !composed("postgres").contains("ports:"));
+    assert!(
+        compose_service("migrate").contains("--service-role, tidings_service]"),
+        "{}",
+        compose_service("migrate")
+    );
+    assert!(compose_service("postgres").contains("service-role.sh:/docker-entrypoint-initdb.d/"));
+    assert!(!compose_service("nats").contains("ports:") && !compose_service("postgres").contains("ports:"));
 }
 
 /// During an upgrade, two processes of each service run; commands need 30 more sessions.
@@ -57,7 +68,7 @@ fn composed_services_fit_into_the_connections_of_the_composed_database() {
         rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
     };
     let pool = number(settings, "\nTIDINGS_DATABASE__MAX_CONNECTIONS=");
-    let allowed = number(composed("postgres"), "max_connections=");
+    let allowed = number(compose_service("postgres"), "max_connections=");
     assert!(
         8 * 2 * pool + pool + 30 <= allowed,
         "8 services x 2 x {pool} and one more do not fit into {allowed}"
@@ -114,7 +125,7 @@ async fn the_composed_broker_refuses_clients_without_its_password() {
 }
 
 /// An installation whose services use a separate role.
-struct Restricted {
+struct RestrictedInstallation {
     database: Database,
     nats: NatsServer,
     directory: Directory,
@@ -122,7 +133,7 @@ struct Restricted {
     service_url: String,
 }
 
-impl Restricted {
+impl RestrictedInstallation {
     async fn install() -> Self {
         let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
         let directory = Directory::new();
@@ -131,7 +142,8 @@ impl Restricted {
         let mut url = Url::parse(database.url()).unwrap();
         url.set_username(&role).unwrap();
         url.set_password(Some("p0123")).unwrap();
-        let restricted = Restricted { database, nats, directory, role, service_url: url.as_str().to_owned() };
+        let restricted =
+            RestrictedInstallation { database, nats, directory, role, service_url: url.as_str().to_owned() };
         restricted.as_owner(&format!("CREATE ROLE {} LOGIN PASSWORD 'p0123'", restricted.role)).await;
         let migrated =
             restricted.run(restricted.database.url(), &["migrate", "--service-role", &restricted.role]);
@@ -170,7 +182,7 @@ impl Restricted {
 
 #[tokio::test]
 async fn services_need_no_rights_over_the_schema_and_cannot_rewrite_the_audit_log() {
-    let installed = Restricted::install().await;
+    let installed = RestrictedInstallation::install().await;
     let created =
         installed.run(&installed.service_url, &["app", "create", "shop", "--development", "--json"]);
     assert_eq!(created.code, 0, "{created:?}");

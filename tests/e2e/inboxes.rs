@@ -318,7 +318,7 @@ impl Inboxes {
     }
 
     /// Waits until the server notices that a client was killed.
-    pub(crate) async fn nobody_rebuilds(&self) {
+    pub(crate) async fn await_no_rebuild(&self) {
         let locks = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
                      WHERE locktype = 'advisory' AND datname = current_database()";
         eventually(SOON, "the lock is free", async || (self.text(locks).await == "0").then_some(())).await;

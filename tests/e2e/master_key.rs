@@ -57,7 +57,7 @@ fn new_key(installation: &Installation) -> MasterKey {
     MasterKey::load(&installation.path().join("new.key")).unwrap()
 }
 
-fn left(installation: &Installation) -> u64 {
+fn records_left(installation: &Installation) -> u64 {
     let status = installation.run_configured(&["master-key", "status", "--json"], &NEW_KEY, "").json();
     status["left"].as_u64().unwrap()
 }
@@ -75,7 +75,7 @@ fn start_rotation(installation: &Installation) -> Service {
     Service::start("tidings", &["master-key", "rotate"], &variables).unwrap()
 }
 
-async fn somebody_waits(database: &mut PgConnection) {
+async fn await_lock_wait(database: &mut PgConnection) {
     eventually(SOON, "the rotation waits for a row", async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
@@ -92,13 +92,16 @@ async fn somebody_waits(database: &mut PgConnection) {
 #[tokio::test]
 async fn everything_is_sealed_anew_and_opens_with_the_new_key_alone() {
     let installation = sealed_with_the_old_key().await;
-    assert_eq!(left(&installation), 4, "a provider, a signing key, a key pair, a link key");
+    assert_eq!(records_left(&installation), 4, "a provider, a signing key, a key pair, a link key");
     let status = installation.run_configured(&["master-key", "status"], &NEW_KEY, "");
     assert!(status.output.contains("previous"), "{}", status.output);
     let rotated = installation.run_configured(&["master-key", "rotate", "--json"], &NEW_KEY, "").json();
     let new_key = new_key(&installation);
     assert_eq!((&rotated["resealed"], &rotated["key"]), (&json!(4), &json!(new_key.id())));
-    assert_eq!((left(&installation), password(&installation, &new_key).await.as_str()), (0, "old-password"));
+    assert_eq!(
+        (records_left(&installation), password(&installation, &new_key).await.as_str()),
+        (0, "old-password")
+    );
 
     let alone = [NEW_KEY[0]];
     let again = installation.run_configured(&["master-key", "rotate"], &alone, "");
@@ -114,7 +117,7 @@ async fn what_neither_key_opens_is_told_and_stops_nothing_else() {
     let refused = installation.run_configured(&["master-key", "rotate"], &alone, "");
     assert_eq!(refused.code, 1);
     assert!(refused.errors.contains("provider:") && refused.errors.contains("previous_master_key_file"));
-    assert_eq!(left(&installation), 4);
+    assert_eq!(records_left(&installation), 4);
 
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
     sqlx::query("UPDATE provider SET sealed = substring(sealed from 1 for 30)")
@@ -123,7 +126,7 @@ async fn what_neither_key_opens_is_told_and_stops_nothing_else() {
         .unwrap();
     let refused = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
     assert!(refused.code == 1 && refused.errors.contains("damaged"), "{}", refused.errors);
-    assert_eq!(left(&installation), 1, "the damaged one alone");
+    assert_eq!(records_left(&installation), 1, "the damaged one alone");
 }
 
 #[tokio::test]
@@ -134,14 +137,14 @@ async fn a_rotation_killed_half_way_is_taken_up_again() {
     let mut held = database.begin().await.unwrap();
     sqlx::query("SELECT FROM signing_key FOR UPDATE").execute(&mut *held).await.unwrap();
     let mut rotation = start_rotation(&installation);
-    somebody_waits(&mut watcher).await;
+    await_lock_wait(&mut watcher).await;
     rotation.kill();
     held.rollback().await.unwrap();
-    let still = left(&installation);
+    let still = records_left(&installation);
     assert!((1..4).contains(&still), "some records are resealed and some are not: {still} left");
 
     let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
-    assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);
+    assert_eq!((again.code, records_left(&installation)), (0, 0), "{}", again.errors);
     assert_eq!(password(&installation, &new_key(&installation)).await, "old-password");
 }
 
@@ -163,12 +166,12 @@ async fn a_secret_set_meanwhile_is_not_lost() {
         .await
         .unwrap();
     let mut rotation = start_rotation(&installation);
-    somebody_waits(&mut watcher).await;
+    await_lock_wait(&mut watcher).await;
     set.commit().await.unwrap();
     let ended = eventually(SOON, "the rotation has ended", async || rotation.ended().unwrap()).await;
     assert!(ended.success());
     assert_eq!(password(&installation, &new_key(&installation)).await, "meanwhile");
-    assert_eq!(left(&installation), 0);
+    assert_eq!(records_left(&installation), 0);
 }
 
 #[tokio::test]
@@ -181,14 +184,14 @@ async fn the_previous_key_is_said_to_be_needed_while_anything_is_under_it() {
     let mut held = database.begin().await.unwrap();
     sqlx::query("SELECT FROM signing_key FOR UPDATE").execute(&mut *held).await.unwrap();
     let mut rotation = start_rotation(&installation);
-    somebody_waits(&mut watcher).await;
+    await_lock_wait(&mut watcher).await;
     // The rotation has passed this table, and a process with only the old key writes to it.
     sqlx::query("UPDATE app_link_key SET sealed = $1").bind(sealed).execute(&mut watcher).await.unwrap();
     held.rollback().await.unwrap();
     let ended = eventually(SOON, "the rotation has ended", async || rotation.ended().unwrap()).await;
-    assert_eq!((ended.code(), left(&installation)), (Some(1), 1));
+    assert_eq!((ended.code(), records_left(&installation)), (Some(1), 1));
 
     let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
-    assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);
+    assert_eq!((again.code, records_left(&installation)), (0, 0), "{}", again.errors);
     assert!(again.output.contains("1 records were resealed") && again.output.contains("no longer needed"));
 }

@@ -131,7 +131,7 @@ async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
     sqlx::query("SELECT FROM inbox_item LIMIT 1").execute(&mut *reader).await.unwrap();
     let table = inboxes.text(TABLE).await;
     for mark in ["replaying 0 %", "replaying 1", "replaying 4", "replaying 7", "comparing", "switching"] {
-        inboxes.nobody_rebuilds().await;
+        inboxes.await_no_rebuild().await;
         let mut child = inboxes.spawn(&["rebuild", "inbox"]);
         let errors = BufReader::new(child.stderr.take().unwrap());
         // The rebuild may pass a mark between two lines; then the next phase has begun.
@@ -146,7 +146,7 @@ async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
     }
     reader.rollback().await.unwrap();
     inboxes.publish(100).await;
-    inboxes.nobody_rebuilds().await;
+    inboxes.await_no_rebuild().await;
     let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
     let found = report(&answer);
     assert_eq!(

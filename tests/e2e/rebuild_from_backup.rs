@@ -67,7 +67,7 @@ async fn a_restored_backup_and_the_log_after_it_make_the_same_inbox() {
     assert!(copying.await.unwrap());
     child.kill().unwrap();
     child.wait().unwrap();
-    inboxes.nobody_rebuilds().await;
+    inboxes.await_no_rebuild().await;
 
     let (app, user) = (AppId(1), UserNumber(7));
     inboxes.note_erasure(app, user, false).await;

@@ -44,8 +44,8 @@ async fn ended(child: Child) -> (i32, Value, String) {
 }
 
 /// Runs the rebuild again, to its end.
-async fn goes_on(inboxes: &Inboxes) {
-    inboxes.nobody_rebuilds().await;
+async fn finish_rebuild(inboxes: &Inboxes) {
+    inboxes.await_no_rebuild().await;
     let answer = inboxes.run(&REBUILD).await;
     let found: Value = serde_json::from_str(&answer.output).unwrap();
     assert_eq!(
@@ -73,7 +73,7 @@ async fn one_that_is_killed_while_it_replays_goes_on_from_there() {
     child.wait().unwrap();
     assert!(is_in_the_middle(&inboxes).await);
     lock.rollback().await.unwrap();
-    goes_on(&inboxes).await;
+    finish_rebuild(&inboxes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,7 +91,7 @@ async fn one_that_loses_the_database_says_so_and_goes_on_once_that_is_back() {
     drop(lock);
     cluster.restart().await.unwrap();
     assert!(is_in_the_middle(&inboxes).await);
-    goes_on(&inboxes).await;
+    finish_rebuild(&inboxes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

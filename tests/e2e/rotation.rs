@@ -46,7 +46,7 @@ async fn send(running: &Running, title: &str) {
     assert_eq!(status, 202, "{answer}");
 }
 
-async fn taken(relay: &SmtpStandIn, title: &str) {
+async fn await_message(relay: &SmtpStandIn, title: &str) {
     eventually(SOON, "the relay has the message", async || {
         let captures = relay.outbox().captures();
         captures.iter().any(|capture| String::from_utf8_lossy(&capture.raw).contains(title)).then_some(())
@@ -76,13 +76,13 @@ async fn a_password_that_is_changed_is_used_without_a_restart_and_never_shown() 
     let port = old.address().port();
     let mut said = set_password(&directory, port, PASSWORDS[0]);
     send(&running, "before-the-change").await;
-    taken(&old, "before-the-change").await;
+    await_message(&old, "before-the-change").await;
 
     old.stop().await;
     let new = relay(port, PASSWORDS[1]).await;
     said += &set_password(&directory, port, PASSWORDS[1]);
     send(&running, "after-the-change").await;
-    taken(&new, "after-the-change").await;
+    await_message(&new, "after-the-change").await;
 
     for arguments in [
         &["provider", "list", "demo", "--data-dir", "data", "--json"][..],

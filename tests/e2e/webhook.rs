@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 use stand_ins::http::{Rule, status};
-use stand_ins::webhook::{Received, WebhookReceiver};
+use stand_ins::webhook::{ReceivedCall, WebhookReceiver};
 use testkit::eventually;
 
 use crate::directory::{Answer, Directory};
@@ -15,7 +15,7 @@ use crate::running::Running;
 const SOON: Duration = Duration::from_secs(60);
 const LOCAL: [(&str, &str); 1] = [("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
 
-async fn told(backend: &WebhookReceiver, kind: &str) -> Received {
+async fn await_webhook(backend: &WebhookReceiver, kind: &str) -> ReceivedCall {
     eventually(SOON, kind, async || backend.received().into_iter().find(|call| call.body["type"] == kind))
         .await
 }
@@ -37,19 +37,19 @@ async fn a_backend_is_told_what_became_of_a_send_and_that_it_was_read() {
         ]},
     });
     let (_, accepted) = running.call(Method::POST, "/notifications", Some(&send)).await;
-    let sent = told(&backend, "delivery.sent").await;
+    let sent = await_webhook(&backend, "delivery.sent").await;
     assert_eq!(sent.body["data"]["recipient"], "ada");
     assert_eq!(sent.body["data"]["requestId"], accepted["requestId"]);
     assert_eq!(
         (&sent.body["data"]["channel"], &sent.body["data"]["provider"]),
         (&json!("email"), &json!("stand-in"))
     );
-    let suppressed = told(&backend, "delivery.suppressed").await;
+    let suppressed = await_webhook(&backend, "delivery.suppressed").await;
     assert_eq!(
         (&suppressed.body["data"]["recipient"], &suppressed.body["data"]["reason"]),
         (&json!("bob"), &json!("target_gone"))
     );
-    let failed = told(&backend, "delivery.failed").await;
+    let failed = await_webhook(&backend, "delivery.failed").await;
     assert_eq!(failed.body["data"]["deliveryId"], suppressed.body["data"]["deliveryId"]);
 
     let id = eventually(SOON, "the inbox has the item", async || {
@@ -65,7 +65,7 @@ async fn a_backend_is_told_what_became_of_a_send_and_that_it_was_read() {
         .await
         .unwrap();
     assert!(answer.status().is_success(), "{answer:?}");
-    let read = told(&backend, "notification.read").await;
+    let read = await_webhook(&backend, "notification.read").await;
     assert_eq!(
         (&read.body["data"]["recipient"], &read.body["data"]["notificationId"]),
         (&json!("ada"), &json!(id))

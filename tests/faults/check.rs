@@ -1,54 +1,44 @@
-//! What has to hold of a round, each by its name.
+//! The checks of a round, by their names.
 
+mod accepted;
 mod calls;
-mod ending;
 mod failover;
+mod final_status;
+mod outcome_events;
 mod suppression;
-mod taken;
-mod telling;
+
+use suite::check::{self, Failures};
 
 use crate::record::Record;
 
-/// Says what is wrong, one line each.
-type Check = fn(&Record) -> Vec<String>;
-
-/// Violations that are shown of each check.
-const SHOWN: usize = 5;
+type Check = check::Check<Record>;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
-    ("every delivery has ended", ending::every_delivery_has_ended),
-    ("every end follows from the attempts", ending::every_end_follows_from_the_attempts),
+    ("every delivery has ended", final_status::every_delivery_has_ended),
+    ("every end follows from the attempts", final_status::every_end_follows_from_the_attempts),
     ("every attempt is what its provider made of it", calls::every_attempt_is_what_its_provider_made_of_it),
     ("no claim after a suppression", suppression::no_claim_after_a_suppression),
     ("dead targets are suppressed, and no others", suppression::only_the_dead),
-    ("nothing is accepted twice without a fault", taken::nothing_twice_without_a_fault),
-    ("no SMS is accepted twice", taken::no_short_message_twice),
-    ("the ledger agrees with what providers accepted", taken::what_is_sent_was_taken),
+    ("nothing is accepted twice without a fault", accepted::nothing_twice_without_a_fault),
+    ("no SMS is accepted twice", accepted::no_short_message_twice),
+    ("the ledger agrees with what providers accepted", accepted::what_is_sent_was_taken),
     ("another provider only after a certain no", failover::only_after_a_certain_no),
-    ("the log agrees with the ledger", telling::the_log_agrees),
-    ("the counts of requests add up", telling::the_counts_add_up),
+    ("the log agrees with the ledger", outcome_events::the_log_agrees),
+    ("the counts of requests add up", outcome_events::the_counts_add_up),
 ];
 
-/// The names of the checks that fail, each with what is wrong.
-pub(crate) fn failures(record: &Record) -> Vec<(&'static str, Vec<String>)> {
-    let failed = CHECKS.iter().map(|(name, check)| (*name, check(record)));
-    failed.filter(|(_, violations)| !violations.is_empty()).collect()
+pub(crate) fn failures(record: &Record) -> Failures {
+    check::failures(CHECKS, record)
 }
 
 /// # Panics
-/// With every check that fails.
+/// A check fails.
 pub(crate) fn pass(record: &Record) {
-    let mut text = String::new();
-    for (name, violations) in failures(record) {
-        text += &format!("\n{name}: {} times not so, such as:\n", violations.len());
-        for violation in violations.iter().take(SHOWN) {
-            text += &format!("  {violation}\n");
-        }
-    }
-    assert!(text.is_empty(), "{text}");
+    let failures = failures(record);
+    assert!(failures.is_empty(), "{}", check::describe(&failures));
 }
 
-/// Without faults, everything is sent at once.
+/// Without faults, the first attempt of every delivery succeeds.
 pub(crate) fn nothing_went_wrong(record: &Record) {
     for (id, delivery) in &record.deliveries {
         let first_time = delivery.status == "sent" && delivery.attempts.len() == 1;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::cpu::Processes;
+use suite::cpu::Processes;
+
 use crate::round::Weather;
 
 /// Runs from its start until it is read.

@@ -1,4 +1,4 @@
-//! Putting the record of a round together.
+//! Assembly of the record of a round.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

@@ -1,25 +1,13 @@
-//! Twenty thousand deliveries over every channel to providers that fail by a seed's chance: temporary errors, dead
-//! targets, cut connections, "wait", and one that is down for a while. Then a checker that knows what the providers did
-//! looks at every delivery.
+//! Twenty thousand deliveries over every channel to providers with random faults from a seed: temporary errors, dead targets, cut
+//! connections, `Retry-After`, and one outage. Then checks compare every delivery with the calls that its providers received.
 //!
 //! `TIDINGS_TEST_FAULTS_SEED` repeats a run; `TIDINGS_TEST_FAULTS_DELIVERIES` makes it smaller or larger.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../crash/api.rs"]
-mod api;
-mod backend;
 mod check;
-#[path = "../crash/claims.rs"]
-mod claims;
-#[path = "../crash/command.rs"]
-mod command;
+mod checker_tests;
 mod cost;
-#[path = "../load/cpu.rs"]
-mod cpu;
-mod doctored;
 mod gather;
-mod notice;
-mod people;
 mod progress;
 mod providers;
 mod record;

@@ -1,4 +1,4 @@
-//! The providers: a stand-in each, with faults of its own.
+//! Stand-ins of eight providers, each with its own faults and outbox.
 
 mod email;
 mod mobile_push;
@@ -17,9 +17,8 @@ use stand_ins::faults::{Faults, Shares};
 use stand_ins::http::Answers;
 use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::push_service::PushServiceStandIn;
+use suite::{Person, numbered_send};
 
-use crate::notice;
-use crate::people::Person;
 use crate::record::{Codes, Seen, Taken};
 
 /// Of all calls, but for the dead: of all targets.
@@ -31,7 +30,7 @@ pub(crate) struct Peer {
     pub(crate) faults: Arc<Faults>,
     /// As `tidings provider set` reads it.
     pub(crate) document: Value,
-    /// What does not change from round to round.
+    /// Properties that are the same in every round.
     seen: Seen,
     outbox: Arc<Outbox>,
     /// The delivery that a message names.
@@ -83,7 +82,7 @@ impl Peer {
         self.earlier = self.faults.calls().len();
     }
 
-    /// What it saw in this round.
+    /// Calls and messages of this round.
     pub(crate) fn seen(&self, down: Option<(Timestamp, Timestamp)>) -> Seen {
         let taken = |capture: &Arc<Capture>| {
             let [target] = &capture.to[..] else {
@@ -91,7 +90,7 @@ impl Peer {
             };
             Taken {
                 target: target.strip_prefix(self.seen.prefix).unwrap_or(target).to_owned(),
-                notice: notice::title_in(capture),
+                notice: numbered_send::title_in(capture),
                 delivery: (self.delivery)(capture),
             }
         };
@@ -110,8 +109,7 @@ pub(crate) struct Providers {
     push_service: Arc<PushServiceStandIn>,
 }
 
-/// Providers of short messages: each round tries another one first.
-const TAKE_TURNS: [&str; 3] = ["twilio", "sms-http", "smpp"];
+const SMS: [&str; 3] = ["twilio", "sms-http", "smpp"];
 
 impl Providers {
     /// Starts every provider. Each has chances of its own, which the seed decides.
@@ -135,9 +133,8 @@ impl Providers {
         Providers { peers, push_service }
     }
 
-    /// What the services have to be told so that they call the stand-ins.
-    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
-        vec![("TIDINGS_WEB_PUSH__HOSTS", self.push_service.url())]
+    pub(crate) fn push_service_url(&self) -> String {
+        self.push_service.url()
     }
 
     /// The subscription of a browser that is new, and that chance knows by the person's name.
@@ -148,10 +145,10 @@ impl Providers {
         browser.subscription()
     }
 
-    /// The documents of those that take turns, as a round has them.
-    pub(crate) fn in_turn(&self, round: usize) -> impl Iterator<Item = Value> {
-        let first = TAKE_TURNS[round % TAKE_TURNS.len()];
-        let peers = self.peers.iter().filter(|peer| TAKE_TURNS.contains(&peer.identifier().as_str()));
+    /// Documents of the SMS providers for a round: another one has the highest priority in each.
+    pub(crate) fn prioritized(&self, round: usize) -> impl Iterator<Item = Value> {
+        let first = SMS[round % SMS.len()];
+        let peers = self.peers.iter().filter(|peer| SMS.contains(&peer.identifier().as_str()));
         peers.map(move |peer| {
             let mut document = peer.document.clone();
             document["priority"] = json!(if peer.identifier() == first { 1 } else { 2 });

@@ -1,5 +1,4 @@
-//! Everything that is known of a round once it is over: what the service says, what its log says, and what the
-//! providers saw. Plain data, so that a test can falsify it.
+//! Record of a round: ledger, log, and the calls that providers received. Plain data, so that a test can falsify it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,7 +32,7 @@ pub(crate) struct Delivery {
     pub(crate) attempt: i32,
     /// By number.
     pub(crate) attempts: Vec<Attempt>,
-    /// When somebody was given the right to make an attempt.
+    /// Times of claims.
     pub(crate) claimed_at: Vec<Timestamp>,
     /// Outcome events, in the order of the log.
     pub(crate) told: Vec<Told>,
@@ -50,7 +49,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// On a busy machine our own database was too slow, before anybody was called.
+    /// On a busy machine our own database was too slow, before the provider was called.
     pub(crate) fn was_not_made(&self) -> bool {
         (self.outcome.as_str(), self.code.as_str()) == ("retry", "database")
     }
@@ -98,7 +97,7 @@ pub(crate) struct Codes {
     pub(crate) down: &'static [&'static str],
 }
 
-/// What a provider saw.
+/// Calls and messages of a provider.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) channel: String,
@@ -138,7 +137,7 @@ impl Seen {
 }
 
 impl Record {
-    /// Whether nobody can say what became of the attempt, and nobody may try again to find out.
+    /// Returns true if the outcome of the attempt is unknown and a retry is not allowed.
     pub(crate) fn is_lost(&self, delivery: &Delivery, attempt: &Attempt) -> bool {
         let provider = attempt.provider.as_ref().and_then(|name| self.providers.get(name));
         let is_keyed = provider.is_some_and(|seen| seen.keyed);

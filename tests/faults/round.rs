@@ -1,4 +1,4 @@
-//! A round: people, notices to them, and what comes of it.
+//! A round: users, sends to them, and the record of their deliveries.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,17 +6,16 @@ use std::time::Instant;
 
 use domain::Timestamp;
 use service_kit::clock;
+use suite::{Person, numbered_send};
 use testkit::eventually;
 use uuid::Uuid;
 
 use crate::cost::{Cost, Meter};
 use crate::gather::{self, Sent};
-use crate::notice;
-use crate::people::Person;
 use crate::record::Record;
 use crate::system::{HASTE, System};
 
-/// Everybody is written to so often: who is dead comes up again.
+/// Sends to each user, so that dead targets are addressed again.
 const WAVES: usize = 2;
 /// Recipients of a send; more would make every send a bulk one.
 const RECIPIENTS: usize = 100;
@@ -26,7 +25,7 @@ const USERS: usize = 500;
 pub(crate) const UNSTEADY: &str = "smtp";
 const DOWN: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Whether something goes wrong.
+/// Faulty or faultless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
     Foul,
@@ -59,9 +58,9 @@ impl Round {
         for peer in &mut system.providers.peers {
             peer.begin(self.weather == Weather::Foul);
         }
-        system.take_turns(self.number);
+        system.prioritize(self.number);
         self.introduce(system).await;
-        let meter = Meter::start(system.processes());
+        let meter = Meter::start(system.measured());
         let mut sent = self.send(system, 0).await;
         let requests = ids(&sent);
         let first_wave = self.people.len() * self.targets;
@@ -72,7 +71,7 @@ impl Round {
         };
         system.until_ended(&requests, first_wave / 2).await;
         sent.extend(self.send(system, 1).await);
-        system.until_quiet(&ids(&sent), self.people.len() * WAVES).await;
+        system.until_done(&ids(&sent), self.people.len() * WAVES).await;
         let cost = meter.read(first_wave * WAVES);
         (gather::record(system, &sent, down).await, cost)
     }
@@ -94,8 +93,8 @@ impl Round {
         for people in people.chunks(RECIPIENTS) {
             let number = people[0] * WAVES + wave;
             let recipients: Vec<String> = people.iter().map(|person| Person(*person).identifier()).collect();
-            let body = notice::body(number, &recipients, &system.channels(), lane);
-            let notice = notice::title(number);
+            let body = numbered_send::body(number, &recipients, &system.channels(), lane);
+            let notice = numbered_send::title(number);
             let request = system.api.send(&notice, &body).await;
             sent.push(Sent { request, notice, recipients: recipients.len() });
         }

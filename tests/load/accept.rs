@@ -6,11 +6,11 @@ use std::time::Duration;
 use local_servers::port;
 use serde::Serialize;
 use serde_json::json;
+use suite::cpu::Processes;
 use testkit::{Service, eventually};
 
 use crate::bare_server;
 use crate::connections::{Request, drive};
-use crate::cpu::Processes;
 use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;
@@ -50,7 +50,7 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, span: Dura
     let mut subjects = subjects(installation, (&gateway, gateway_at), (&bare, bare_at));
     let mut next_key = 0;
     for subject in &mut subjects {
-        listening(subject.address).await;
+        await_listening(subject.address).await;
         drive(subject.address, &subject.request, WARM_UP, next_key).await;
         next_key += KEYS;
     }
@@ -113,7 +113,7 @@ fn subjects(
     ]
 }
 
-async fn listening(address: SocketAddr) {
+async fn await_listening(address: SocketAddr) {
     eventually(SOON, "the server listens", async || tokio::net::TcpStream::connect(address).await.ok()).await;
 }
 

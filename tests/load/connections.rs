@@ -48,13 +48,13 @@ impl Request {
 }
 
 /// What came of it.
-pub(crate) struct Driven {
+pub(crate) struct DriveReport {
     pub(crate) elapsed: Duration,
     /// How long each answer took, shortest first.
     pub(crate) latencies: Vec<Duration>,
 }
 
-impl Driven {
+impl DriveReport {
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.len() as f64 / self.elapsed.as_secs_f64()
@@ -72,7 +72,12 @@ impl Driven {
 ///
 /// # Panics
 /// On any answer but a 202.
-pub(crate) async fn drive(address: SocketAddr, request: &Request, span: Duration, first_key: u64) -> Driven {
+pub(crate) async fn drive(
+    address: SocketAddr,
+    request: &Request,
+    span: Duration,
+    first_key: u64,
+) -> DriveReport {
     let start = Arc::new(Barrier::new(CONNECTIONS + 1));
     let mut running = tokio::task::JoinSet::new();
     for index in 0..CONNECTIONS {
@@ -88,7 +93,7 @@ pub(crate) async fn drive(address: SocketAddr, request: &Request, span: Duration
     let mut latencies = running.join_all().await.concat();
     let elapsed = begin.elapsed();
     latencies.sort_unstable();
-    Driven { elapsed, latencies }
+    DriveReport { elapsed, latencies }
 }
 
 struct Connection {

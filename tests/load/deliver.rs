@@ -17,9 +17,9 @@ use domain::{Channel, UserNumber};
 use serde::Serialize;
 use serde_json::Value;
 use stand_ins::outbox::{Capture, Outbox};
+use suite::cpu::Processes;
 use testkit::eventually;
 
-use crate::cpu::Processes;
 use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;
@@ -32,7 +32,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// What a worker and the bare client did, round by round.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Delivered {
+pub(crate) struct DeliveryReport {
     pub(crate) name: &'static str,
     pub(crate) per_second: Series,
     pub(crate) bare_per_second: Series,
@@ -57,16 +57,20 @@ struct Subject {
     content: Content,
     /// Where the stand-in puts what it took.
     outbox: Arc<Outbox>,
-    bare: Box<dyn Bare>,
+    bare: Box<dyn BareClient>,
 }
 
 /// The least that can send what a worker sent.
-trait Bare {
+trait BareClient {
     /// Sends these messages, [`AT_ONCE`], and returns how long that took once there were connections.
     fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>>;
 }
 
-pub(crate) async fn measure(installation: &Installation, rounds: u32, deliveries: usize) -> Vec<Delivered> {
+pub(crate) async fn measure(
+    installation: &Installation,
+    rounds: u32,
+    deliveries: usize,
+) -> Vec<DeliveryReport> {
     service_kit::install_crypto_provider();
     let subjects = [
         email::subject().await,
@@ -76,7 +80,7 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, deliveries
         sms::twilio().await,
         sms::smpp().await,
     ];
-    let mut results: Vec<Delivered> = subjects.iter().map(Delivered::of).collect();
+    let mut results: Vec<DeliveryReport> = subjects.iter().map(DeliveryReport::of).collect();
     for round in 1..=rounds {
         for (subject, delivered) in subjects.iter().zip(&mut results) {
             eprintln!("deliver: round {round} of {rounds}, {}", subject.name);
@@ -86,9 +90,9 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, deliveries
     results
 }
 
-impl Delivered {
-    fn of(subject: &Subject) -> Delivered {
-        Delivered {
+impl DeliveryReport {
+    fn of(subject: &Subject) -> DeliveryReport {
+        DeliveryReport {
             name: subject.name,
             per_second: Series::default(),
             bare_per_second: Series::default(),

@@ -19,7 +19,7 @@ const USERS: usize = 5_000;
 const CHUNK: usize = 2_000;
 
 /// What was published, by partition.
-pub(crate) struct Published {
+pub(crate) struct PublishedRows {
     /// The rows of each partition, in the order of their events.
     pub(crate) rows: Vec<Vec<NewItem>>,
 }
@@ -50,7 +50,7 @@ pub(crate) async fn publish(
     users: &Users,
     items: usize,
     recipients: usize,
-) -> Published {
+) -> PublishedRows {
     let events = items / recipients / PARTITIONS as usize;
     let mut rows = Vec::new();
     for (number, users) in (0..PARTITIONS).zip(&users.0) {
@@ -70,7 +70,7 @@ pub(crate) async fn publish(
         }
         rows.push(of_partition);
     }
-    Published { rows }
+    PublishedRows { rows }
 }
 
 fn event(app: AppId, users: &[UserNumber], first: usize, recipients: usize) -> Envelope {

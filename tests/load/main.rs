@@ -7,7 +7,6 @@ mod accept;
 mod bare_insert;
 mod bare_server;
 mod connections;
-mod cpu;
 mod deliver;
 mod inbox_events;
 mod installation;
@@ -30,9 +29,9 @@ use crate::role::Role;
 /// Measures how fast sends are accepted, inbox events projected and deliveries made.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything, unless told.
+    /// What to measure; everything by default.
     #[arg(value_enum)]
-    only: Option<Measured>,
+    only: Option<Measurement>,
     /// Rounds, in each of which everything is measured once.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -54,7 +53,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Measured {
+enum Measurement {
     Accept,
     Project,
     Deliver,
@@ -91,14 +90,14 @@ async fn measure(arguments: &Arguments) {
     let installation = Installation::start().await;
     let wanted = |what| arguments.only.is_none_or(|only| only == what);
     let (mut accept, mut project, mut deliver) = (Vec::new(), Vec::new(), Vec::new());
-    if wanted(Measured::Accept) {
+    if wanted(Measurement::Accept) {
         let span = Duration::from_secs(arguments.seconds);
         accept = accept::measure(&installation, arguments.rounds, span).await;
     }
-    if wanted(Measured::Project) {
+    if wanted(Measurement::Project) {
         project = project::measure(&installation, arguments.rounds, arguments.items).await;
     }
-    if wanted(Measured::Deliver) {
+    if wanted(Measurement::Deliver) {
         deliver = deliver::measure(&installation, arguments.rounds, arguments.deliveries as usize).await;
     }
     let report = Report::new(accept, project, deliver);

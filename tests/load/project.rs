@@ -6,11 +6,11 @@ use domain::StreamName;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 use store::inbox::projection::INBOX;
+use suite::cpu::Processes;
 use testkit::eventually;
 
 use crate::bare_insert;
-use crate::cpu::Processes;
-use crate::inbox_events::{Published, Users, publish};
+use crate::inbox_events::{PublishedRows, Users, publish};
 use crate::installation::{Installation, PARTITIONS};
 use crate::role::Role;
 use crate::series::Series;
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// What the projection and bare inserts did with events of one size, round by round.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Projected {
+pub(crate) struct ProjectionReport {
     pub(crate) recipients: usize,
     pub(crate) per_second: Series,
     pub(crate) bare_per_second: Series,
@@ -34,11 +34,11 @@ pub(crate) struct Projected {
 }
 
 /// First events of one recipient, then of 500.
-pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32) -> Vec<Projected> {
+pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32) -> Vec<ProjectionReport> {
     bare_insert::prepare(installation.database_url()).await;
     let users = Users::of(installation.app);
     let counted = (Processes::named("nats-server"), Processes::named("postgres"));
-    let mut results: Vec<Projected> = [1, 500].map(Projected::of).into();
+    let mut results: Vec<ProjectionReport> = [1, 500].map(ProjectionReport::of).into();
     for round in 1..=rounds {
         eprintln!("project: round {round} of {rounds}");
         for projected in &mut results {
@@ -50,9 +50,9 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32
     results
 }
 
-impl Projected {
-    fn of(recipients: usize) -> Projected {
-        Projected {
+impl ProjectionReport {
+    fn of(recipients: usize) -> ProjectionReport {
+        ProjectionReport {
             recipients,
             per_second: Series::default(),
             bare_per_second: Series::default(),
@@ -68,7 +68,7 @@ impl Projected {
         &mut self,
         installation: &Installation,
         (nats, postgres): (Option<Processes>, Option<Processes>),
-        published: Published,
+        published: PublishedRows,
     ) {
         let used = || [nats, postgres].map(|some| some.map_or(0, Processes::micros));
         let items = published.rows.iter().map(Vec::len).sum::<usize>() as f64;

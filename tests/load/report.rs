@@ -11,9 +11,9 @@ use service_kit::clock;
 
 use crate::accept::Accepted;
 use crate::connections::CONNECTIONS;
-use crate::deliver::Delivered;
+use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
-use crate::project::Projected;
+use crate::project::ProjectionReport;
 
 /// The machine and everything that was measured on it.
 #[derive(Serialize)]
@@ -23,12 +23,16 @@ pub(crate) struct Report {
     cores: usize,
     processor: String,
     accept: Vec<Accepted>,
-    project: Vec<Projected>,
-    deliver: Vec<Delivered>,
+    project: Vec<ProjectionReport>,
+    deliver: Vec<DeliveryReport>,
 }
 
 impl Report {
-    pub(crate) fn new(accept: Vec<Accepted>, project: Vec<Projected>, deliver: Vec<Delivered>) -> Report {
+    pub(crate) fn new(
+        accept: Vec<Accepted>,
+        project: Vec<ProjectionReport>,
+        deliver: Vec<DeliveryReport>,
+    ) -> Report {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         Report { at: clock::now(), cores, processor: processor(), accept, project, deliver }
     }

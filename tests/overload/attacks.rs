@@ -1,6 +1,5 @@
-//! What one app's backend gets of the service while others attack it: sends accepted a second, and how long they take from
-//! their 202 to the inbox, beside the same without the attack. Every attack is one that once stopped all apps, and needs
-//! no secret.
+//! Throughput and latency of one app's sends during an attack on the service, compared with the same without it. Each attack needs no
+//! secret, and stopped all apps of an earlier release.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use reqwest::Client;
 use serde_json::{Value, json};
+use suite::{Role, pace};
 use testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -15,7 +15,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::callers::pace;
 use crate::generator::Request;
 use crate::scale::Scale;
 use crate::system::System;
@@ -46,7 +45,7 @@ const PATCHING_PACE: Duration = Duration::from_millis(16);
 const OPERATIONS: usize = 100;
 const PROFILE: usize = 10_000;
 
-/// What is tried, by the credential that it takes.
+/// An attack, with the credentials that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
     /// Bodies that stall, with a public key.
@@ -66,12 +65,12 @@ struct Figures {
     median: Duration,
 }
 
-/// What came of one attack after the other.
+/// Results of all attacks.
 pub(crate) struct Report(Vec<(Attack, Figures, Figures)>);
 
 /// Measures an app's sends without and with each attack, in turns.
 pub(crate) async fn run(scale: &Scale) -> Report {
-    let system = System::start(&["tidings-gateway", "tidings-dispatcher", "tidings-inbox"], &[]).await;
+    let system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &[]).await;
     let victim = system.another_app("victim");
     figures(&system, scale.span / 4).await;
     let mut report = Report(Vec::new());
@@ -147,7 +146,7 @@ async fn repeat(address: SocketAddr, request: Vec<u8>, every: Duration) {
     let mut pace = pace(every);
     loop {
         pace.tick().await;
-        // What becomes of it is the service's business.
+        // The answer does not matter.
         drop(exchange(address, &request).await);
     }
 }
@@ -194,7 +193,7 @@ async fn send_inline(request: Request) {
     }
 }
 
-/// What the app gets for a while.
+/// Measures the app's sends.
 async fn figures(system: &System, span: Duration) -> Figures {
     let (per_second, mut latencies) = tokio::join!(accepted(system, span), latencies(system, span));
     latencies.sort_unstable();

@@ -1,13 +1,8 @@
-//! What becomes of everybody when far more is asked than is taken, at length; and how long transactional sends take to
-//! the inbox while the bulk lane is saturated. Exit code 1 where that is longer than promised.
+//! The long form of the overload scenarios, in a release build. Exit code 1 if transactional sends take longer to the inbox than promised
+//! while the bulk lane is saturated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
-#[path = "../upgrades/callers.rs"]
-#[allow(dead_code, reason = "another test calls more")]
-mod callers;
-#[path = "../crash/command.rs"]
-mod command;
 mod flood;
 mod generator;
 mod lanes;
@@ -24,23 +19,23 @@ use crate::scale::Scale;
 /// From 202 to the inbox, of 99 in 100 transactional sends.
 const P99_LIMIT: Duration = Duration::from_millis(100);
 
-/// Offers ten times as much as is taken, and saturates the bulk lane.
+/// Offers ten times the accepted load, saturates the bulk lane, and attacks.
 #[derive(Parser)]
 struct Arguments {
-    /// What to do; everything, unless told.
+    /// Scenario to run; all by default.
     #[arg(value_enum)]
     only: Option<Part>,
-    /// How long each takes.
+    /// Duration of each scenario.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
     seconds: u64,
-    /// What cargo passes to every bench.
+    /// Flag that cargo passes to every bench.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
-    /// Ten times as much as is taken.
+    /// Ten times the accepted load.
     Flood,
     /// Transactional sends beside a saturated bulk lane.
     Lanes,

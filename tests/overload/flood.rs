@@ -1,5 +1,5 @@
-//! Nobody works off one channel's jobs, and sends come until there is no room: the dispatcher stops, and then the gateway.
-//! Into that one generator asks for ten times as much as is taken, and after a third of its time the channel works again.
+//! The email worker does not run, and sends fill the streams until the dispatcher pauses and the gateway refuses. Then a generator offers
+//! ten times the accepted load, and after a third of its time the worker starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use domain::Lane;
 use reqwest::Client;
+use suite::{Role, pace};
 use testkit::eventually;
 
-use crate::callers::pace;
 use crate::generator::{
     Accepted, Offered, PEOPLE, RECIPIENTS, Request, body, fill, offer, person, recipients, title,
 };
 use crate::scale::Scale;
 use crate::system::System;
 
-/// What any process may have of memory, in MiB, in a release build and in a debug build alike.
+/// Memory limit of every process in MiB, in release and debug builds.
 const MOST_MEMORY: u64 = 256;
 /// Messages of a stream: the fewest that can be configured.
 const STREAM: &str = "1000";
@@ -25,22 +25,22 @@ const WAITING_ROOM: &str = "16";
 /// Of a hundred requests that are offered, as many have to be made.
 const MADE: usize = 90;
 const SOON: Duration = Duration::from_secs(60);
-/// More than anybody can ask for.
+/// Limits that no generator reaches.
 const UNLIMITED: [&str; 2] = ["rate-limit=100000", "transactional-rate=100000"];
 const LIMITED: [&str; 2] = ["rate-limit=default", "transactional-rate=default"];
 /// From one look to the next for as long as something is settled.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// What came of it.
+/// Results.
 pub(crate) struct Report {
-    /// What there was room for.
+    /// Sends until the streams were full.
     filled: Offered,
     offered: Offered,
     scale: Scale,
     memory: BTreeMap<&'static str, u64>,
 }
 
-/// Floods a system, and checks what became of what.
+/// Floods a system, and checks the results.
 pub(crate) async fn run(scale: &Scale) -> Report {
     let rate_limit = scale.rate_limit.to_string();
     let limits = [
@@ -50,8 +50,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
         ("TIDINGS_GATEWAY__TRANSACTIONAL_RATE", &rate_limit),
         ("TIDINGS_DATABASE__MAX_CONNECTIONS", "4"),
     ];
-    let mut system =
-        System::start(&["tidings-gateway", "tidings-dispatcher", "tidings-inbox"], &limits).await;
+    let mut system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &limits).await;
     system.set_app(&UNLIMITED);
     system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
     let filled = fill(system.request()).await;
@@ -65,7 +64,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     let mut third = pace(scale.span / 3);
     third.tick().await;
     third.tick().await;
-    system.start_one("tidings-email");
+    system.start(&[Role::Email]);
     let offered = flood.await.unwrap();
     let accepted = filled.accepted.iter().chain(&offered.accepted);
     let accepted = accepted.map(|(send, request)| (*send, request.clone())).collect();
@@ -77,7 +76,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     report
 }
 
-/// Returns once the app is held to the configured rate.
+/// Waits until the gateway applies the configured rate.
 async fn limit(system: &System, rate_limit: u32) {
     system.set_app(&LIMITED);
     let (client, request, limit) = (Client::new(), system.request(), rate_limit.to_string());

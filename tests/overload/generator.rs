@@ -1,4 +1,4 @@
-//! One generator of load: requests come at a pace that is nobody's to slow down, over so many connections and no more.
+//! A generator of load: requests come at a fixed pace, whatever the service does, over a fixed number of connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
+use suite::pace;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::callers::pace;
 use crate::scale::Scale;
 
 /// Between two handfuls of requests.
@@ -25,13 +25,13 @@ const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
 /// Connections that fill the streams: none is refused but for want of room.
 const FILLING: usize = 8;
-/// Requests that may wait for a connection, for each of them: a moment in which nobody answers loses none.
+/// Requests that may wait for each connection, so that a short pause of the service loses none.
 const WAITING: usize = 16;
 
 /// The numbers of the sends that were accepted, with their ids.
 pub(crate) type Accepted = BTreeMap<usize, String>;
 
-/// What was asked, and what was answered.
+/// Requests and answers.
 #[derive(Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) accepted: Accepted,
@@ -80,7 +80,7 @@ pub(crate) fn title(send: usize) -> String {
     format!("flood {send}")
 }
 
-/// Who gets a send.
+/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> impl Iterator<Item = String> {
     (0..RECIPIENTS).map(move |index| person((send * RECIPIENTS + index) % PEOPLE))
 }
@@ -133,7 +133,7 @@ pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offer
     Offered { not_made, took: begin.elapsed(), ..offered }
 }
 
-/// What it takes to send.
+/// URL and credentials of a call.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) url: String,
@@ -158,7 +158,7 @@ async fn work_off(client: Client, request: Request, sends: Arc<Mutex<mpsc::Recei
     }
 }
 
-/// What a send asks for. A large one has data for every recipient.
+/// Body of a send. A large one has data for every recipient.
 pub(crate) fn body(send: usize) -> Value {
     let filler = if send.is_multiple_of(LARGE_EVERY) { LARGE / RECIPIENTS } else { 0 };
     let own = json!({"filler": "x".repeat(filler)});

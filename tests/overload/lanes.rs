@@ -1,5 +1,4 @@
-//! Large sends keep the bulk lane busy all the time, while single ones go over the other lane: how long they take from
-//! their 202 to the inbox.
+//! Latency of single transactional sends, from their 202 to the inbox, while large sends keep the bulk lane busy.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,6 +10,7 @@ use domain::{Lane, StreamName};
 use event_log::EventLog;
 use reqwest::Client;
 use serde_json::{Value, json};
+use suite::{Role, pace};
 use testkit::eventually;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,13 +18,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::callers::pace;
 use crate::generator::{Request, person};
 use crate::scale::Scale;
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(120);
-/// What any process may have of memory, in MiB.
+/// Memory limit of every process, in MiB.
 const MOST_MEMORY: u64 = 256;
 /// Large sends that wait in the lane: many more than are planned at a time.
 const WAITING: u64 = 50;
@@ -38,7 +37,7 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// Of every so many items that bulk sends bring a second while they are alone, one at least comes beside the others.
 const BULK_SLOWER_BY: f64 = 4.0;
 
-/// What came of it.
+/// Results.
 pub(crate) struct Report {
     /// Of every transactional send, shortest first.
     latencies: Vec<Duration>,
@@ -54,8 +53,7 @@ pub(crate) struct Report {
 
 /// Saturates the bulk lane, and measures the other.
 pub(crate) async fn run(scale: &Scale) -> Report {
-    let programs = ["tidings-gateway", "tidings-dispatcher", "tidings-inbox"];
-    let mut system = System::start(&programs, &[]).await;
+    let mut system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &[]).await;
     system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
     let lane = BulkLane { log: system.log.clone() };
     let (end, mut feeders) = (CancellationToken::new(), JoinSet::new());
@@ -170,7 +168,7 @@ async fn feed(
     all
 }
 
-/// Small ones and turns of one among the large ones: how much is planned at a time cannot be told from the last one.
+/// Recipients of a send. Small sends, and sends whose last chunk is small, are mixed with the large ones.
 fn recipients(send: usize, scale: &Scale) -> usize {
     match send % 4 {
         1 => CHUNK_RECIPIENTS + 1,
@@ -228,7 +226,7 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     (latencies, all)
 }
 
-/// Sends at the scale's pace, and tells of every 202: when it came, and whether it is measured.
+/// Sends at the scale's pace, and reports the time of every 202, and whether it is measured.
 async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
     let told = Arc::new(told);

@@ -1,13 +1,8 @@
-//! What becomes of everybody when far more is asked than is taken, in short: `cargo xtask overload` does it at length and in
-//! a release build, with a bound on latency.
+//! The system under more load than it accepts, in short form. `cargo xtask overload` is the long form in a release build, with a bound on
+//! latency.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
-#[path = "../upgrades/callers.rs"]
-#[allow(dead_code, reason = "another test calls more")]
-mod callers;
-#[path = "../crash/command.rs"]
-mod command;
 mod flood;
 mod generator;
 mod lanes;

@@ -1,15 +1,15 @@
-//! How much there is of everything.
+//! Scale of a scenario.
 
 use std::time::Duration;
 
-/// How much there is of everything.
+/// Load and duration of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     /// How long it goes on.
     pub(crate) span: Duration,
-    /// Requests a second that the gateway takes.
+    /// Requests per second that the gateway accepts.
     pub(crate) rate_limit: u32,
-    /// Requests a second that it is asked for.
+    /// Requests per second that are offered.
     pub(crate) offered_per_second: u32,
     /// Connections that they come over.
     pub(crate) connections: usize,

@@ -10,7 +10,7 @@ use stand_ins::apns::{ApnsSettings, ApnsStandIn, refusal};
 use stand_ins::http::Rule;
 use stand_ins::outbox::Outbox;
 
-use crate::state::{State, holds};
+use crate::state::{State, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
@@ -52,7 +52,7 @@ async fn every_answer_of_apns_does_what_the_page_says() {
             phones.first.script(phones.refuses(&token, *status, reason, since).times(row.times()));
         }
         let subject = phones.world.deliver(app, user, &format!("apns:{token}"), push()).await;
-        holds(&phones.world, &subject, row, code.trim_end(), "200").await;
+        check_row(&phones.world, &subject, row, code.trim_end(), "200").await;
         assert_eq!(phones.first.rules_left(), 0);
         let is_taken_over = row.class == Class::Pause || row.note == Note::HereOnly;
         assert_eq!(phones.taken_by_second(&token), usize::from(is_taken_over), "{answer}");
@@ -64,11 +64,11 @@ async fn a_token_that_is_dead_for_the_only_provider_is_dead() {
     let phones = Phones::start().await;
     for (number, reason) in ["BadDeviceToken", "DeviceTokenNotForTopic"].iter().enumerate() {
         let (token, app) = (format!("a{number:063x}"), phones.app().await);
-        phones.world.only_first(app).await;
+        phones.world.remove_second_provider(app).await;
         phones.first.script(phones.refuses(&token, 400, reason, None));
         let subject = phones.world.deliver(app, UserNumber(1), &format!("apns:{token}"), push()).await;
         let code = format!("400 {reason}");
-        phones.world.after(&subject, 1).await.ends("failed", Some("target_gone"), Some(&code));
+        phones.world.state_after(&subject, 1).await.assert_ended("failed", Some("target_gone"), Some(&code));
     }
 }
 
@@ -81,8 +81,8 @@ async fn a_token_that_was_registered_after_its_death_lives() {
         let long_ago = Timestamp::from_millis(1_454_948_015_990);
         phones.first.script(phones.refuses(&token, 410, reason, Some(long_ago)));
         let subject = phones.world.deliver(app, user, &format!("apns:{token}"), push()).await;
-        let state: State = phones.world.after(&subject, 1).await;
-        state.ends("failed", Some("target_gone"), None);
+        let state: State = phones.world.state_after(&subject, 1).await;
+        state.assert_ended("failed", Some("target_gone"), None);
     }
 }
 

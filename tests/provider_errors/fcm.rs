@@ -9,7 +9,7 @@ use stand_ins::fcm::{FcmStandIn, refusal};
 use stand_ins::http::{Rule, json as answer_with};
 use stand_ins::outbox::Outbox;
 
-use crate::state::{ASKED, holds};
+use crate::state::{ASKED, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
@@ -47,9 +47,9 @@ async fn every_answer_of_fcm_does_what_the_page_says() {
             let token = format!("device-{number}-{earlier}");
             first.script(Rule::answer(refusal(*status, says, fields)).to(&token));
             let subject = world.deliver(app, UserNumber(2 + earlier), &format!("fcm:{token}"), push()).await;
-            world.after(&subject, 1).await;
+            world.state_after(&subject, 1).await;
             world.make_next_attempt(&subject).await;
-            world.after(&subject, 2).await;
+            world.state_after(&subject, 2).await;
         }
         let token = format!("device-{number}");
         if answer.starts_with("oauth") {
@@ -59,7 +59,7 @@ async fn every_answer_of_fcm_does_what_the_page_says() {
             first.script(Rule::answer(refusal).to(&token).times(row.times()));
         }
         let subject = world.deliver(app, UserNumber(1), &format!("fcm:{token}"), push()).await;
-        holds(&world, &subject, row, code, "200").await;
+        check_row(&world, &subject, row, code, "200").await;
         assert_eq!(first.rules_left(), 0);
         let captures = second.outbox().captures();
         let taken = captures.iter().filter(|capture| capture.to[0] == subject.target).count();
@@ -74,11 +74,11 @@ async fn a_token_of_another_sender_is_dead_where_there_is_no_other_provider() {
     world.context.serve("mobile push", mobile_push::run);
     let first = google().await;
     let app = world.app("fcm", &[first.provider_settings(), first.provider_settings()]).await;
-    world.only_first(app).await;
+    world.remove_second_provider(app).await;
     first.script(Rule::answer(refusal(403, "SENDER_ID_MISMATCH", &[])));
     let subject = world.deliver(app, UserNumber(1), "fcm:device-of-another", push()).await;
-    let state = world.after(&subject, 1).await;
-    state.ends("failed", Some("target_gone"), Some("403 SENDER_ID_MISMATCH"));
+    let state = world.state_after(&subject, 1).await;
+    state.assert_ended("failed", Some("target_gone"), Some("403 SENDER_ID_MISMATCH"));
 }
 
 /// With the wait that the page wants to be kept.

@@ -7,7 +7,7 @@ use stand_ins::outbox::Outbox;
 use stand_ins::smtp::{Rule, SmtpSettings, SmtpStandIn, SmtpTls, Stage};
 use stand_ins::tls::Authority;
 
-use crate::state::holds;
+use crate::state::check_row;
 use crate::table::{Class, Note, Provider, Row, row_of};
 use crate::world::World;
 
@@ -64,7 +64,7 @@ async fn every_answer_of_smtp_does_what_the_page_says() {
         first.script(rule.times(row.times()));
         let subject = world.deliver(app, UserNumber(1), &to, email()).await;
         println!("{answer}: {says}");
-        holds(&world, &subject, row, code, "250 2.0.0").await;
+        check_row(&world, &subject, row, code, "250 2.0.0").await;
         assert_eq!(first.rules_left(), 0);
         assert_eq!(taken(first, &to).len(), expected_at_first(row), "{answer}");
         assert_eq!(taken(&second, &to).len(), usize::from(row.class == Class::Pause), "{answer}");

@@ -33,7 +33,7 @@ const SPREAD: Duration = Duration::from_secs(20);
 
 impl State {
     #[track_caller]
-    pub(crate) fn ends(&self, status: &str, reason: Option<&str>, suppressed: Option<&str>) {
+    pub(crate) fn assert_ended(&self, status: &str, reason: Option<&str>, suppressed: Option<&str>) {
         assert_eq!((self.status.as_str(), self.reason.as_deref()), (status, reason), "{self:?}");
         assert_eq!(self.suppressed.as_deref(), suppressed, "{self:?}");
         assert_eq!(self.next, None, "{self:?}");
@@ -41,7 +41,7 @@ impl State {
 
     /// Another attempt follows after `wait`, and nothing is suppressed.
     #[track_caller]
-    fn goes_on_after(&self, wait: (Duration, Duration)) {
+    fn assert_retried_after(&self, wait: (Duration, Duration)) {
         assert_eq!((self.status.as_str(), self.reason.as_deref()), ("retrying", None), "{self:?}");
         assert_eq!(self.suppressed, None, "{self:?}");
         let next = self.next.unwrap_or_else(|| panic!("no timer: {self:?}"));
@@ -49,7 +49,7 @@ impl State {
     }
 
     #[track_caller]
-    fn was_made(&self, expected: &[(&str, Class, &str)]) {
+    fn assert_attempts(&self, expected: &[(&str, Class, &str)]) {
         let expected = expected.iter().map(|(provider, class, code)| Attempt {
             provider: Some((*provider).to_owned()),
             outcome: outcome(*class).to_owned(),
@@ -61,44 +61,50 @@ impl State {
 
 /// Follows a delivery to its end: `first` answered as the row says, and once it is through with that, takes the message;
 /// so does `second`. Attempts are recorded with `code`, or `taken`.
-pub(crate) async fn holds(world: &World, subject: &Subject, row: &Row, code: &str, taken: &str) {
-    let state = world.after(subject, 1).await;
-    state.was_made(&[("first", row.class, code)]);
+pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code: &str, taken: &str) {
+    let state = world.state_after(subject, 1).await;
+    state.assert_attempts(&[("first", row.class, code)]);
     match (row.class, row.note) {
-        (Class::Sent, _) => state.ends("sent", None, None),
-        (Class::Failed, _) => state.ends("failed", Some("provider_refused"), None),
+        (Class::Sent, _) => state.assert_ended("sent", None, None),
+        (Class::Failed, _) => state.assert_ended("failed", Some("provider_refused"), None),
         (Class::Gone, Note::HereOnly) | (Class::Pause, _) => {
             // A report comes long after the message was to be there, and what follows has the usual pace.
-            let wait = if subject.report.is_some() { usual() } else { (Duration::ZERO, SPREAD) };
-            state.goes_on_after(wait);
-            again(world, subject, row, code, ("second", taken)).await;
+            let wait = if subject.report.is_some() { usual_wait() } else { (Duration::ZERO, SPREAD) };
+            state.assert_retried_after(wait);
+            follow_second_attempt(world, subject, row, code, ("second", taken)).await;
         }
-        (Class::Gone, _) => state.ends("failed", Some("target_gone"), Some(code)),
+        (Class::Gone, _) => state.assert_ended("failed", Some("target_gone"), Some(code)),
         (Class::Unknown, _) if world.channel == Channel::Sms => {
-            state.ends("unknown", Some("outcome_unknown"), None);
+            state.assert_ended("unknown", Some("outcome_unknown"), None);
         }
         (Class::Retry, Note::Limit(_)) => limited(world, subject, row, code, state).await,
         (Class::Retry | Class::Unknown, note) => {
-            state.goes_on_after(match note {
+            state.assert_retried_after(match note {
                 Note::NotBefore(wait) => (wait, wait + SPREAD),
                 Note::AsAsked => (ASKED, ASKED + SPREAD),
-                _ => usual(),
+                _ => usual_wait(),
             });
-            again(world, subject, row, code, ("first", taken)).await;
+            follow_second_attempt(world, subject, row, code, ("first", taken)).await;
         }
     }
 }
 
-fn usual() -> (Duration, Duration) {
+fn usual_wait() -> (Duration, Duration) {
     (USUAL * 4 / 5, USUAL * 6 / 5 + SPREAD)
 }
 
 /// The second attempt goes to this provider, which takes the message.
-async fn again(world: &World, subject: &Subject, row: &Row, code: &str, (provider, taken): (&str, &str)) {
+async fn follow_second_attempt(
+    world: &World,
+    subject: &Subject,
+    row: &Row,
+    code: &str,
+    (provider, taken): (&str, &str),
+) {
     world.make_next_attempt(subject).await;
-    let state = world.after(subject, 2).await;
-    state.was_made(&[("first", row.class, code), (provider, Class::Sent, taken)]);
-    state.ends("sent", None, None);
+    let state = world.state_after(subject, 2).await;
+    state.assert_attempts(&[("first", row.class, code), (provider, Class::Sent, taken)]);
+    state.assert_ended("sent", None, None);
 }
 
 /// The same provider is asked so often and no oftener, and then the message is refused without harm to the target.
@@ -106,13 +112,13 @@ async fn limited(world: &World, subject: &Subject, row: &Row, code: &str, first:
     let Note::Limit(limit) = row.note else { panic!("no limit: {row:?}") };
     let (mut state, step) = (first, limit.over / limit.retries);
     for attempt in 1..=limit.retries {
-        state.goes_on_after((step, step + SPREAD));
+        state.assert_retried_after((step, step + SPREAD));
         world.make_next_attempt(subject).await;
-        state = world.after(subject, attempt + 1).await;
+        state = world.state_after(subject, attempt + 1).await;
     }
-    state.was_made(&vec![("first", row.class, code); state.attempts.len()]);
+    state.assert_attempts(&vec![("first", row.class, code); state.attempts.len()]);
     assert_eq!(state.attempts.len(), usize::try_from(row.times()).unwrap());
-    state.ends("failed", Some("retries_exhausted"), None);
+    state.assert_ended("failed", Some("retries_exhausted"), None);
 }
 
 fn outcome(class: Class) -> &'static str {

@@ -129,7 +129,7 @@ pub(crate) const ROWS: &[Row] = &[
 /// What the page says beside a class and another test proves: the answer, and the test with its source.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
-    ("SMTP that fails counts for the breaker", "a_run_of_failures_opens_it_and_any_sign_of_life_ends_the_run",
+    ("SMTP that fails counts for the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
      include_str!("../../libs/domain/src/deliveries/breaker.rs")),
     ("SMTP 421: a new connection", "every_row_of_the_table_means_what_it_says",
      include_str!("../../services/email/tests/email/answers.rs")),

@@ -8,12 +8,12 @@ use stand_ins::http::{Reaction, Rule, status};
 use stand_ins::outbox::Outbox;
 use stand_ins::twilio::{TwilioSettings, TwilioStandIn, refusal};
 
-use crate::state::holds;
+use crate::state::check_row;
 use crate::table::{Class, Provider, row_of};
 use crate::world::World;
 
 #[derive(Clone, Copy)]
-pub(crate) enum Says {
+pub(crate) enum TwilioAnswer {
     Yes,
     Status(u16),
     /// A status and an error code.
@@ -25,31 +25,31 @@ pub(crate) enum Says {
 
 /// The answer of the page, what Twilio says, and the recorded code.
 #[rustfmt::skip]
-pub(crate) const CASES: &[(&str, Says, &str)] = &[
-    ("2xx", Says::Yes, "201"),
-    ("429", Says::Status(429), "429"),
-    ("20429", Says::Refusal(429, 20429), "20429"),
-    ("30001", Says::Undelivered(30001), "30001"),
-    ("30001", Says::Refusal(400, 30001), "30001"),
-    ("30008", Says::Undelivered(30008), "30008"),
-    ("20003", Says::Refusal(401, 20003), "20003"),
-    ("30002", Says::Undelivered(30002), "30002"),
-    ("30002", Says::Refusal(400, 30002), "30002"),
-    ("21408", Says::Refusal(400, 21408), "21408"),
-    ("21211", Says::Refusal(400, 21211), "21211"),
-    ("21614", Says::Refusal(400, 21614), "21614"),
-    ("30005", Says::Undelivered(30005), "30005"),
-    ("30006", Says::Undelivered(30006), "30006"),
-    ("21610", Says::Refusal(400, 21610), "21610"),
-    ("21610", Says::Undelivered(21610), "21610"),
-    ("30003", Says::Undelivered(30003), "30003"),
-    ("30003", Says::Refusal(400, 30003), "30003"),
-    ("30004", Says::Undelivered(30004), "30004"),
-    ("30007", Says::Undelivered(30007), "30007"),
-    ("21612", Says::Refusal(400, 21612), "21612"),
-    ("5xx", Says::Status(500), "500"),
-    ("5xx", Says::Refusal(503, 20503), "20503"),
-    ("timeout", Says::Nothing, "timeout"),
+pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
+    ("2xx", TwilioAnswer::Yes, "201"),
+    ("429", TwilioAnswer::Status(429), "429"),
+    ("20429", TwilioAnswer::Refusal(429, 20429), "20429"),
+    ("30001", TwilioAnswer::Undelivered(30001), "30001"),
+    ("30001", TwilioAnswer::Refusal(400, 30001), "30001"),
+    ("30008", TwilioAnswer::Undelivered(30008), "30008"),
+    ("20003", TwilioAnswer::Refusal(401, 20003), "20003"),
+    ("30002", TwilioAnswer::Undelivered(30002), "30002"),
+    ("30002", TwilioAnswer::Refusal(400, 30002), "30002"),
+    ("21408", TwilioAnswer::Refusal(400, 21408), "21408"),
+    ("21211", TwilioAnswer::Refusal(400, 21211), "21211"),
+    ("21614", TwilioAnswer::Refusal(400, 21614), "21614"),
+    ("30005", TwilioAnswer::Undelivered(30005), "30005"),
+    ("30006", TwilioAnswer::Undelivered(30006), "30006"),
+    ("21610", TwilioAnswer::Refusal(400, 21610), "21610"),
+    ("21610", TwilioAnswer::Undelivered(21610), "21610"),
+    ("30003", TwilioAnswer::Undelivered(30003), "30003"),
+    ("30003", TwilioAnswer::Refusal(400, 30003), "30003"),
+    ("30004", TwilioAnswer::Undelivered(30004), "30004"),
+    ("30007", TwilioAnswer::Undelivered(30007), "30007"),
+    ("21612", TwilioAnswer::Refusal(400, 21612), "21612"),
+    ("5xx", TwilioAnswer::Status(500), "500"),
+    ("5xx", TwilioAnswer::Refusal(503, 20503), "20503"),
+    ("timeout", TwilioAnswer::Nothing, "timeout"),
 ];
 /// Half of it is how long a silent Twilio is waited for.
 const LEASE: Duration = Duration::from_secs(8);
@@ -65,27 +65,27 @@ async fn every_answer_of_twilio_does_what_the_page_says() {
         let row = row_of(Provider::Twilio, answer);
         let (app, to) = (world.app("twilio", &settings).await, format!("+49151123456{number:02}"));
         let reaction = match *says {
-            Says::Yes | Says::Undelivered(_) => None,
-            Says::Status(code) => Some(Reaction::Answer(status(code))),
-            Says::Refusal(status, code) => Some(Reaction::Answer(refusal(status, code, "as said"))),
-            Says::Nothing => Some(Reaction::Stall),
+            TwilioAnswer::Yes | TwilioAnswer::Undelivered(_) => None,
+            TwilioAnswer::Status(code) => Some(Reaction::Answer(status(code))),
+            TwilioAnswer::Refusal(status, code) => Some(Reaction::Answer(refusal(status, code, "as said"))),
+            TwilioAnswer::Nothing => Some(Reaction::Stall),
         };
         if let Some(reaction) = reaction {
             first.script(Rule::new(reaction).to(&to).times(row.times()));
         }
         let content = Content::Sms(SmsContent { text: "Hello".to_owned(), from: None });
         let mut subject = world.deliver(app, UserNumber(1), &to, content).await;
-        if let Says::Undelivered(code) = says {
+        if let TwilioAnswer::Undelivered(code) = says {
             subject.report = Some((*code, row.times()));
         }
-        holds(&world, &subject, row, code, "201").await;
+        check_row(&world, &subject, row, code, "201").await;
         let captures = second.outbox().captures();
         let taken = captures.iter().filter(|capture| capture.to[0] == to).count();
         assert_eq!(taken, usize::from(row.class == Class::Pause), "{answer}");
         if row.class == Class::Sent {
             let arrived = Answer::new(Outcome::Sent { provider_id: None }, "delivered", "delivered");
             world.report(&subject, 1, arrived).await;
-            world.state(&subject).await.ends("delivered", None, None);
+            world.state(&subject).await.assert_ended("delivered", None, None);
         }
     }
 }

@@ -12,7 +12,7 @@ use stand_ins::outbox::Outbox;
 use stand_ins::push_service::{Browser, PushServiceStandIn};
 
 use crate::fcm::waiting;
-use crate::state::holds;
+use crate::state::check_row;
 use crate::table::{Class, Provider, row_of};
 use crate::world::World;
 
@@ -52,14 +52,14 @@ async fn every_answer_of_a_push_service_does_what_the_page_says() {
             let (browser, user) = browsers.subscribe(app).await;
             browsers.service.script(Rule::answer(status(*code)).to(browser.endpoint()));
             let subject = world.deliver(app, user, browser.endpoint(), push()).await;
-            world.after(&subject, 1).await.ends("failed", Some("provider_refused"), None);
+            world.state_after(&subject, 1).await.assert_ended("failed", Some("provider_refused"), None);
         }
         let (browser, user) = browsers.subscribe(app).await;
         let known = world.subscriptions(app).await;
         let rule = Rule::answer(waiting(status(*code), row.note)).to(browser.endpoint());
         browsers.service.script(rule.times(row.times()));
         let subject = world.deliver(app, user, browser.endpoint(), push()).await;
-        holds(world, &subject, row, &code.to_string(), "201").await;
+        check_row(world, &subject, row, &code.to_string(), "201").await;
         assert_eq!(browsers.service.rules_left(), 0);
         let dropped = i64::from(row.class == Class::Gone);
         assert_eq!(world.subscriptions(app).await, known - dropped, "{answer}");

@@ -1,22 +1,19 @@
 //! Servers, a channel's own worker, and an app for each answer, so that no provider's breaker stands in another's way.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use credentials::{MasterKey, link, vapid};
+use credentials::{link, vapid};
 use domain::content::Content;
 use domain::event::DeliveryJob;
 use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};
-use event_log::Message;
-use local_servers::NatsServer;
 use serde_json::Value;
-use service_kit::{Config, Context, clock, connections, installation};
-use sqlx::{PgPool, Row as _};
-use store::control::app::{NewApp, NewSecret};
+use service_kit::{Config, clock};
+use sqlx::Row as _;
 use store::deliveries::receipt::{About, Receipt};
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::{Installation, eventually};
 use uuid::Uuid;
 
 use crate::state::{Attempt, State};
@@ -28,12 +25,16 @@ pub(crate) const USUAL: Duration = Duration::from_secs(100);
 
 /// Servers and a worker.
 pub(crate) struct World {
-    pub(crate) context: Context,
     pub(crate) channel: Channel,
-    pool: PgPool,
-    _nats: NatsServer,
-    _database: Database,
-    _files: TempDir,
+    installation: Installation,
+}
+
+impl Deref for World {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
 }
 
 /// A delivery of an app of its own, and what the provider reports of each attempt after it took the message.
@@ -47,39 +48,20 @@ pub(crate) struct Subject {
 
 impl World {
     pub(crate) async fn start(channel: Channel, configure: impl FnOnce(&mut Config)) -> World {
-        Box::pin(World::assembled(channel, configure)).await
-    }
-
-    async fn assembled(channel: Channel, configure: impl FnOnce(&mut Config)) -> World {
-        let files = tempfile::tempdir().unwrap();
-        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        config.gateway.public_url = Some("https://notify.example.com".parse().unwrap());
-        config.outbound.allow_private = true;
-        config.delivery.retry_schedule = vec![Duration::ZERO, USUAL, USUAL, USUAL, USUAL];
-        configure(&mut config);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, 1).await.unwrap();
-        let pool = PgPool::connect(database.url()).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
-        World { context, channel, pool, _nats: nats, _database: database, _files: files }
+        let installation = Installation::start(|config| {
+            config.gateway.public_url = Some("https://notify.example.com".parse().unwrap());
+            config.outbound.allow_private = true;
+            config.delivery.retry_schedule = vec![Duration::ZERO, USUAL, USUAL, USUAL, USUAL];
+            configure(config);
+        })
+        .await;
+        World { channel, installation }
     }
 
     /// An app with two providers, `first` and `second`, of this kind.
     pub(crate) async fn app(&self, kind: &str, settings: &[Value; 2]) -> AppId {
-        let name = format!("shop-{}", clock::new_id());
+        let app = self.installation.app(&format!("shop-{}", clock::new_id())).await;
         let store = &self.context.store;
-        let draft =
-            store.control().create_app(NewApp { name: &name, api_key: &name, development: true }, "test");
-        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
-        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         vapid::create(store, &self.context.master_key, app).await.unwrap();
         link::create(store, &self.context.master_key, app).await.unwrap();
         for (identifier, settings) in ["first", "second"].iter().zip(settings) {
@@ -100,7 +82,7 @@ impl World {
     }
 
     /// Leaves only the first provider of an app.
-    pub(crate) async fn only_first(&self, app: AppId) {
+    pub(crate) async fn remove_second_provider(&self, app: AppId) {
         let query = "DELETE FROM provider WHERE app_id = $1 AND identifier = 'second'";
         sqlx::query(query).bind(app.0).execute(&self.pool).await.unwrap();
     }
@@ -130,17 +112,12 @@ impl World {
         let job = DeliveryJob::first(delivery, self.channel, user, target.to_owned(), content);
         let (id, at, event) = (clock::new_id(), clock::now(), Event::DeliveryJob(Box::new(job)));
         let envelope = Envelope { id, app, at, send_id: Some(SEND), caused_by: None, trace: None, event };
-        self.publish(None, envelope.encode().unwrap()).await;
+        self.publish(self.jobs(), envelope.encode().unwrap()).await;
         Subject { app, delivery, target: target.to_owned(), report: None }
     }
 
     fn jobs(&self) -> StreamName {
         StreamName::Job(self.channel, Lane::Transactional)
-    }
-
-    async fn publish(&self, id: Option<String>, payload: Vec<u8>) {
-        let message = Message { stream: self.jobs(), id, payload: payload.into() };
-        self.context.log.publish(message).await.unwrap();
     }
 
     /// Publishes the job of the next attempt, whenever it is due.
@@ -149,11 +126,12 @@ impl World {
         let timers = sqlx::query(query).bind(subject.app.0).bind(self.jobs().to_string());
         let timers = timers.fetch_all(&self.pool).await.unwrap();
         let [timer] = &timers[..] else { panic!("{} timers", timers.len()) };
-        self.publish(Some(timer.get::<Uuid, _>("id").to_string()), timer.get("message")).await;
+        let id = timer.get::<Uuid, _>("id").to_string();
+        self.publish_as(Some(id), self.jobs(), timer.get("message")).await;
     }
 
     /// What the ledger says once the attempt of this number is made, and reported on where that is to be.
-    pub(crate) async fn after(&self, subject: &Subject, attempt: u32) -> State {
+    pub(crate) async fn state_after(&self, subject: &Subject, attempt: u32) -> State {
         let made = usize::try_from(attempt).unwrap();
         let state = eventually(SOON, "an attempt is made", async || {
             let state = self.state(subject).await;
@@ -242,11 +220,5 @@ impl World {
     pub(crate) async fn subscriptions(&self, app: AppId) -> i64 {
         let query = "SELECT count(*) FROM web_push_subscription WHERE app_id = $1";
         sqlx::query_scalar(query).bind(app.0).fetch_one(&self.pool).await.unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
     }
 }

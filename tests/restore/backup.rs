@@ -1,20 +1,18 @@
 //! What an operator types.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 use testkit::eventually;
 
-use crate::command::tidings;
-use crate::system::{System, borrowed};
+use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(60);
 
 /// `pg_dump`, beside everything else that goes on.
 pub(crate) async fn dump(system: &System) -> PathBuf {
-    let path = system.files.path().join("tidings.dump");
+    let path = system.servers.directory().join("tidings.dump");
     let (database, file) = (system.current_database(), path.clone());
     tokio::task::spawn_blocking(move || database.dump(&file).unwrap()).await.unwrap();
     path
@@ -22,24 +20,21 @@ pub(crate) async fn dump(system: &System) -> PathBuf {
 
 /// `tidings restore`, killed half-way the first time. Returns its report.
 pub(crate) async fn restore(system: &System) -> Value {
-    let environment = system.environment();
-    let environment = borrowed(&environment);
-    let planned = tidings(&environment, &["restore", "--dry-run"], "");
+    let planned = system.environment.tidings(&["restore", "--dry-run"]);
     assert!(planned.contains("reaches back") && planned.contains("Nothing was changed"), "{planned}");
 
-    kill_half_way(system, &environment).await;
+    kill_half_way(system).await;
     system.services_refuse_to_start();
-    let report: Value = serde_json::from_str(&tidings(&environment, &["restore", "--json"], "")).unwrap();
+    let report: Value = serde_json::from_str(&system.environment.tidings(&["restore", "--json"])).unwrap();
     assert_eq!(report["report"]["outcome"], "restored", "{report}");
     report["report"].clone()
 }
 
 /// Somebody holds the plans, so that it has read jobs and comes no further.
-async fn kill_half_way(system: &System, environment: &[(&str, &str)]) {
+async fn kill_half_way(system: &System) {
     let mut holder = system.database.begin().await.unwrap();
     sqlx::query("LOCK TABLE plan IN ACCESS EXCLUSIVE MODE").execute(&mut *holder).await.unwrap();
-    let mut command = Command::new(testkit::binary("tidings"));
-    let mut child = command.arg("restore").envs(environment.iter().copied()).spawn().unwrap();
+    let mut child = system.environment.command("tidings").arg("restore").spawn().unwrap();
     eventually(SOON, "the restore waits for the plans", async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",

@@ -1,75 +1,57 @@
-//! An installation in which nothing happens but what a test does.
+//! An installation without services, and the commands of operators on its database or another one.
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use credentials::MasterKey;
 use event_log::EventLog;
-use local_servers::NatsServer;
-use service_kit::{Config, connections};
-use tempfile::TempDir;
-use testkit::Database;
+use service_kit::connections;
+use suite::Environment;
+use testkit::{Database, Servers};
 
-/// An empty installation, and the commands that operators have for it.
 pub(crate) struct Installation {
     pub(crate) database: Database,
-    nats: NatsServer,
-    files: TempDir,
-    master_key: String,
+    servers: Servers,
 }
 
 impl Installation {
     pub(crate) async fn start() -> Installation {
-        let files = tempfile::Builder::new().prefix("tidings-refusals-").tempdir().unwrap();
-        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
-        let key = files.path().join("master.key");
-        MasterKey::generate_file(&key).unwrap();
-        let master_key = key.to_str().unwrap().to_owned();
-        let installation = Installation { database, nats, files, master_key };
+        let database = Database::create().await;
+        let servers = Servers::start_on(database.url()).await;
+        let installation = Installation { database, servers };
         installation.accepts(&installation.database, &["migrate"]);
         installation
     }
 
-    pub(crate) fn environment<'a>(&'a self, database: &'a Database) -> [(&'a str, &'a str); 6] {
-        [
-            ("TIDINGS_CONFIG", ""),
-            ("TIDINGS_DATABASE__URL", database.url()),
-            ("TIDINGS_NATS__URL", self.nats.url()),
-            ("TIDINGS_STREAMS__PARTITIONS", "1"),
-            ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
-            ("TIDINGS_SECURITY__MASTER_KEY_FILE", &self.master_key),
-        ]
+    pub(crate) fn environment(&self, database: &Database) -> Environment {
+        let changed = [("TIDINGS_DATABASE__URL", database.url()), ("TIDINGS_STREAMS__PARTITIONS", "1")];
+        Environment::default().with(self.servers.environment()).with(changed)
     }
 
-    /// Whether `tidings` does it on this database, and what it says.
+    /// Runs `tidings` on a database. Returns true if it succeeds, and its output.
     fn run(&self, database: &Database, arguments: &[&str]) -> (bool, String) {
-        let mut command = Command::new(testkit::binary("tidings"));
-        let output = command.args(arguments).envs(self.environment(database)).output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(said).unwrap())
+        let output = self.environment(database).run("tidings", arguments);
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(printed).unwrap())
     }
 
-    /// What it says.
+    /// Runs `tidings`, which must succeed, and returns its output.
     pub(crate) fn accepts(&self, database: &Database, arguments: &[&str]) -> String {
-        let (done, said) = self.run(database, arguments);
-        assert!(done, "{arguments:?}: {said}");
-        said
+        let (succeeds, printed) = self.run(database, arguments);
+        assert!(succeeds, "{arguments:?}: {printed}");
+        printed
     }
 
     pub(crate) fn refuses(&self, database: &Database, arguments: &[&str], because: &str) {
-        let (done, said) = self.run(database, arguments);
-        assert!(!done && said.contains(because), "{arguments:?}: {said}");
+        let (succeeds, printed) = self.run(database, arguments);
+        assert!(!succeeds && printed.contains(because), "{arguments:?}: {printed}");
     }
 
     pub(crate) fn dump(&self) -> PathBuf {
-        let path = self.files.path().join("tidings.dump");
+        let path = self.servers.directory().join("tidings.dump");
         self.database.dump(&path).unwrap();
         path
     }
 
     pub(crate) async fn log(&self) -> EventLog {
-        let mut config = Config::default();
-        config.nats.url = Some(self.nats.url().parse().unwrap());
-        connections::event_log(&config, connections::CONNECTED_WITHIN).await.unwrap()
+        connections::event_log(&self.servers.config(), connections::CONNECTED_WITHIN).await.unwrap()
     }
 }

@@ -7,8 +7,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use serde_json::{Value, json};
 use service_kit::clock;
+use suite::numbered_send;
 
-use crate::notice;
 use crate::providers::{DEAD_DOMAIN, FULL_DOMAIN, SILENT, SLOW_DOMAIN};
 use crate::system::System;
 
@@ -118,7 +118,7 @@ fn compose(number: usize) -> (Vec<String>, Value) {
         let recipients: Vec<_> = (0..LARGE).map(|person| format!("crowd-{number}-{person}")).collect();
         let named: Vec<_> =
             recipients.iter().map(|name| json!({"identifier": name, "profile": {"first": name}})).collect();
-        let mut body = notice::body(number, &[], &["inApp"], "bulk");
+        let mut body = numbered_send::body(number, &[], &["inApp"], "bulk");
         body["sendTo"] = json!({"recipients": named});
         return (recipients, body);
     }
@@ -132,7 +132,7 @@ fn compose(number: usize) -> (Vec<String>, Value) {
         named.push(json!({"identifier": name, "profile": if number.is_multiple_of(4) { profile } else { json!({}) }}));
         recipients.push(name);
     }
-    let mut body = notice::body(number, &[], &CHANNELS, "transactional");
+    let mut body = numbered_send::body(number, &[], &CHANNELS, "transactional");
     body["sendTo"] = json!({"recipients": named});
     if number.is_multiple_of(5) {
         body["category"] = json!(format!("category-{}", number / 40));

@@ -2,23 +2,13 @@
 //! again, and the services started. What was accepted is not lost, what was sent is not sent again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../crash/api.rs"]
-mod api;
-#[path = "../faults/backend.rs"]
-mod backend;
 mod backup;
 mod check;
 mod chunks;
-#[path = "../crash/command.rs"]
-mod command;
 mod installation;
 mod load;
-mod minds;
-#[path = "../faults/notice.rs"]
-mod notice;
 mod outcomes;
 mod providers;
-mod quiet;
 mod refusals;
 mod system;
 
@@ -48,11 +38,11 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     system.services_refuse_to_start();
     println!("{}", backup::restore(&system).await);
     system.start_services().await;
-    quiet::wait_until(&mut system).await;
+    system.idle().await;
 
     let aftermath = Aftermath { system: &system, load: &load, before: &before, outcomes: &outcomes };
     aftermath.keys_stand_for_the_same_sends().await;
-    quiet::wait_until(&mut system).await;
+    system.idle().await;
     let aftermath = Aftermath { system: &system, load: &load, before: &before, outcomes: &outcomes };
     aftermath.every_send_has_ended().await;
     aftermath.numbers_are_whose_they_were().await;

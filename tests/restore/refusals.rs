@@ -33,7 +33,8 @@ async fn execute(database: &Database, statements: &'static str) {
 async fn a_database_at_work_is_left_alone() {
     let installation = Installation::start().await;
     let database = &installation.database;
-    let mut service = Service::start("tidings-inbox", &[], &installation.environment(database)).unwrap();
+    let mut service =
+        Service::start("tidings-inbox", &[], &installation.environment(database).pairs()).unwrap();
     let pool = PgPool::connect(database.url()).await.unwrap();
     let sessions = async |most: i64| {
         let others: i64 = sqlx::query_scalar(

@@ -1,1 +1,25 @@
-//! suite
+//! The system under test as processes, and what scenarios do with it: calls of its API, providers, people, sends that can be
+//! recognised, and a look at the work that is left.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod api;
+pub mod backlog;
+pub mod check;
+pub mod checkpoint;
+pub mod claims;
+pub mod command;
+pub mod cpu;
+pub mod numbered_send;
+mod pace;
+pub mod person;
+pub mod process;
+pub mod retrying_client;
+pub mod system;
+
+pub use api::{Api, App};
+pub use backlog::Backlog;
+pub use command::Environment;
+pub use pace::pace;
+pub use person::Person;
+pub use process::{Name, Process, Role};
+pub use system::System;

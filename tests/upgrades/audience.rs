@@ -1,53 +1,50 @@
-//! Who is written to, and what each send is: every tenth goes to everybody, over the bulk lane and in two turns; every
-//! tenth is for later.
+//! Users and sends: every tenth send goes to all users, over the bulk lane and in two chunks; every tenth is scheduled.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use service_kit::clock;
+use stand_ins::providers::Providers;
 use stand_ins::push_service::Browser;
-
-use crate::callers::{Call, Callers};
-use crate::notice;
-use crate::people::Person;
-use crate::providers::Providers;
+use suite::retrying_client::{Call, RetryingClient};
+use suite::{Person, numbered_send};
 
 /// Those who have an address on every channel.
 pub(crate) const PEOPLE: usize = 20;
-/// With those who have an inbox alone: more than one turn holds.
-const EVERYBODY: usize = 510;
+/// Including users with an inbox alone: more than a chunk holds.
+const EVERYONE: usize = 510;
 const LATER: Duration = Duration::from_secs(2);
 
-/// Everybody, with their browsers.
+/// All users, with their browsers.
 pub(crate) struct Audience {
     browsers: Vec<Arc<Browser>>,
 }
 
-/// What a provider is to take: the channel, the target and the title.
+/// A message that a provider must accept: channel, target and title.
 pub(crate) type Message = (String, String, String);
 
 impl Audience {
     /// Creates them.
-    pub(crate) async fn create(callers: &Callers, providers: &Providers) -> Audience {
-        let users = (0..EVERYBODY).map(|number| match number {
+    pub(crate) async fn create(client: &RetryingClient, providers: &Providers) -> Audience {
+        let users = (0..EVERYONE).map(|number| match number {
             ..PEOPLE => Person(number).user(),
             _ => json!({"identifier": Person(number).identifier()}),
         });
         let users = json!(users.collect::<Vec<_>>());
-        post(callers, "/v3/users/bulk", None, &users).await;
+        post(client, "/v3/users/bulk", None, &users).await;
         let mut browsers = Vec::new();
         for number in 0..PEOPLE {
             let user = Person(number).identifier();
             let browser = providers.push_service.subscribe(None).unwrap();
             let path = format!("/v3/devices/{user}/webPushSubscription");
-            post(callers, &path, Some(&user), &browser.subscription()).await;
+            post(client, &path, Some(&user), &browser.subscription()).await;
             browsers.push(browser);
         }
         Audience { browsers }
     }
 
-    /// What providers are to take of a send, each once.
+    /// Messages of a send, each of which a provider must accept once.
     pub(crate) fn messages(&self, send: usize) -> Vec<Message> {
         let reached = recipients(send).into_iter().filter(|person| person.0 < PEOPLE);
         reached.flat_map(|person| self.messages_to(person, send)).collect()
@@ -64,14 +61,14 @@ impl Audience {
             "webPush" => vec![(channel, self.browsers[person.0].endpoint().to_owned())],
             _ => Vec::new(),
         });
-        targets.map(|(channel, target)| ((*channel).to_owned(), target, notice::title(send))).collect()
+        targets.map(|(channel, target)| ((*channel).to_owned(), target, numbered_send::title(send))).collect()
     }
 }
 
-/// Who gets a send in the inbox.
+/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> Vec<Person> {
     match send % 10 {
-        3 => (0..EVERYBODY).map(Person).collect(),
+        3 => (0..EVERYONE).map(Person).collect(),
         _ => [0, 19].map(|apart| Person((send * 7 + apart) % PEOPLE)).into(),
     }
 }
@@ -80,7 +77,7 @@ pub(crate) fn recipients(send: usize) -> Vec<Person> {
 pub(crate) fn body(send: usize) -> Value {
     let people: Vec<String> = recipients(send).into_iter().map(Person::identifier).collect();
     let lane = if send % 10 == 3 { "bulk" } else { "transactional" };
-    let mut body = notice::body(send, &people, channels(send), lane);
+    let mut body = numbered_send::body(send, &people, channels(send), lane);
     if send % 10 == 7 {
         body["sendAt"] = json!(clock::now() + LATER);
     }
@@ -95,8 +92,8 @@ fn channels(send: usize) -> &'static [&'static str] {
     }
 }
 
-async fn post(callers: &Callers, path: &str, user: Option<&str>, body: &Value) {
+async fn post(client: &RetryingClient, path: &str, user: Option<&str>, body: &Value) {
     let call = Call { method: "POST", path, user, idempotency_key: None, body: Some(body) };
-    let (status, answer) = callers.call(0, call).await;
+    let (status, answer) = client.call(0, call).await;
     assert_eq!(status, 200, "{answer}");
 }

@@ -12,7 +12,7 @@ use domain::{Channel, Envelope, Event, Lane, StreamName};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use installation::Installation;
+use installation::GoldenInstallation;
 
 /// Installations at a time.
 const AT_ONCE: usize = 2;
@@ -61,15 +61,15 @@ fn all_expected_rows_are_those_of_a_golden_message() {
     assert_eq!(names("upgrades/rows"), names("../libs/domain/golden"));
 }
 
-/// What becomes of a message.
+/// Rows that follow from a message.
 async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     let message = std::fs::read(folder("../libs/domain/golden").join(name)).unwrap();
     let envelope = Envelope::decode(&message).unwrap();
-    let installation = Installation::start(&envelope).await;
-    installation.store(home(&envelope.event), change(message)).await;
+    let installation = GoldenInstallation::start(&envelope).await;
+    installation.publish(home(&envelope.event), change(message)).await;
     installation.serve();
     installation.quiet().await;
-    rows::all(&installation.database, &installation.outbox).await
+    rows::all(&installation.pool, &installation.outbox).await
 }
 
 /// The stream that holds such messages.

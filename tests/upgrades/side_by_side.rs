@@ -1,7 +1,6 @@
-//! Two releases at a time. There is one alone here, so the next one is played: by a schema that is ahead, by messages that
-//! this one does not read, and by a reader beside it that does.
+//! Two releases side by side. Only one exists here, so the test simulates the next one: by a newer schema, by messages that this release
+//! does not read, and by a consumer that does.
 
-use std::process::{Command, Output};
 use std::time::Duration;
 
 use domain::content::InAppContent;
@@ -12,12 +11,12 @@ use serde_json::json;
 use service_kit::clock;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
+use suite::retrying_client::{Call, RetryingClient};
+use suite::{Environment, Person};
 use testkit::{Database, eventually};
 use uuid::Uuid;
 
-use crate::callers::{Call, Callers};
-use crate::golden::installation::{EVENTS_BEFORE, Installation};
-use crate::people::Person;
+use crate::golden::installation::{EVENTS_BEFORE, GoldenInstallation};
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -34,11 +33,11 @@ const AHEAD: &str = "
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() {
     let mut system = System::start().await;
-    let callers = Callers::new(&system.origins, &system.app);
+    let client = RetryingClient::new(&system.origins(), &system.app);
     let user = Person(1).user();
     let create =
         Call { method: "POST", path: "/v3/users", user: None, idempotency_key: None, body: Some(&user) };
-    assert_eq!(callers.call(0, create).await.0, 200);
+    assert_eq!(client.call(0, create).await.0, 200);
     sqlx::raw_sql(AHEAD).execute(&system.database).await.unwrap();
     let content = json!({
         "notification": {"title": "Shipped"}, "sendTo": {"recipients": [Person(1).identifier()]},
@@ -50,13 +49,14 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
         idempotency_key: None,
         body: Some(&content),
     };
-    assert_eq!(callers.call(0, send).await.0, 202);
+    assert_eq!(client.call(0, send).await.0, 202);
+    let database = system.database.clone();
     let delivered = async |count: i64| {
         eventually(SOON, "it is delivered", async || {
             let done: (i64, i64) = sqlx::query_as(
                 "SELECT (SELECT count(*) FROM inbox_item), (SELECT count(*) FROM delivery WHERE status = 'sent')",
             )
-            .fetch_one(&system.database)
+            .fetch_one(&database)
             .await
             .unwrap();
             // An email, a short message and one to each of two phones.
@@ -65,15 +65,16 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
         .await;
     };
     delivered(1).await;
-    // One that crashes meanwhile is started again as it was.
-    for part in system.parts.iter_mut().step_by(2) {
-        part.restart().await;
+    // A process can be restarted on the newer schema.
+    let own = system.client.clone();
+    for process in system.processes.iter_mut().step_by(2) {
+        process.restart_orderly(&own).await;
     }
-    assert_eq!(callers.call(1, send).await.0, 202);
+    assert_eq!(client.call(1, send).await.0, 202);
     delivered(2).await;
     system.assert_running();
 
-    let refused = run("tidings", &["migrate"], &system.environment);
+    let refused = system.environment.run("tidings", &["migrate"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(
@@ -85,23 +86,17 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
 #[tokio::test]
 async fn a_process_with_another_number_of_partitions_or_another_log_does_not_start() {
     let (installation, another) =
-        (Installation::with_partitions(1).await, Installation::with_partitions(1).await);
-    let config = &installation.context.config;
-    let (database, other) = (config.database.url.as_ref().unwrap().expose(), Database::create().await);
-    let key = config.security.master_key_file.as_ref().unwrap().to_str().unwrap();
-    let nats = config.nats.url.as_ref().unwrap().expose();
-    let other_nats = another.context.config.nats.url.as_ref().unwrap().expose();
+        (GoldenInstallation::with_partitions(1).await, GoldenInstallation::with_partitions(1).await);
+    let (servers, other) = (&installation.servers, Database::create().await);
+    let (database, nats) = (servers.database_url(), servers.nats.url());
+    let other_nats = another.servers.nats.url();
     let start = |database: &str, nats: &str, partitions: &str| {
-        let environment = [
-            ("TIDINGS_CONFIG", ""),
+        let environment = Environment::default().with(servers.environment()).with([
             ("TIDINGS_DATABASE__URL", database),
             ("TIDINGS_NATS__URL", nats),
-            ("TIDINGS_SECURITY__MASTER_KEY_FILE", key),
-            ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
             ("TIDINGS_STREAMS__PARTITIONS", partitions),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let ended = run("tidings-dispatcher", &[], &environment);
+        ]);
+        let ended = environment.run("tidings-dispatcher", &[]);
         (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
     };
     for (started, because) in [
@@ -114,22 +109,17 @@ async fn a_process_with_another_number_of_partitions_or_another_log_does_not_sta
     }
 }
 
-fn run(program: &str, arguments: &[&str], environment: &[(String, String)]) -> Output {
-    let mut command = Command::new(testkit::binary(program));
-    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value))).output().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else() {
-    let installation = Installation::with_partitions(2).await;
+    let installation = GoldenInstallation::with_partitions(2).await;
     let [held, free] = [0, 1].map(StreamName::Inbox);
     let [of_held, of_free] = [0, 1].map(|number| user_of(number, 2));
     installation.serve();
     for stream in [held, StreamName::Outcome, StreamName::Job(Channel::Email, LANE)] {
-        installation.store(stream, newer(&message(stream, of_held))).await;
+        installation.publish(stream, newer(&message(stream, of_held))).await;
     }
     for (stream, user) in [(held, of_held), (free, of_free), (StreamName::Outcome, of_held)] {
-        installation.store(stream, message(stream, user).encode().unwrap()).await;
+        installation.publish(stream, message(stream, user).encode().unwrap()).await;
     }
     let checkpoint = async |projection, stream| {
         installation.context.store.inbox().checkpoint(projection, stream).await.unwrap()
@@ -149,7 +139,7 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
     let items = "SELECT count(*) FROM inbox_item";
     assert_eq!(installation.count(items).await, 1);
 
-    // A newer release takes what is its own. This one goes on behind it.
+    // A newer release processes its messages. This release continues behind them.
     let store = &installation.context.store;
     store.inbox().project(held, before, before + 1).await.unwrap().expect("it waits").commit().await.unwrap();
     for (stream, seq) in [(held, before), (StreamName::Outcome, 1)] {
@@ -178,7 +168,7 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
     assert_eq!(installation.count(items).await, 2);
     assert_eq!(installation.count("SELECT count(*) FROM dead_event").await, 0);
     assert_eq!(installation.count("SELECT count(*) FROM parked").await, 0);
-    assert!(!installation.context.tasks.token().is_cancelled(), "nobody has stopped");
+    assert!(!installation.context.tasks.token().is_cancelled(), "no service has stopped");
 }
 
 /// A user of a partition.
@@ -213,7 +203,7 @@ fn message(stream: StreamName, user: UserNumber) -> Envelope {
     Envelope { id, app, at, send_id, caused_by: None, trace: None, event }
 }
 
-/// The same as a release to come writes it: an outcome with a reason that is new, others in a new version.
+/// The message as a later release writes it: an outcome with a new reason, others in a new version.
 fn newer(message: &Envelope) -> Vec<u8> {
     let mut wire: serde_json::Value = serde_json::from_slice(&message.encode().unwrap()).unwrap();
     if let Event::DeliverySettled(_) = message.event {

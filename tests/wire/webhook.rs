@@ -20,9 +20,9 @@ use crate::python::ask;
 
 /// Keeps the last call as it came.
 #[derive(Default)]
-struct Kept(Mutex<Option<(BTreeMap<String, String>, Bytes)>>);
+struct LastCall(Mutex<Option<(BTreeMap<String, String>, Bytes)>>);
 
-impl Handler for Kept {
+impl Handler for LastCall {
     fn handle(&self, request: &Request<Bytes>) -> Reply {
         let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
             (name.as_str().to_owned(), value.to_str().unwrap().to_owned())
@@ -36,7 +36,7 @@ impl Handler for Kept {
 #[tokio::test]
 async fn the_library_of_standard_webhooks_accepts_each_live_secret_and_no_other() {
     install_crypto_provider();
-    let kept = Arc::<Kept>::default();
+    let kept = Arc::<LastCall>::default();
     let server = HttpServer::start(HttpSettings::default(), kept.clone()).await.unwrap();
     let secrets = [Secret::generate().unwrap(), Secret::generate().unwrap()];
     let other = Secret::generate().unwrap();

@@ -171,7 +171,7 @@ impl Links {
             return Ok(URL_SAFE_NO_PAD.encode(token));
         }
         let mut token = [&[SEALED], key.id.as_bytes().as_slice()].concat();
-        let mut text = written(link, at);
+        let mut text = plaintext(link, at);
         let nonce = key
             .key
             .seal_in_place_append_tag(Aad::from(token.as_slice()), &mut text)
@@ -281,7 +281,7 @@ where
 }
 
 /// Writes the plaintext of a sealed token: purpose, user, minute of creation, and the category or send of the purpose.
-fn written(link: &Link, at: Timestamp) -> Vec<u8> {
+fn plaintext(link: &Link, at: Timestamp) -> Vec<u8> {
     let (purpose, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),
         Purpose::Click(send_id) => (CLICK, send_id.0.as_bytes().to_vec()),

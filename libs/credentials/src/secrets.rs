@@ -127,7 +127,7 @@ impl MasterKey {
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         let mode = metadata.mode() & 0o777;
-        if !may_hold_a_key(metadata.uid(), metadata.gid(), mode, &our_groups()) {
+        if !may_hold_a_key(metadata.uid(), metadata.gid(), mode, &process_groups()) {
             return Err(SecretsError::Exposed { path: path.to_owned(), mode });
         }
         let mut text = Zeroizing::new(Vec::new());
@@ -256,7 +256,7 @@ fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool
     mode & others == 0
 }
 
-fn our_groups() -> Vec<u32> {
+fn process_groups() -> Vec<u32> {
     let others = rustix::process::getgroups().unwrap_or_default();
     others.iter().chain([&rustix::process::getegid()]).map(|group| group.as_raw()).collect()
 }
@@ -365,7 +365,7 @@ pub fn sha256(data: &[u8]) -> [u8; 32] {
 
 /// Returns true if `a` and `b` are equal, in a time that depends only on their lengths.
 #[must_use]
-pub fn same(a: &[u8], b: &[u8]) -> bool {
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 

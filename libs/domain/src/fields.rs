@@ -175,7 +175,7 @@ impl Fields {
         }
     }
 
-    /// Reads `true` or `false`.
+    /// Reads a boolean.
     pub fn flag(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<bool> {
         let value = self.take(key)?;
         let flag = value.as_bool();

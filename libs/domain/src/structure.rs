@@ -1,4 +1,4 @@
-//! Estimates the memory of a JSON text before it is parsed: `[{"":0},…]` needs many times its length, a long string does not.
+//! Estimates the memory that a JSON text needs when parsed: `[{"":0},…]` needs many times its length, a long string does not.
 
 /// Estimated bytes of an object with few members: one node of its B-tree.
 const CONTAINER: usize = 640;

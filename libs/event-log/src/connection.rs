@@ -24,9 +24,9 @@ const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// Ping interval in a cluster, where another server can replace a server that hangs. The client notices the hang within 3 s, and
 /// makes at most one attempt to reconnect to the same server.
 const CLUSTER_PING_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one attempt to connect to a server of a cluster.
+/// Timeout of one connection attempt in a cluster.
 const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
-/// Timeout of the DNS lookup of a server's addresses. After a timeout, the server counts as a single server.
+/// Timeout of the DNS lookup of the servers' names. After a timeout, the address counts as a single server.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of unacknowledged publishes of all callers; further ones wait.
@@ -132,7 +132,7 @@ impl EventLog {
     /// The server is unavailable, does not answer within the time limit, or runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
         // The client's own account query cannot read the answer of nats-server 2.9.
-        match self.bounded("answer", self.context.request("INFO", &())).await? {
+        match self.with_timeout("answer", self.context.request("INFO", &())).await? {
             Response::Ok(IgnoredAny) => Ok(()),
             Response::Err { error } => Err(Error::unavailable("answer", error)),
         }
@@ -150,7 +150,7 @@ impl EventLog {
 
     /// Awaits a request to the server within the time limit. While the connection is down the request is not sent: the client
     /// would queue it, and the server would act on it after the caller has given up.
-    pub(crate) async fn bounded<T, E: Display>(
+    pub(crate) async fn with_timeout<T, E: Display>(
         &self,
         action: impl Into<String>,
         request: impl Future<Output = Result<T, E>>,

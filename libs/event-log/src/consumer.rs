@@ -12,9 +12,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::connection::EventLog;
-use crate::delivered::Delivered;
+use crate::delivered::DeliveredMessage;
 use crate::error::Error;
-use crate::pull::{Answer, Ends, Pull};
+use crate::pull::{Answer, EndCondition, Pull};
 
 /// If no further message arrives for this time, a fetch returns the messages that it has, and its request stays open. Without
 /// this pause, a fetch would wait until its request expires whenever `max_ack_pending` is reached, because the server neither
@@ -27,7 +27,7 @@ const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
 /// Minimum duration of a failing fetch, so that a loop over it needs no pause.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// Settings that may differ between consumers. Changing them changes the consumer on the server, for all processes that share it.
+/// Settings of a consumer that may change later. A change applies on the server, to all processes that share the consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerSettings {
     /// Time until an unacknowledged message is delivered again.
@@ -79,17 +79,22 @@ impl EventLog {
         let found = self.find_consumer(stream, durable).await?;
         // Creating a consumer that exists updates it. Refuse this unless only adjustable fields differ.
         if let Some(found) = &found {
-            refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
+            refuse_difference(
+                stream,
+                durable,
+                essential_settings(&wanted),
+                essential_settings(&found.config),
+            )?;
         }
         if found.is_none_or(|found| adjustable(&found.config) != adjustable(&wanted)) {
             let handle = self.handle(stream).await?;
             let create = handle.create_consumer(pull_config.clone());
-            self.bounded(format!("create consumer {durable} of {stream}"), create).await?;
+            self.with_timeout(format!("create consumer {durable} of {stream}"), create).await?;
         }
         let found = self.find_consumer(stream, durable).await?.ok_or_else(|| {
             Error::unavailable(format!("create consumer {durable} of {stream}"), "it is missing afterwards")
         })?;
-        refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
+        refuse_difference(stream, durable, essential_settings(&wanted), essential_settings(&found.config))?;
         refuse_difference(stream, durable, adjustable(&wanted), adjustable(&found.config))?;
         Ok(Consumer {
             log: self.clone(),
@@ -112,7 +117,7 @@ impl EventLog {
                 Err(error) => Err(error),
             }
         };
-        self.bounded(format!("describe consumer {durable} of {stream}"), answer).await
+        self.with_timeout(format!("describe consumer {durable} of {stream}"), answer).await
     }
 }
 
@@ -157,7 +162,7 @@ fn configuration(durable: &str, settings: ConsumerSettings) -> pull::Config {
 }
 
 /// Fields that must not differ, because they decide which messages are delivered.
-fn essential(config: &consumer::Config) -> Vec<(&'static str, String)> {
+fn essential_settings(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("deliver_policy", format!("{:?}", config.deliver_policy)),
         ("deliver_subject", format!("{:?}", config.deliver_subject)),
@@ -206,7 +211,7 @@ impl Consumer {
     ///
     /// # Errors
     /// The server is unavailable, does not answer, or has lost the consumer. Call again; a failing call takes at least 250 ms.
-    pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<Delivered>, Error> {
+    pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<DeliveredMessage>, Error> {
         let mut pull = self.pull.lock().await;
         match self.fetch_until(&mut pull, max, Instant::now() + wait).await {
             Ok(batch) => Ok(batch),
@@ -225,7 +230,7 @@ impl Consumer {
         pull: &mut Option<Pull>,
         max: usize,
         until: Instant,
-    ) -> Result<Vec<Delivered>, Error> {
+    ) -> Result<Vec<DeliveredMessage>, Error> {
         let pull = match pull {
             Some(pull) => pull,
             None => pull.insert(Pull::open(&self.log, self.remote.clone()).await?),
@@ -235,7 +240,7 @@ impl Consumer {
             if pull.missing() == 0 {
                 let time =
                     until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, LONGEST_REQUEST);
-                pull.request(&self.log, max, time, Ends::WhenDrained).await?;
+                pull.request(&self.log, max, time, EndCondition::WhenDrained).await?;
             }
             // Collect all messages of the open request now, so that their `ack_wait` does not run out here.
             let max = max.max(pull.missing());
@@ -248,13 +253,18 @@ impl Consumer {
         }
     }
 
-    async fn collect(&self, pull: &mut Pull, max: usize, until: Instant) -> Result<Vec<Delivered>, Error> {
+    async fn collect(
+        &self,
+        pull: &mut Pull,
+        max: usize,
+        until: Instant,
+    ) -> Result<Vec<DeliveredMessage>, Error> {
         let mut batch = Vec::new();
         while batch.len() < max {
             let patience = if batch.is_empty() { until } else { Instant::now() + GATHERING };
             let Ok(answer) = timeout_at(patience, pull.answer()).await else { break };
             match answer {
-                Answer::Message(message) => batch.extend(Delivered::new(&self.log, message)),
+                Answer::Message(message) => batch.extend(DeliveredMessage::new(&self.log, message)),
                 Answer::Over => break,
                 // Return the messages that arrived before the error; the next call will return the error.
                 Answer::Silence | Answer::Broken(_) if !batch.is_empty() => break,
@@ -289,7 +299,7 @@ impl Consumer {
                     None => return Ok(()),
                 },
             };
-            if let Some(delivered) = Delivered::new(&self.log, message) {
+            if let Some(delivered) = DeliveredMessage::new(&self.log, message) {
                 delivered.nak(None).await?;
             }
         }
@@ -304,7 +314,7 @@ impl Consumer {
     /// # Errors
     /// The server cannot be reached or has no such consumer.
     pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
-        let info = self.log.bounded(format!("describe {}", self.name), self.remote.get_info()).await?;
+        let info = self.log.with_timeout(format!("describe {}", self.name), self.remote.get_info()).await?;
         Ok(ConsumerProgress::read(&info))
     }
 }

@@ -15,7 +15,7 @@ use crate::origin::Origin;
 ///
 /// The server does not confirm acknowledgements. If an acknowledgement is lost, for example in a crash of the server, the message
 /// is delivered again.
-pub struct Delivered {
+pub struct DeliveredMessage {
     pub payload: Bytes,
     /// Sequence in the stream.
     pub seq: u64,
@@ -27,12 +27,12 @@ pub struct Delivered {
     log: EventLog,
 }
 
-impl Delivered {
+impl DeliveredMessage {
     /// Returns `None` for a message that JetStream did not deliver.
-    pub(crate) fn new(log: &EventLog, message: async_nats::Message) -> Option<Delivered> {
+    pub(crate) fn new(log: &EventLog, message: async_nats::Message) -> Option<DeliveredMessage> {
         let reply = message.reply?;
         let origin = Origin::parse(&reply)?;
-        Some(Delivered {
+        Some(DeliveredMessage {
             payload: message.payload,
             seq: origin.seq,
             deliveries: origin.deliveries,

@@ -57,7 +57,6 @@ pub enum DeclareError {
     /// existing stream was not changed.
     #[error("stream {stream}: {field} is {found}, and must be {wanted}")]
     Differs {
-        /// The stream's name.
         stream: String,
         /// The configuration field, under JetStream's name for it.
         field: &'static str,
@@ -71,7 +70,6 @@ pub enum DeclareError {
         "stream {stream} holds {held} messages: a limit of {limit} is too small, it must be at least {least}"
     )]
     TooSmall {
-        /// The stream's name.
         stream: String,
         /// Number of messages in the stream.
         held: u64,
@@ -90,24 +88,14 @@ pub enum DeclareError {
 pub enum PublishError {
     /// The message is certainly not stored.
     #[error("stream {stream} did not accept the message: {refusal}")]
-    Refused {
-        /// The stream's name.
-        stream: String,
-        /// Cause.
-        refusal: Refusal,
-    },
+    Refused { stream: String, refusal: Refusal },
     /// No acknowledgement arrived in time, or an ambiguous error did: the message may be stored. Repeating it with the same
     /// message id within the duplicate window (10 minutes) is safe.
     #[error("stream {stream} did not confirm the message, which may be stored or not: {reason}")]
-    Unconfirmed {
-        /// The stream's name.
-        stream: String,
-        /// Details.
-        reason: String,
-    },
+    Unconfirmed { stream: String, reason: String },
 }
 
-/// Reason for which a stream certainly did not store a message.
+/// Reason why a stream did not store a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The stream or the server has no room; a later attempt may succeed.
@@ -132,13 +120,11 @@ pub enum Error {
     Unavailable {
         /// Requested operation.
         action: String,
-        /// Details.
         reason: String,
     },
     /// The next record was removed before the reader read it.
     #[error("stream {stream}: record {wanted} was removed, the next one is {first}")]
     Purged {
-        /// The stream's name.
         stream: String,
         /// The sequence to read next.
         wanted: u64,
@@ -148,7 +134,6 @@ pub enum Error {
     /// The stream ends before a record that was already read: the stream has lost its last records.
     #[error("stream {stream}: ends at {last}, although record {read} was already read")]
     Rewound {
-        /// The stream's name.
         stream: String,
         /// The last sequence that was read.
         read: u64,
@@ -157,16 +142,11 @@ pub enum Error {
     },
     /// The stream was deleted and created again while it was read.
     #[error("stream {stream}: was deleted and created again since it was first read")]
-    Replaced {
-        /// The stream's name.
-        stream: String,
-    },
+    Replaced { stream: String },
     /// A durable consumer exists with a configuration that delivers other messages.
     #[error("consumer {consumer} of stream {stream}: {field} is {found}, and must be {wanted}")]
     ConsumerDiffers {
-        /// The stream's name.
         stream: String,
-        /// The durable name.
         consumer: String,
         /// The configuration field, under JetStream's name for it.
         field: &'static str,

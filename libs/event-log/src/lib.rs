@@ -22,11 +22,11 @@ mod stream;
 
 pub use connection::{Access, EventLog, Settings};
 pub use consumer::{Consumer, ConsumerProgress, ConsumerSettings};
-pub use delivered::Delivered;
+pub use delivered::DeliveredMessage;
 pub use error::{ConnectError, DeclareError, Error, PublishError, Refusal};
 pub use position::{Position, Positions};
-pub use publish::{Appended, Message};
+pub use publish::{Message, PublishAck};
 pub use reader::Reader;
 pub use record::Record;
-pub use size::{Resized, StreamSize};
+pub use size::{ResizedStream, StreamSize};
 pub use stream::{StreamIdentity, StreamState};

@@ -34,7 +34,8 @@ impl EventLog {
     /// The connection is down or did not accept the message in time.
     pub async fn announce(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         let payload = Bytes::from(seq.to_string());
-        self.bounded("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload)).await
+        self.with_timeout("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload))
+            .await
     }
 
     /// Subscribes to the positions of all streams. The subscription survives a lost connection.
@@ -42,7 +43,8 @@ impl EventLog {
     /// # Errors
     /// The server is unavailable or did not confirm the subscription in time.
     pub async fn positions(&self) -> Result<Positions, Error> {
-        let announcements = self.bounded("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
+        let announcements =
+            self.with_timeout("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
         // The server processes messages in order: after it has answered the ping, the subscription is active.
         self.ping().await?;
         Ok(Positions { announcements })

@@ -29,7 +29,7 @@ pub struct Message {
 
 /// Confirmation of a stored message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct PublishAck {
     /// Sequence in the stream.
     pub seq: u64,
     /// True if an earlier message had the same id; `seq` is then the sequence of that message.
@@ -37,7 +37,7 @@ pub struct Appended {
 }
 
 /// A message that was passed to the connection.
-struct Sent {
+struct SentMessage {
     stream: StreamName,
     deadline: Instant,
     ack: PublishAckFuture,
@@ -48,13 +48,13 @@ impl EventLog {
     ///
     /// # Errors
     /// [`PublishError::Refused`]: certainly not stored. [`PublishError::Unconfirmed`]: perhaps stored.
-    pub async fn publish(&self, message: Message) -> Result<Appended, PublishError> {
-        self.send(message).await?.confirmed().await
+    pub async fn publish(&self, message: Message) -> Result<PublishAck, PublishError> {
+        self.send(message).await?.confirmation().await
     }
 
     /// Appends messages in their order without waiting for each acknowledgement. The results are in the same order. After an
     /// unconfirmed message no further one is sent; these get [`Refusal::NotSent`].
-    pub async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<Appended, PublishError>> {
+    pub async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<PublishAck, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut in_flight = VecDeque::with_capacity(WINDOW.min(messages.len()));
         let mut broken = false;
@@ -80,7 +80,7 @@ impl EventLog {
         results
     }
 
-    async fn send(&self, message: Message) -> Result<Sent, PublishError> {
+    async fn send(&self, message: Message) -> Result<SentMessage, PublishError> {
         let stream = message.stream;
         if !self.is_connected() {
             // The client would queue the message, and the server could store it after the caller got an error.
@@ -93,25 +93,25 @@ impl EventLog {
         }
         let subject = Subject::from(stream.to_string());
         match timeout_at(deadline, self.context.send_publish(subject, outbound)).await {
-            Ok(Ok(ack)) => Ok(Sent { stream, deadline, ack }),
+            Ok(Ok(ack)) => Ok(SentMessage { stream, deadline, ack }),
             Ok(Err(error)) => Err(classify(stream, &error)),
             Err(_) => Err(unconfirmed(stream, "the connection did not accept it in time")),
         }
     }
 }
 
-async fn settled(sent: Result<Sent, PublishError>) -> Result<Appended, PublishError> {
-    sent?.confirmed().await
+async fn settled(sent: Result<SentMessage, PublishError>) -> Result<PublishAck, PublishError> {
+    sent?.confirmation().await
 }
 
 fn is_unconfirmed<T>(result: &Result<T, PublishError>) -> bool {
     matches!(result, Err(PublishError::Unconfirmed { .. }))
 }
 
-impl Sent {
-    async fn confirmed(self) -> Result<Appended, PublishError> {
+impl SentMessage {
+    async fn confirmation(self) -> Result<PublishAck, PublishError> {
         match timeout_at(self.deadline, self.ack.into_future()).await {
-            Ok(Ok(ack)) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
+            Ok(Ok(ack)) => Ok(PublishAck { seq: ack.sequence, duplicate: ack.duplicate }),
             Ok(Err(error)) => Err(classify(self.stream, &error)),
             Err(_) => Err(unconfirmed(self.stream, "no acknowledgement in time")),
         }

@@ -19,10 +19,10 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// Condition that ends a request before it expires.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// When its messages are delivered, or no more are available at present.
+pub(crate) enum EndCondition {
+    /// Ends when its messages are delivered, or no more are available at present.
     WhenDrained,
-    /// Only when all its messages are delivered.
+    /// Ends only when all its messages are delivered.
     WhenFull,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Pull {
 impl Pull {
     pub(crate) async fn open(log: &EventLog, consumer: PullConsumer) -> Result<Pull, Error> {
         let inbox = log.client.new_inbox();
-        let answers = log.bounded("open an inbox", log.client.subscribe(format!("{inbox}.*"))).await?;
+        let answers = log.with_timeout("open an inbox", log.client.subscribe(format!("{inbox}.*"))).await?;
         let reply = Subject::from(inbox.as_str());
         let silent_at = Instant::now();
         Ok(Pull { consumer, inbox, answers, requests: 0, reply, missing: 0, has_ended: false, silent_at })
@@ -64,19 +64,19 @@ impl Pull {
         log: &EventLog,
         batch: usize,
         expires: Duration,
-        ends: Ends,
+        ends: EndCondition,
     ) -> Result<(), Error> {
         let request = BatchConfig {
             batch,
             expires: Some(expires),
-            no_wait: ends == Ends::WhenDrained,
+            no_wait: ends == EndCondition::WhenDrained,
             max_bytes: MAX_BYTES,
             ..BatchConfig::default()
         };
         self.requests += 1;
         self.reply = Subject::from(format!("{}.{}", self.inbox, self.requests));
         self.silent_at = Instant::now() + expires + GRACE;
-        log.bounded("accept a pull request", self.consumer.request_batch(request, self.reply.clone()))
+        log.with_timeout("accept a pull request", self.consumer.request_batch(request, self.reply.clone()))
             .await?;
         self.missing = batch;
         Ok(())
@@ -92,7 +92,7 @@ impl Pull {
         self.has_ended
     }
 
-    /// Returns a message that arrived after the end of its request, if there is one. Does not wait.
+    /// Returns a message that arrived after the end of its request, if any. Does not wait.
     pub(crate) fn late(&mut self) -> Option<Message> {
         loop {
             let message = self.answers.next().now_or_never()??;

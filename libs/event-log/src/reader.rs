@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::connection::EventLog;
 use crate::error::Error;
 use crate::origin::Origin;
-use crate::pull::{Answer, Ends, Pull};
+use crate::pull::{Answer, EndCondition, Pull};
 use crate::record::Record;
 use crate::stream::created_at;
 
@@ -141,9 +141,9 @@ impl Reader {
         };
         let handle = self.log.handle(self.stream).await?;
         let action = format!("create a reader of {}", self.stream);
-        let consumer = self.log.bounded(action, handle.create_consumer(config)).await?;
+        let consumer = self.log.with_timeout(action, handle.create_consumer(config)).await?;
         let mut pull = Pull::open(&self.log, consumer).await?;
-        pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull).await?;
+        pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, EndCondition::WhenFull).await?;
         Ok(Session { pull, progress_at: Instant::now() })
     }
 
@@ -163,8 +163,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles a record that is not the next one. If the next record is still in the stream, it was lost in transit: returns the
-    /// reason to create another consumer, which will deliver it. Otherwise the record was removed, which is an error.
+    /// Handles a record that is not the next one. If the next record is still in the stream, it was lost in transit; the function
+    /// returns the reason to replace the consumer, and the new consumer delivers the record. Otherwise the record was removed,
+    /// which is an error.
     async fn explain_gap(&mut self, found: u64) -> Result<Option<String>, Error> {
         let handle = self.log.handle(self.stream).await?;
         let is_there = async {
@@ -175,7 +176,7 @@ impl Reader {
             }
         };
         let action = format!("look up record {} of {}", self.next, self.stream);
-        if self.log.bounded(action, is_there).await? {
+        if self.log.with_timeout(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
         // The record found need not be the first remaining one: if the stream is purged meanwhile, a consumer may skip more
@@ -196,7 +197,7 @@ impl Reader {
             }
             session.progress_at = Instant::now();
         }
-        session.pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull).await?;
+        session.pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, EndCondition::WhenFull).await?;
         Ok(None)
     }
 }

@@ -22,8 +22,7 @@ pub struct StreamSize {
 
 /// A stream whose size was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resized {
-    /// The stream's name.
+pub struct ResizedStream {
     pub stream: StreamName,
     /// Maximum number of messages before and after the change.
     pub max_messages: (i64, i64),
@@ -37,13 +36,17 @@ impl EventLog {
     /// # Errors
     /// [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; nothing was changed then. Also if the
     /// server cannot be reached, or refuses the size.
-    pub async fn resize(&self, names: &[StreamName], size: StreamSize) -> Result<Vec<Resized>, DeclareError> {
+    pub async fn resize(
+        &self,
+        names: &[StreamName],
+        size: StreamSize,
+    ) -> Result<Vec<ResizedStream>, DeclareError> {
         let mut changes = Vec::new();
         for &stream in names {
             let found = self.info(stream).await?;
             let wanted = of_size(&found.config, size);
             let before = &found.config;
-            let resized = Resized {
+            let resized = ResizedStream {
                 stream,
                 max_messages: (before.max_messages, wanted.max_messages),
                 replicas: (before.num_replicas, wanted.num_replicas),
@@ -60,7 +63,8 @@ impl EventLog {
     }
 
     async fn update(&self, stream: StreamName, wanted: &Config) -> Result<(), DeclareError> {
-        let answer = self.bounded(format!("resize {stream}"), self.context.update_stream(wanted)).await?;
+        let answer =
+            self.with_timeout(format!("resize {stream}"), self.context.update_stream(wanted)).await?;
         refuse_difference(wanted, &answer.config)
     }
 }
@@ -73,8 +77,8 @@ fn of_size(found: &Config, size: StreamSize) -> Config {
     }
 }
 
-fn refuse_impossible(resized: &Resized, found: &Info) -> Result<(), DeclareError> {
-    let Resized { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } =
+fn refuse_impossible(resized: &ResizedStream, found: &Info) -> Result<(), DeclareError> {
+    let ResizedStream { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } =
         *resized;
     // A single server accepts a number of replicas that it cannot provide, so check it here.
     let is_alone = found.cluster.as_ref().is_none_or(|cluster| cluster.name.is_none());

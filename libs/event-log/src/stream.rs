@@ -19,7 +19,6 @@ const IN_THE_MAKING: Duration = Duration::from_millis(10);
 /// Identity and range of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
-    /// The stream's name.
     pub name: StreamName,
     /// Creation time in Unix milliseconds; another value means another stream.
     pub created_at: i64,
@@ -103,7 +102,7 @@ impl EventLog {
         }
         let action = format!("purge {stream}");
         let handle = self.handle(stream).await?;
-        let purged = self.bounded(action, handle.purge().sequence(keep_from).into_future()).await?;
+        let purged = self.with_timeout(action, handle.purge().sequence(keep_from).into_future()).await?;
         Ok(purged.purged)
     }
 
@@ -133,7 +132,7 @@ impl EventLog {
                 Err(error) => Err(error),
             }
         };
-        self.bounded(format!("read message {seq} of {stream}"), answer).await
+        self.with_timeout(format!("read message {seq} of {stream}"), answer).await
     }
 
     fn declaration(&self, name: StreamName) -> stream::Config {
@@ -173,7 +172,7 @@ impl EventLog {
             }
         };
         // Boxed, because otherwise it would make up most of the size of every future that connects.
-        self.bounded(format!("describe {name}"), Box::pin(answer)).await
+        self.with_timeout(format!("describe {name}"), Box::pin(answer)).await
     }
 
     /// Creates a stream as declared, and reads it back.
@@ -186,7 +185,7 @@ impl EventLog {
                 answer => answer.map(drop),
             }
         };
-        self.bounded(format!("create {name}"), answer).await?;
+        self.with_timeout(format!("create {name}"), answer).await?;
         let found = self.info(name).await?;
         refuse_difference(&declared, &found.config)?;
         Ok(found)
@@ -200,7 +199,7 @@ impl EventLog {
 
     /// Returns the client's handle on a stream, without a request to the server.
     pub(crate) async fn handle(&self, name: StreamName) -> Result<stream::Stream<()>, Error> {
-        self.bounded(format!("name {name}"), self.context.get_stream_no_info(name.to_string())).await
+        self.with_timeout(format!("name {name}"), self.context.get_stream_no_info(name.to_string())).await
     }
 }
 
@@ -213,7 +212,8 @@ fn is_taken(error: &context::CreateStreamError) -> bool {
     [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
 }
 
-/// Returns the declared configuration with the size of the existing stream. A stream without a limit gets the declared limit.
+/// Returns the declared configuration with the size of the existing stream. If that stream has no limit, the declared limit
+/// applies.
 fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
     let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
     stream::Config { max_messages, num_replicas: found.num_replicas, ..declared }

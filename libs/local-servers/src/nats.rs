@@ -65,7 +65,7 @@ impl NatsServer {
     /// stored there. Fails if another instance uses the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
-        let password = password::kept_in(&directory.path().join("password"))?;
+        let password = password::read_or_create(&directory.path().join("password"))?;
         // The password is in a file, because every account can read command lines.
         let settings = format!("authorization {{ user: {USER}, password: \"{password}\" }}\n");
         Self::start_program(Program::File(installed::nats_server()?), directory, &settings, Some(&password))

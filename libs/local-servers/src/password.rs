@@ -9,7 +9,7 @@ use anyhow::Context;
 
 /// Returns the password in the file `path`. If there is none, creates one of 48 hexadecimal digits in a file that only its owner
 /// can read.
-pub(crate) fn kept_in(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_or_create(path: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(path) {
         Ok(password) if !password.is_empty() => return Ok(password),
         Ok(_) => {}

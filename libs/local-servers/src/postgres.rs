@@ -56,7 +56,7 @@ impl Postgres {
     async fn start_as(directory: &Path, durability: Durability) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         prepare(&directory, durability).await?;
-        let password = password::kept_in(&directory.path().join("password"))?;
+        let password = password::read_or_create(&directory.path().join("password"))?;
         let mut tries = 1;
         let (port, process) = loop {
             let port = port::free()?;
@@ -153,7 +153,7 @@ async fn prepare(directory: &Directory, durability: Durability) -> anyhow::Resul
     }
     let account = OsAccount::for_postgres(path)?;
     let password = path.join("password");
-    password::kept_in(&password)?;
+    password::read_or_create(&password)?;
     if let Some(account) = account {
         account.take(path)?;
         account.take(&password)?;

@@ -22,7 +22,7 @@ thread_local! {
 
 /// Maximum size of a filter's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Yield {
+pub(crate) enum ResultSize {
     /// A number or a boolean.
     Number,
     /// This multiple of the size of the input.
@@ -36,24 +36,26 @@ pub(crate) enum Yield {
 }
 
 /// Returns the maximum size of a filter's result; None if templates cannot use the filter.
-pub(crate) fn yield_of(filter: &str) -> Option<Yield> {
+pub(crate) fn result_size(filter: &str) -> Option<ResultSize> {
     Some(match filter {
-        "abs" | "bool" | "count" | "float" | "int" | "length" | "round" => Yield::Number,
+        "abs" | "bool" | "count" | "float" | "int" | "length" | "round" => ResultSize::Number,
         "attr" | "d" | "default" | "first" | "last" | "max" | "min" | "safe" | "string" | "trim" => {
-            Yield::Times(1)
+            ResultSize::Times(1)
         }
-        "capitalize" | "lower" | "title" | "upper" => Yield::Times(3),
-        "e" | "escape" | "urlencode" => Yield::Times(6),
+        "capitalize" | "lower" | "title" | "upper" => ResultSize::Times(3),
+        "e" | "escape" | "urlencode" => ResultSize::Times(6),
         "chain" | "dictsort" | "groupby" | "items" | "lines" | "list" | "reject" | "rejectattr"
-        | "reverse" | "select" | "selectattr" | "sort" | "split" | "sum" | "unique" | "zip" => Yield::Items,
-        "batch" | "format" | "indent" | "join" | "replace" | "slice" | "tojson" => Yield::Limited,
-        "map" => Yield::PerItem,
+        | "reverse" | "select" | "selectattr" | "sort" | "split" | "sum" | "unique" | "zip" => {
+            ResultSize::Items
+        }
+        "batch" | "format" | "indent" | "join" | "replace" | "slice" | "tojson" => ResultSize::Limited,
+        "map" => ResultSize::PerItem,
         _ => return None,
     })
 }
 
 /// Replaces the engine's filters with the bounded ones.
-pub(crate) fn bound(environment: &mut Environment<'_>) {
+pub(crate) fn add_bounded_filters(environment: &mut Environment<'_>) {
     environment.remove_filter("pprint");
     environment.remove_global("debug");
     environment.add_filter("replace", replace);
@@ -76,7 +78,7 @@ fn too_long(filter: &str) -> Error {
 
 /// Counts the bytes that a filter is about to produce. Fails if the filter may produce more than [`LONGEST`] bytes, or the
 /// rendering more than [`MOST`].
-fn take(filter: &str, bytes: usize) -> Result<(), Error> {
+fn reserve_bytes(filter: &str, bytes: usize) -> Result<(), Error> {
     let all = YIELDED.get().saturating_add(bytes);
     if bytes > LONGEST || all > MOST {
         return Err(too_long(filter));
@@ -127,7 +129,7 @@ fn argument(arguments: &[Value], place: usize, name: &str) -> Option<Value> {
     found.filter(|value| !value.is_undefined())
 }
 
-fn narrow(filter: &str, value: Option<&Value>) -> Result<usize, Error> {
+fn limited_count(filter: &str, value: Option<&Value>) -> Result<usize, Error> {
     let number = value.and_then(Value::as_usize).unwrap_or(1);
     if number > WIDEST {
         let message = format!("{filter} accepts numbers up to {WIDEST}");
@@ -142,7 +144,7 @@ fn replace(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Res
     let [from, to] = [0, 1].map(|place| arguments.get(place).map(Value::to_string).unwrap_or_default());
     let found = text.matches(from.as_str()).count();
     let bytes = text.len().saturating_add(found.saturating_mul(to.len()));
-    take("replace", bytes.saturating_mul(escaped(state)))?;
+    reserve_bytes("replace", bytes.saturating_mul(escaped(state)))?;
     call(&Value::from_function(filters::replace), state, value, arguments)
 }
 
@@ -158,16 +160,16 @@ fn join(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result
             }
         }
     }
-    take("join", bytes.saturating_mul(escaped(state)))?;
+    reserve_bytes("join", bytes.saturating_mul(escaped(state)))?;
     call(&Value::from_function(filters::join), state, value, arguments)
 }
 
 fn indent(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
     let arguments = arguments.into_values();
     let width = argument(&arguments, 0, "width");
-    let width = narrow("indent", width.as_ref())?.max(4);
+    let width = limited_count("indent", width.as_ref())?.max(4);
     let lines = value.as_str().map_or(1, |text| text.split('\n').count());
-    take("indent", length(&value).saturating_add(lines.saturating_mul(width)))?;
+    reserve_bytes("indent", length(&value).saturating_add(lines.saturating_mul(width)))?;
     call(&Value::from_function(filters::indent), state, value, arguments)
 }
 
@@ -185,7 +187,7 @@ fn format(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Resu
     let places = text.matches('%').count();
     let bytes =
         text.len().saturating_add(places.saturating_mul(shown.saturating_add(widest).saturating_add(400)));
-    take("format", bytes.saturating_mul(escaped(state)))?;
+    reserve_bytes("format", bytes.saturating_mul(escaped(state)))?;
     call(&Value::from_function(filters::format), state, value, arguments)
 }
 
@@ -202,9 +204,9 @@ fn slice(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Resul
 }
 
 fn take_parts(filter: &str, value: &Value, arguments: &[Value]) -> Result<(), Error> {
-    let count = narrow(filter, arguments.first())?;
+    let count = limited_count(filter, arguments.first())?;
     let items = value.len().unwrap_or(LONGEST);
-    take(filter, items.saturating_add(count).saturating_mul(16))
+    reserve_bytes(filter, items.saturating_add(count).saturating_mul(16))
 }
 
 fn to_json(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
@@ -215,6 +217,6 @@ fn to_json(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Res
         return Err(Error::new(ErrorKind::InvalidOperation, "tojson accepts an indent of at most 8"));
     }
     let times = if indented { 32 } else { 6 };
-    take("tojson", length(&value).saturating_mul(times))?;
+    reserve_bytes("tojson", length(&value).saturating_mul(times))?;
     call(&Value::from_function(filters::tojson), state, value, arguments)
 }

@@ -9,7 +9,7 @@ use minijinja::machinery::{Span, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 
-use crate::filters::{LONGEST, Yield, yield_of};
+use crate::filters::{LONGEST, ResultSize, result_size};
 
 /// Maximum depth of nested loops. The analysis processes each body twice, so every level doubles its work.
 const MOST_LOOPS: usize = 6;
@@ -31,7 +31,7 @@ pub(crate) struct Growth {
 
 /// Reason why a text has no bound.
 #[derive(Debug)]
-pub(crate) struct Unbounded {
+pub(crate) struct UnboundedText {
     /// Line of the text, from 1.
     pub(crate) line: u32,
     /// Suggested fix.
@@ -74,7 +74,7 @@ impl Growth {
 
 /// Returns the bound of the memory for values while rendering a text. The bound is zero for invalid syntax, which the engine
 /// reports later.
-pub(crate) fn bound(text: &str) -> Result<Growth, Unbounded> {
+pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
         return Ok(Growth::NOTHING);
     };
@@ -93,16 +93,16 @@ struct Walk<'a> {
     loops: usize,
 }
 
-fn refused<T>(span: Span, advice: impl Into<String>) -> Result<T, Unbounded> {
-    Err(Unbounded { line: u32::from(span.start_line), advice: advice.into() })
+fn refused<T>(span: Span, advice: impl Into<String>) -> Result<T, UnboundedText> {
+    Err(UnboundedText { line: u32::from(span.start_line), advice: advice.into() })
 }
 
 impl<'a> Walk<'a> {
-    fn statements(&mut self, statements: &[Stmt<'a>]) -> Result<(), Unbounded> {
+    fn statements(&mut self, statements: &[Stmt<'a>]) -> Result<(), UnboundedText> {
         statements.iter().try_for_each(|statement| self.statement(statement))
     }
 
-    fn statement(&mut self, statement: &Stmt<'a>) -> Result<(), Unbounded> {
+    fn statement(&mut self, statement: &Stmt<'a>) -> Result<(), UnboundedText> {
         match statement {
             Stmt::Template(template) => self.statements(&template.children),
             Stmt::EmitRaw(_) => Ok(()),
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Analyses the body twice: a variable whose bound changes the second time grows without bound.
-    fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), Unbounded> {
+    fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), UnboundedText> {
         if each.recursive {
             return refused(span, "a recursive loop has no bound; use nested loops");
         }
@@ -161,11 +161,11 @@ impl<'a> Walk<'a> {
         self.statements(&each.else_body)
     }
 
-    fn used(&mut self, expression: &Expr<'a>) -> Result<(), Unbounded> {
+    fn used(&mut self, expression: &Expr<'a>) -> Result<(), UnboundedText> {
         self.value(expression).map(drop)
     }
 
-    fn set(&mut self, target: &Expr<'a>, value: &Expr<'a>) -> Result<(), Unbounded> {
+    fn set(&mut self, target: &Expr<'a>, value: &Expr<'a>) -> Result<(), UnboundedText> {
         let growth = self.value(value)?;
         // A reference shares the value of its variable and needs no memory.
         if !is_reference(value) {
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Assigns a bound to a variable. The variable keeps its largest bound over all branches.
-    fn assign(&mut self, target: &Expr<'a>, growth: Growth) -> Result<(), Unbounded> {
+    fn assign(&mut self, target: &Expr<'a>, growth: Growth) -> Result<(), UnboundedText> {
         match target {
             Expr::Var(variable) => {
                 let known = self.variables.entry(variable.id).or_default();
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn arguments(&mut self, arguments: &[CallArg<'a>]) -> Result<Growth, Unbounded> {
+    fn arguments(&mut self, arguments: &[CallArg<'a>]) -> Result<Growth, UnboundedText> {
         arguments.iter().try_fold(Growth::NOTHING, |all, argument| {
             let (CallArg::Pos(value)
             | CallArg::Kwarg(_, value)
@@ -200,18 +200,18 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn all(&mut self, items: &[Expr<'a>]) -> Result<Growth, Unbounded> {
+    fn all(&mut self, items: &[Expr<'a>]) -> Result<Growth, UnboundedText> {
         items.iter().try_fold(Growth::constant(ELEMENT), |all, item| {
             Ok(all.and(self.value(item)?).and(Growth::constant(ELEMENT)))
         })
     }
 
-    fn optional(&mut self, expression: Option<&Expr<'a>>) -> Result<Growth, Unbounded> {
+    fn optional(&mut self, expression: Option<&Expr<'a>>) -> Result<Growth, UnboundedText> {
         expression.map_or(Ok(Growth::NOTHING), |expression| self.value(expression))
     }
 
     /// Returns the bound of an expression's value, and updates `largest` for the expression and its parts.
-    fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+    fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         let growth = self.parts(expression)?;
         if !is_reference(expression) {
             self.largest = self.largest.or(growth);
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
         Ok(growth)
     }
 
-    fn parts(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+    fn parts(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         match expression {
             Expr::Var(variable) => Ok(self.variables.get(variable.id).copied().unwrap_or(Growth::VARIABLE)),
             Expr::Const(constant) => {
@@ -252,14 +252,14 @@ impl<'a> Walk<'a> {
                 self.value(&item.subscript_expr)?;
                 self.value(&item.expr)
             }
-            Expr::Call(_) => self.called(expression),
+            Expr::Call(_) => self.call(expression),
             Expr::List(list) => self.all(&list.items),
             Expr::Tuple(tuple) => self.all(&tuple.items),
             Expr::Map(map) => Ok(self.all(&map.keys)?.and(self.all(&map.values)?)),
         }
     }
 
-    fn operation(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+    fn operation(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         let Expr::BinOp(operation) = expression else { return Ok(Growth::NOTHING) };
         let left = self.value(&operation.left)?;
         let right = self.value(&operation.right)?;
@@ -292,7 +292,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn filtered(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+    fn filtered(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         let Expr::Filter(filter) = expression else { return Ok(Growth::NOTHING) };
         let Some(filtered) = &filter.expr else {
             return refused(
@@ -301,16 +301,16 @@ impl<'a> Walk<'a> {
             );
         };
         let input = self.value(filtered)?.and(self.arguments(&filter.args)?);
-        match yield_of(filter.name) {
-            Some(Yield::Number) => Ok(Growth::NOTHING),
-            Some(Yield::Times(number)) => Ok(input.times(number).and(Growth::constant(ELEMENT))),
-            Some(Yield::Items) if is_list(filtered) => Ok(input.and(Growth::constant(ELEMENT))),
-            Some(Yield::Items) => Ok(input.times(ELEMENT)),
-            Some(Yield::Limited) => Ok(Growth::constant(LONGEST as u64)),
-            Some(Yield::PerItem) => match filter.args.first() {
-                Some(CallArg::Pos(Expr::Const(name))) => match name.value.as_str().and_then(yield_of) {
-                    Some(Yield::Number | Yield::Items) => Ok(input.times(ELEMENT)),
-                    Some(Yield::Times(number)) => Ok(input.times(number.saturating_mul(ELEMENT))),
+        match result_size(filter.name) {
+            Some(ResultSize::Number) => Ok(Growth::NOTHING),
+            Some(ResultSize::Times(number)) => Ok(input.times(number).and(Growth::constant(ELEMENT))),
+            Some(ResultSize::Items) if is_list(filtered) => Ok(input.and(Growth::constant(ELEMENT))),
+            Some(ResultSize::Items) => Ok(input.times(ELEMENT)),
+            Some(ResultSize::Limited) => Ok(Growth::constant(LONGEST as u64)),
+            Some(ResultSize::PerItem) => match filter.args.first() {
+                Some(CallArg::Pos(Expr::Const(name))) => match name.value.as_str().and_then(result_size) {
+                    Some(ResultSize::Number | ResultSize::Items) => Ok(input.times(ELEMENT)),
+                    Some(ResultSize::Times(number)) => Ok(input.times(number.saturating_mul(ELEMENT))),
                     _ => refused(expression.span(), "map cannot use this filter; use a loop"),
                 },
                 Some(CallArg::Kwarg("attribute", _)) => Ok(input.times(ELEMENT)),
@@ -320,7 +320,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn called(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+    fn call(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         let Expr::Call(call) = expression else { return Ok(Growth::NOTHING) };
         let arguments = self.arguments(&call.args)?;
         match &call.expr {
@@ -348,7 +348,9 @@ fn is_range(expression: &Expr<'_>) -> bool {
 fn is_list(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::List(_) | Expr::Tuple(_) => true,
-        Expr::Filter(filter) => matches!(yield_of(filter.name), Some(Yield::Items | Yield::PerItem)),
+        Expr::Filter(filter) => {
+            matches!(result_size(filter.name), Some(ResultSize::Items | ResultSize::PerItem))
+        }
         _ => is_range(expression),
     }
 }
@@ -364,7 +366,7 @@ fn is_number(expression: &Expr<'_>) -> bool {
             BinOpKind::Mul => is_number(&operation.left) && is_number(&operation.right),
             _ => false,
         },
-        Expr::Filter(filter) => matches!(yield_of(filter.name), Some(Yield::Number)),
+        Expr::Filter(filter) => matches!(result_size(filter.name), Some(ResultSize::Number)),
         Expr::GetAttr(member) => {
             matches!(&member.expr, Expr::Var(variable) if variable.id == "loop")
                 && ["index", "index0", "revindex", "revindex0", "length", "depth", "depth0"]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::channels::Channels;
 use crate::filters;
-use crate::growth::{self, Growth, Unbounded};
+use crate::growth::{self, Growth, UnboundedText};
 use crate::link;
 
 /// Maximum number of instructions of one rendering.
@@ -36,7 +36,7 @@ pub struct Template {
     environment: Environment<'static>,
     /// Bound of the values of each text, by the name of the text. Texts without a bound are not rendered. They exist only in
     /// versions that were stored before bounds were checked.
-    growth: HashMap<String, Result<Growth, Unbounded>>,
+    growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 
 /// Error compiling or rendering a template.
@@ -88,7 +88,7 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     let mut environment = environment();
     for (name, text) in parsed.texts() {
         let path = format!("channels.{name}");
-        if let Err(Unbounded { line, advice }) = growth::bound(text) {
+        if let Err(UnboundedText { line, advice }) = growth::bound(text) {
             let message = format!("{path} has an error in line {line}: {advice}");
             problems.push(Problem::new(path, "template_unbounded", message));
         } else if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
@@ -277,7 +277,7 @@ impl Template {
     }
 
     fn render(&self, name: &str, variables: &minijinja::Value) -> Result<String, TemplateError> {
-        let mut output = Bounded(Vec::new());
+        let mut output = BoundedBuffer(Vec::new());
         let fuel = self.fuel(name, variables)?;
         filters::begin();
         if fuel < FUEL {
@@ -295,7 +295,7 @@ impl Template {
     fn fuel(&self, name: &str, variables: &minijinja::Value) -> Result<u64, TemplateError> {
         let growth = match self.growth.get(name) {
             Some(Ok(growth)) => *growth,
-            Some(Err(Unbounded { line, advice })) => {
+            Some(Err(UnboundedText { line, advice })) => {
                 return Err(TemplateError::Unbounded { line: *line, advice: advice.clone() });
             }
             None => Growth::default(),
@@ -342,7 +342,7 @@ fn environment() -> Environment<'static> {
         },
     );
     environment.set_fuel(Some(FUEL));
-    filters::bound(&mut environment);
+    filters::add_bounded_filters(&mut environment);
     environment
 }
 
@@ -370,9 +370,9 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// A buffer that refuses to grow beyond [`MAX_OUTPUT`].
-struct Bounded(Vec<u8>);
+struct BoundedBuffer(Vec<u8>);
 
-impl io::Write for Bounded {
+impl io::Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_OUTPUT {
             return Err(io::Error::other(format!("the text is longer than {MAX_OUTPUT} bytes")));

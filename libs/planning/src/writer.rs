@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
 
     /// Sets the part of profiles that templates can read.
     #[must_use]
-    pub fn seeing(self, template_profile: TemplateProfile) -> Writer<'a> {
+    pub fn with_template_profile(self, template_profile: TemplateProfile) -> Writer<'a> {
         Writer { template_profile, ..self }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
             Channel::Sms => Content::Sms(self.sms(variables)?),
             _ => Content::Push(self.push(channel, variables, recipient)?),
         };
-        fitting(json_size(&content), MAX_CONTENT)?;
+        check_size(json_size(&content), MAX_CONTENT)?;
         Ok(content)
     }
 
@@ -196,10 +196,10 @@ impl<'a> Writer<'a> {
 /// # Errors
 /// No event can hold it.
 pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
-    fitting(json_size(content), MAX_ITEM)
+    check_size(json_size(content), MAX_ITEM)
 }
 
-fn fitting(size: usize, most: usize) -> Result<usize, TemplateError> {
+fn check_size(size: usize, most: usize) -> Result<usize, TemplateError> {
     if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
 }
 

@@ -86,7 +86,7 @@ pub struct Config {
 /// Address of PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct Database {
-    /// `postgres://…`. Unset: `DATABASE_URL`.
+    /// `postgres://…`. If it is not set, `DATABASE_URL` applies.
     pub url: Option<ServerUrl>,
     /// Maximum number of connections of one process, 2 to 1,000.
     pub max_connections: u32,
@@ -121,7 +121,7 @@ pub struct Delivery {
     pub retry_schedule: Vec<Duration>,
     /// Attempts that one channel's worker makes at the same time, 1 to 1,000.
     pub max_concurrency: usize,
-    /// Time for which a message without a receipt is kept, so that it can be sent again.
+    /// Time for which to wait for the receipt of a message that the provider accepted.
     pub receipt_wait: Duration,
 }
 
@@ -181,7 +181,7 @@ impl FromStr for LogFormat {
 /// Export of traces.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. Unset: traces are off.
+    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. If it is not set, traces are off.
     pub endpoint: Option<ServerUrl>,
 }
 

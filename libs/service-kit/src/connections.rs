@@ -106,7 +106,7 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
     }
 }
 
-/// Logs a warning if PostgreSQL may have too few sessions for this process, which otherwise would show only under load, as
+/// Logs a warning if PostgreSQL may have too few sessions for this process. Otherwise the shortage would show only under load, as
 /// time-outs. A failure of this check does not stop the start.
 pub(crate) async fn warn_of_few_sessions(store: &Store) {
     let sessions = match store.server_sessions().await {

@@ -20,9 +20,7 @@ use crate::{Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provi
 #[derive(Clone)]
 pub struct Context {
     pub config: Arc<Config>,
-    /// PostgreSQL.
     pub store: Store,
-    /// NATS JetStream.
     pub log: EventLog,
     /// Seals and opens stored secrets.
     pub master_key: MasterKey,

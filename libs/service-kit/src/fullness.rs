@@ -27,7 +27,8 @@ pub struct Fullness {
 }
 
 impl Fullness {
-    /// Creates the fullness of `streams`, none of which counts as full yet. A stream is full from the share `limit` (0 to 1) on.
+    /// Creates the state of `streams`, none of which counts as full yet. A stream counts as full from the share `limit` (0 to 1)
+    /// on.
     #[must_use]
     pub fn new(limit: f64, streams: impl IntoIterator<Item = StreamName>) -> Fullness {
         let empty = || AtomicU64::new(0.0_f64.to_bits());
@@ -54,14 +55,14 @@ impl Fullness {
 
     /// Checks all streams every second, until `end`.
     pub async fn follow_until(self, end: CancellationToken, log: EventLog) -> anyhow::Result<()> {
-        while end.run_until_cancelled(self.look(&log)).await.is_some() {
+        while end.run_until_cancelled(self.refresh(&log)).await.is_some() {
             end.run_until_cancelled(sleep(CHECK_INTERVAL)).await;
         }
         Ok(())
     }
 
     /// Checks all streams once. A stream that cannot be checked keeps its last value.
-    pub async fn look(&self, log: &EventLog) {
+    pub async fn refresh(&self, log: &EventLog) {
         for (stream, known) in self.streams.iter() {
             match log.state(*stream).await {
                 Ok(state) => {

@@ -14,7 +14,7 @@ use crate::Tasks;
 
 /// Timeout of one ping of a server.
 const PING_LIMIT: Duration = Duration::from_secs(1);
-/// Time for which an answer is reused, so that probes cannot become load.
+/// Time for which a report is reused, so that frequent probes cause no load.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Answers readiness probes. Clones share the last answer.
@@ -35,12 +35,12 @@ pub struct Report {
     /// True if the process can serve requests.
     pub ready: bool,
     /// Failing dependencies.
-    pub not_ready: Vec<NotReady>,
+    pub not_ready: Vec<FailingDependency>,
 }
 
 /// One failing dependency. Causes are only in the log, because the endpoint is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NotReady {
+pub struct FailingDependency {
     /// `database`, `log` or `process`.
     pub name: &'static str,
     /// `unreachable`, `no answer in time` or `stopping`.
@@ -100,7 +100,7 @@ impl Readiness {
     fn unless_stopping(&self, mut report: Report) -> Report {
         if self.tasks.token().is_cancelled() {
             report.ready = false;
-            report.not_ready.push(NotReady { name: "process", reason: "stopping" });
+            report.not_ready.push(FailingDependency { name: "process", reason: "stopping" });
         }
         report
     }
@@ -109,7 +109,7 @@ impl Readiness {
 async fn ping<E: std::fmt::Display>(
     name: &'static str,
     answer: impl Future<Output = Result<(), E>>,
-) -> Option<NotReady> {
+) -> Option<FailingDependency> {
     let reason = match timeout(PING_LIMIT, answer).await {
         Ok(Ok(())) => return None,
         Ok(Err(error)) => {
@@ -121,5 +121,5 @@ async fn ping<E: std::fmt::Display>(
             "no answer in time"
         }
     };
-    Some(NotReady { name, reason })
+    Some(FailingDependency { name, reason })
 }

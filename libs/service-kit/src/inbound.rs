@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{AppId, SendId, StreamName};
-use event_log::Delivered;
+use event_log::DeliveredMessage;
 use metrics::counter;
 use store::Store;
 use store::database::failure::{MAX_FAILURES, SetAside};
@@ -11,9 +11,8 @@ use store::database::failure::{MAX_FAILURES, SetAside};
 use crate::clock;
 use crate::metrics::DEAD_EVENTS;
 
-/// Delay before a message that could not be handled is delivered again. It is shorter than the fetches of idle consumers, which
-/// last one second from the nak on: nats-server 2.9.10 postpones a redelivery that falls due just as a fetch ends, by the whole
-/// `ack_wait`.
+/// Delay before a message that could not be handled is delivered again. It must be shorter than the one-second fetches of idle
+/// consumers: if a redelivery falls due at the moment a fetch ends, nats-server 2.9.10 postpones it by the whole `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
 /// A work stream and its consuming service. Failures to acknowledge are logged only at debug level: the message is delivered
@@ -38,7 +37,7 @@ impl Inbound {
     }
 
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
-    pub async fn done(&self, delivered: &Delivered) {
+    pub async fn done(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.ack().await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack");
         }
@@ -53,19 +52,19 @@ impl Inbound {
     }
 
     /// Returns a message, to be delivered again after 700 ms.
-    pub async fn again(&self, delivered: &Delivered) {
+    pub async fn again(&self, delivered: &DeliveredMessage) {
         self.after(delivered, AGAIN).await;
     }
 
     /// Returns a message whose handling has not begun, to be delivered again at once.
-    pub async fn at_once(&self, delivered: &Delivered) {
+    pub async fn at_once(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.nak(None).await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
         }
     }
 
     /// Returns a message, to be delivered again after `delay`.
-    pub async fn after(&self, delivered: &Delivered, delay: Duration) {
+    pub async fn after(&self, delivered: &DeliveredMessage, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
         }
@@ -73,7 +72,7 @@ impl Inbound {
 
     /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
     /// others.
-    pub async fn failed_by_itself(&self, delivered: &Delivered, owner: Owner, cause: &str) {
+    pub async fn failed_by_itself(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
         match self.park_after_last(delivered, owner, cause).await {
             Ok(true) => self.done(delivered).await,
             Ok(false) => self.again(delivered).await,
@@ -89,7 +88,7 @@ impl Inbound {
 
     async fn park_after_last(
         &self,
-        delivered: &Delivered,
+        delivered: &DeliveredMessage,
         owner: Owner,
         cause: &str,
     ) -> Result<bool, store::Error> {
@@ -103,7 +102,7 @@ impl Inbound {
     /// Parks a message that must not be delivered again. Call it before the message is acknowledged; repeating it is safe.
     pub async fn set_aside(
         &self,
-        delivered: &Delivered,
+        delivered: &DeliveredMessage,
         owner: Owner,
         cause: &str,
     ) -> Result<(), store::Error> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::{Context as _, bail, ensure};
 use domain::{StreamName, Timestamp};
-use event_log::{EventLog, Resized, StreamIdentity, StreamSize};
+use event_log::{EventLog, ResizedStream, StreamIdentity, StreamSize};
 use store::Store;
 use store::database::installation::{KnownStream, Recorded};
 use store::inbox::projection::INBOX;
@@ -72,7 +72,7 @@ pub async fn resize(
     log: &EventLog,
     partitions: u32,
     nats: &Nats,
-) -> anyhow::Result<Vec<Resized>> {
+) -> anyhow::Result<Vec<ResizedStream>> {
     let _alone = store.database().prepare_alone().await?;
     let size = StreamSize {
         max_messages: nats.max_messages_are_set.then_some(nats.max_messages),
@@ -88,7 +88,7 @@ pub async fn resize(
 async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     let recorded = store.database().recorded_database().await;
     let hint = "the schema is not that of this release: run `tidings migrate` first";
-    match recorded.map_err(unless_away(hint))? {
+    match recorded.map_err(with_hint(hint))? {
         Recorded::Here => Ok(()),
         Recorded::Nowhere => bail!("this database is not recorded yet: run `tidings migrate` first"),
         Recorded::Elsewhere => bail!(
@@ -108,14 +108,14 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
 /// # Errors
 /// As for [`verify_log`], or `tidings restore` must run first.
 pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
-    if store.database().partitions().await.map_err(unless_away(NO_SCHEMA))?.is_some() {
+    if store.database().partitions().await.map_err(with_hint(NO_SCHEMA))?.is_some() {
         refuse_restored(store).await?;
     }
     verify_log(store, log).await
 }
 
 /// Adds `hint` to the error of a read, unless the database is only unavailable.
-fn unless_away(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
+fn with_hint(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
     move |error| {
         if error.is_unavailable() { error.into() } else { anyhow::Error::from(error).context(hint) }
     }
@@ -126,7 +126,7 @@ fn unless_away(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error
 /// # Errors
 /// The installation is not prepared yet, the log is not the one recorded in the database, or it ends below a checkpoint.
 pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
-    let partitions = store.database().partitions().await.map_err(unless_away(NO_SCHEMA))?;
+    let partitions = store.database().partitions().await.map_err(with_hint(NO_SCHEMA))?;
     let Some(partitions) = partitions else { bail!("nothing is installed yet: run `tidings migrate` first") };
     let recorded = store.database().recorded_streams().await?;
     let names = StreamName::all(partitions);

@@ -28,7 +28,7 @@ pub mod trace;
 pub use config::{Config, ConfigError, Network};
 pub use context::Context;
 pub use fullness::Fullness;
-pub use health::{NotReady, Readiness, Report};
+pub use health::{FailingDependency, Readiness, Report};
 pub use redact::Redacted;
 pub use server_url::{ServerUrl, ServerUrlError};
 pub use service_main::{Build, service_main};

@@ -34,8 +34,8 @@ pub const NAMESAKES: [&str; 2] = ["email_address", "email_encoding"];
 /// they send and receive: messages, credentials, bodies.
 const FOREIGN: LevelFilter = LevelFilter::INFO;
 
-/// Parses `log.level`: levels and `target=level` directives, separated by commas. A bare level applies to [`OWN`] crates, and
-/// to dependencies up to `info`.
+/// Parses `log.level`: levels and `target=level` directives, separated by commas. A level without a target applies to the [`OWN`]
+/// crates, and up to `info` to dependencies.
 ///
 /// # Errors
 /// A directive cannot be read.
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// Parses a bare level. Other directives without `=` must not be passed to the library: it would read them as the name of a
+/// Parses a level without a target. The library must not parse other directives without `=`: it would read them as the name of a
 /// crate, and an empty one as `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
     if directive.is_empty() { None } else { directive.parse().ok() }

@@ -144,7 +144,7 @@ fn describe() {
     describe_gauge!(WEBHOOK_OLDEST_AGE, Unit::Seconds, "Age of the oldest pending message to an endpoint");
 }
 
-/// Sets [`BUILD_INFO`], which names the program of this process.
+/// Sets [`BUILD_INFO`] for the program of this process.
 pub(crate) fn name_build(service: &'static str, build: Build) {
     let labels = [("service", service), ("version", build.version), ("revision", build.revision)];
     gauge!(BUILD_INFO, &labels).set(1.0);
@@ -169,7 +169,7 @@ pub fn render() -> String {
 }
 
 /// Runs the recorder's upkeep every five seconds until the process stops.
-pub(crate) async fn keep_up(tasks: Tasks) -> anyhow::Result<()> {
+pub(crate) async fn run_upkeep(tasks: Tasks) -> anyhow::Result<()> {
     let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
     loop {
         tokio::select! {

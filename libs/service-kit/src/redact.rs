@@ -1,4 +1,4 @@
-//! Values that must not be printed.
+//! Values that logs and errors must not show.
 
 use std::fmt;
 

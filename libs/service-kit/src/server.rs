@@ -29,7 +29,7 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The server cannot listen on the address.
+/// Error: the server cannot listen on its address.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics.listen: cannot listen on {address}")]
 pub struct ServerError {
@@ -47,7 +47,7 @@ pub async fn start(context: &Context) -> Result<SocketAddr, ServerError> {
     let failed = |source| ServerError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    context.spawn("metrics upkeep", metrics::keep_up(context.tasks.clone()));
+    context.spawn("metrics upkeep", metrics::run_upkeep(context.tasks.clone()));
     context.spawn("metrics server", accept(listener, context.clone()));
     tracing::info!(%address, "serving metrics and health");
     Ok(address)

@@ -73,12 +73,12 @@ impl Default for ApnsSettings {
 /// A running stand-in for APNs.
 pub struct ApnsStandIn {
     server: HttpServer,
-    apple: Arc<Apple>,
+    apple: Arc<ApnsState>,
     key: String,
 }
 
 /// State of the server.
-struct Apple {
+struct ApnsState {
     settings: ApnsSettings,
     team_key: DecodingKey,
     /// Latest provider token of each connection, with its time of issue in seconds since 1970.
@@ -112,7 +112,7 @@ impl ApnsStandIn {
             tls: settings.tls.clone(),
             max_concurrent_streams: settings.max_concurrent_streams,
         };
-        let apple = Arc::new(Apple {
+        let apple = Arc::new(ApnsState {
             settings,
             team_key,
             last_tokens: Mutex::default(),
@@ -180,7 +180,7 @@ pub fn refusal(status: u16, reason: &str, timestamp: Option<Timestamp>) -> Respo
     }
 }
 
-impl Handler for Apple {
+impl Handler for ApnsState {
     fn handle(&self, request: &Request<Bytes>) -> Reply {
         let token = request.uri().path().strip_prefix("/3/device/").unwrap_or_default();
         let reaction = self.script.take(token);
@@ -208,7 +208,7 @@ impl Handler for Apple {
     }
 }
 
-impl Apple {
+impl ApnsState {
     fn capture(&self, request: &Request<Bytes>, token: &str) -> io::Result<()> {
         let payload: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let text = |path: &str| payload.pointer(path).and_then(Value::as_str).map(str::to_owned);

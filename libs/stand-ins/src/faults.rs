@@ -101,7 +101,7 @@ pub struct Faults {
     state: Mutex<State>,
 }
 
-/// Faults that [`Faults::dealing`] injects, in this order.
+/// Faults that [`Faults::with_scheduled_faults`] injects, in this order.
 const DEALT: [Fault; 7] = [
     Fault::Pause,
     Fault::Stall,
@@ -135,7 +135,7 @@ impl Faults {
     /// In addition to random faults, makes every `every`-th call fail, each time with the next fault of a fixed list, so that a
     /// long run contains each of these faults for any seed.
     #[must_use]
-    pub fn dealing(self, every: NonZeroUsize) -> Self {
+    pub fn with_scheduled_faults(self, every: NonZeroUsize) -> Self {
         Faults { dealt_every: Some(every), ..self }
     }
 
@@ -180,7 +180,7 @@ impl Faults {
     }
 
     /// Returns true if the provider is down, and counts a caller that is refused before it names a target.
-    pub(crate) fn turns_away(&self) -> bool {
+    pub(crate) fn rejects_caller(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;
         state.turned_away += usize::from(turned_away);
@@ -195,7 +195,7 @@ impl Faults {
 
     /// Number of callers that were refused before they named a target.
     #[must_use]
-    pub fn turned_away(&self) -> usize {
+    pub fn rejected_callers(&self) -> usize {
         self.lock().turned_away
     }
 
@@ -204,7 +204,7 @@ impl Faults {
         if self.chance(("gone", target)) < self.shares.gone {
             return Some(Fault::Gone);
         }
-        if let Some(dealt) = self.dealt(calls) {
+        if let Some(dealt) = self.scheduled_fault(calls) {
             return Some(dealt);
         }
         let Shares { temporary, busy, cut_before, cut_after, refused, pause, stall, .. } = self.shares;
@@ -228,7 +228,7 @@ impl Faults {
 
     /// Returns the fault of [`DEALT`] for the call after `calls` others, if one is due. The seed decides which fault is the
     /// first.
-    fn dealt(&self, calls: usize) -> Option<Fault> {
+    fn scheduled_fault(&self, calls: usize) -> Option<Fault> {
         let every = self.dealt_every?.get();
         let first = usize::try_from(self.seed % DEALT.len() as u64).unwrap_or_default();
         (calls % every == every - 1).then(|| DEALT[(first + calls / every) % DEALT.len()])

@@ -40,12 +40,12 @@ const ERRORS: [(u16, &str); 7] = [
 /// A running stand-in for FCM.
 pub struct FcmStandIn {
     server: HttpServer,
-    google: Arc<Google>,
+    google: Arc<FcmState>,
     key: String,
 }
 
 /// State of the servers.
-struct Google {
+struct FcmState {
     account_key: DecodingKey,
     /// Required audience of assertions: the URL of the token endpoint. Set when the server has started.
     token_url: Mutex<String>,
@@ -75,7 +75,7 @@ impl FcmStandIn {
         let pair = KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?;
         let account_key =
             DecodingKey::from_rsa_pem(pair.public_key_pem().as_bytes()).map_err(io::Error::other)?;
-        let google = Arc::new(Google {
+        let google = Arc::new(FcmState {
             account_key,
             token_url: Mutex::default(),
             tokens: Mutex::default(),
@@ -196,7 +196,7 @@ pub fn refusal(status: u16, code: &str, fields: &[&str]) -> Response<Bytes> {
     )
 }
 
-impl Handler for Google {
+impl Handler for FcmState {
     fn handle(&self, request: &Request<Bytes>) -> Reply {
         if request.method() != Method::POST {
             return Reply::Answer(refusal(405, "", &[]));
@@ -215,7 +215,7 @@ impl Handler for Google {
     }
 }
 
-impl Google {
+impl FcmState {
     fn take(&self, request: &Request<Bytes>) -> Reply {
         let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let token = body.pointer("/message/token").and_then(Value::as_str).unwrap_or_default();
@@ -226,7 +226,7 @@ impl Google {
             Some(Reaction::Stall) => return Reply::Stall,
             Some(Reaction::CutAfter) | None => {}
         }
-        if !self.believes(request) {
+        if !self.accepts_token(request) {
             return Reply::Answer(refusal(401, "", &[]));
         }
         if let Some(refused) = check::refused(&body) {

@@ -85,7 +85,7 @@ impl HttpServer {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (go_away, _) = watch::channel(0);
         let (counts, is_tls) = (Arc::<Counts>::default(), settings.tls.is_some());
-        let accepting = Accepting {
+        let accepting = Acceptor {
             listener,
             tls: settings.tls.map(TlsAcceptor::from),
             max_concurrent_streams: settings.max_concurrent_streams,
@@ -147,7 +147,7 @@ impl Drop for HttpServer {
     }
 }
 
-struct Accepting {
+struct Acceptor {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     max_concurrent_streams: Option<u32>,
@@ -158,7 +158,7 @@ struct Accepting {
     tasks: TaskTracker,
 }
 
-impl Accepting {
+impl Acceptor {
     async fn run(self) {
         loop {
             // Accepting fails if no file descriptor is free; try again after a pause.

@@ -9,6 +9,7 @@ pub mod http;
 pub mod interface;
 pub mod outbox;
 pub mod postmark;
+pub mod providers;
 pub mod push_service;
 pub mod sms_http;
 pub mod smsc;

@@ -26,11 +26,11 @@ use serde_json::{Value, json};
 
 use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, json, status};
 use crate::outbox::{Outbox, Summary};
-pub use browser::{Browser, Undecipherable};
+pub use browser::{Browser, DecryptionError};
 use delivery::Delivery;
-use refused::Refused;
+use refused::Refusal;
 use registry::Registry;
-pub use registry::Waiting;
+pub use registry::WaitingMessage;
 
 /// Path at which browsers subscribe; [`ENDPOINTS`] is the prefix of the paths of their endpoints.
 const SUBSCRIPTIONS: &str = "/subscriptions";
@@ -115,7 +115,7 @@ impl PushServiceStandIn {
     /// Messages that wait for a browser, oldest first. A new message replaces one with the same topic (RFC 8030, section 5.4). A
     /// message with a TTL of 0 does not wait.
     #[must_use]
-    pub fn waiting(&self, browser: &Browser) -> Vec<Waiting> {
+    pub fn waiting(&self, browser: &Browser) -> Vec<WaitingMessage> {
         self.service.registry.waiting(browser.endpoint())
     }
 
@@ -184,17 +184,17 @@ impl PushService {
         request: &Request<Bytes>,
         endpoint: &str,
         delivery: &Delivery,
-    ) -> Result<Response<Bytes>, Refused> {
+    ) -> Result<Response<Bytes>, Refusal> {
         let subscriber = self.registry.subscriber(endpoint, &delivery.authorization.public_key)?;
         let message = subscriber.decrypt(request.body());
-        let message = message.map_err(|error| Refused::new(400, &error.to_string()))?;
+        let message = message.map_err(|error| Refusal::new(400, &error.to_string()))?;
         let text = String::from_utf8_lossy(&message).into_owned();
         let title = serde_json::from_slice::<Value>(&message).ok();
         let title = title.and_then(|message| message["title"].as_str().map(str::to_owned));
         let summary = Summary::of_request(request, title, Some(text));
         let (from, to) = (&delivery.authorization.subject, [endpoint.to_owned()]);
         let kept = self.outbox.keep("webPush", from, &to, request.body().to_vec(), summary);
-        kept.map_err(|error| Refused::new(500, &error.to_string()))?;
+        kept.map_err(|error| Refusal::new(500, &error.to_string()))?;
         let number = self.registry.keep(endpoint, delivery.waiting(message));
         let mut response = status(201);
         if let Ok(location) = HeaderValue::from_str(&format!("{}/message/{number}", self.origin())) {

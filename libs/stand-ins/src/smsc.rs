@@ -72,7 +72,7 @@ impl Default for SmscSettings {
 /// A running message centre.
 pub struct SmscStandIn {
     address: SocketAddr,
-    centre: Arc<Centre>,
+    centre: Arc<Smsc>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -83,7 +83,7 @@ impl std::fmt::Debug for SmscStandIn {
     }
 }
 
-struct Centre {
+struct Smsc {
     settings: SmscSettings,
     outbox: Arc<Outbox>,
     script: Script,
@@ -133,7 +133,7 @@ impl SmscStandIn {
     pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
-        let centre = Arc::new(Centre {
+        let centre = Arc::new(Smsc {
             settings,
             outbox,
             script: Script::default(),
@@ -266,7 +266,7 @@ impl Drop for SmscStandIn {
     }
 }
 
-impl Centre {
+impl Smsc {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -283,7 +283,7 @@ impl Centre {
     }
 }
 
-async fn accept(listener: TcpListener, centre: Arc<Centre>, stop: CancellationToken, tasks: TaskTracker) {
+async fn accept(listener: TcpListener, centre: Arc<Smsc>, stop: CancellationToken, tasks: TaskTracker) {
     loop {
         // Accepting fails if no file descriptor is free; try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
@@ -300,7 +300,7 @@ async fn accept(listener: TcpListener, centre: Arc<Centre>, stop: CancellationTo
     }
 }
 
-async fn converse(stream: TcpStream, centre: &Centre) -> io::Result<()> {
+async fn converse(stream: TcpStream, centre: &Smsc) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match &centre.settings.tls {
         None => session::serve(stream, centre).await,

@@ -26,7 +26,7 @@ use crate::interface;
 use crate::outbox::Outbox;
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
-use session::Begin;
+use session::SessionStart;
 
 /// Settings of a stand-in.
 #[derive(Clone, Debug)]
@@ -199,17 +199,17 @@ async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationTo
 async fn converse(stream: TcpStream, server: &Server) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match &server.settings.tls {
-        None => session::serve(stream, server, Begin::Greeting).await.map(drop),
+        None => session::serve(stream, server, SessionStart::Greeting).await.map(drop),
         Some(SmtpTls::Implicit(config)) => {
             let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
-            session::serve(stream, server, Begin::Greeting).await.map(drop)
+            session::serve(stream, server, SessionStart::Greeting).await.map(drop)
         }
         Some(SmtpTls::StartTls(config)) => {
-            let Some(stream) = session::serve(stream, server, Begin::InTheClear).await? else {
+            let Some(stream) = session::serve(stream, server, SessionStart::InTheClear).await? else {
                 return Ok(());
             };
             let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
-            session::serve(stream, server, Begin::Encrypted).await.map(drop)
+            session::serve(stream, server, SessionStart::Encrypted).await.map(drop)
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct WebhookReceiver {
 
 /// An accepted call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Received {
+pub struct ReceivedCall {
     /// Time of receipt, in milliseconds since 1970.
     pub at: i64,
     /// `webhook-id`, the same in every attempt.
@@ -54,7 +54,7 @@ struct State {
     keys: Vec<Vec<u8>>,
     /// File for accepted calls; if it is set, calls are not stored in memory.
     list: Option<File>,
-    received: Vec<Received>,
+    received: Vec<ReceivedCall>,
     attempts: Vec<String>,
     refused: Vec<&'static str>,
 }
@@ -69,7 +69,7 @@ impl WebhookReceiver {
     }
 
     /// As [`start`](Self::start), for runs with many calls: appends each accepted call, including repeated ones, to the file at
-    /// `path` as a line with a [`Received`] in JSON, before it answers. [`received`](Self::received) and
+    /// `path` as a line with a [`ReceivedCall`] in JSON, before it answers. [`received`](Self::received) and
     /// [`attempts`](Self::attempts) stay empty.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl WebhookReceiver {
 
     /// Accepted messages in order, without repeated calls.
     #[must_use]
-    pub fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<ReceivedCall> {
         let mut seen = BTreeSet::new();
         let state = self.inner.lock();
         state.received.iter().filter(|received| seen.insert(received.id.clone())).cloned().collect()
@@ -182,7 +182,7 @@ impl Handler for Inner {
 }
 
 impl State {
-    fn take(&mut self, received: Received) -> io::Result<()> {
+    fn take(&mut self, received: ReceivedCall) -> io::Result<()> {
         let Some(list) = &mut self.list else {
             self.received.push(received);
             return Ok(());
@@ -193,7 +193,7 @@ impl State {
     }
 }
 
-fn verify(request: &Request<Bytes>, keys: &[Vec<u8>]) -> Result<Received, &'static str> {
+fn verify(request: &Request<Bytes>, keys: &[Vec<u8>]) -> Result<ReceivedCall, &'static str> {
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let id = header("webhook-id").filter(|id| !id.is_empty()).ok_or("no webhook-id")?;
     let timestamp = header("webhook-timestamp").ok_or("no webhook-timestamp")?;
@@ -220,5 +220,5 @@ fn verify(request: &Request<Bytes>, keys: &[Vec<u8>]) -> Result<Received, &'stat
         return Err("no signature holds");
     }
     let body = serde_json::from_slice(request.body()).map_err(|_| "the body is not JSON")?;
-    Ok(Received { at, id: id.to_owned(), path: request.uri().path().to_owned(), body })
+    Ok(ReceivedCall { at, id: id.to_owned(), path: request.uri().path().to_owned(), body })
 }

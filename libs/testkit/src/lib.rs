@@ -1,12 +1,16 @@
-//! Helpers for tests: databases, processes, a proxy that cuts connections, and waiting for a condition.
+//! For tests: installations on private servers, databases, processes, a proxy that cuts connections, and waiting for a condition.
 
 mod database;
 mod dump;
 mod eventually;
+mod installation;
 pub mod processes;
 pub mod proxy;
+mod servers;
 mod service;
 
 pub use database::Database;
 pub use eventually::eventually;
+pub use installation::Installation;
+pub use servers::Servers;
 pub use service::{SERVICES, Service, binary};

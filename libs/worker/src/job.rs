@@ -8,7 +8,7 @@ use domain::attempt::{AttemptEnd, Next};
 use domain::event::{DecodeError, DeliveryJob};
 use domain::retry::RetryPolicy;
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
-use event_log::Delivered;
+use event_log::DeliveredMessage;
 use metrics::counter;
 use sabotage::CrashPoint;
 use service_kit::inbound::{Inbound, Owner};
@@ -42,7 +42,7 @@ pub(crate) struct Worker<S> {
 /// A job in progress.
 pub(crate) struct Job<'a> {
     pub(crate) inbound: &'a Inbound,
-    pub(crate) delivered: &'a Delivered,
+    pub(crate) delivered: &'a DeliveredMessage,
     pub(crate) lane: Lane,
     pub(crate) envelope: &'a Envelope,
     pub(crate) order: &'a DeliveryJob,
@@ -87,7 +87,7 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Handles one message of the lane.
-    pub(crate) async fn handle(&self, inbound: &Inbound, delivered: Delivered, lane: Lane) {
+    pub(crate) async fn handle(&self, inbound: &Inbound, delivered: DeliveredMessage, lane: Lane) {
         let envelope = match Envelope::decode(&delivered.payload) {
             Ok(envelope) => envelope,
             Err(DecodeError::UnknownType(kind)) => {

@@ -17,12 +17,12 @@ const RECIPIENT_SIZE: usize = 32;
 pub(crate) struct InboxEvents {
     created_at: Timestamp,
     category_id: Option<CategoryId>,
-    partitions: BTreeMap<u32, Vec<Filling>>,
+    partitions: BTreeMap<u32, Vec<OpenEvent>>,
     /// Approximate bytes of all events.
     size: usize,
 }
 
-struct Filling {
+struct OpenEvent {
     event: ItemsAdded,
     size: usize,
 }
@@ -57,7 +57,7 @@ impl InboxEvents {
                 contents: Vec::new(),
                 recipients: Vec::new(),
             };
-            events.push(Filling { event, size: 0 });
+            events.push(OpenEvent { event, size: 0 });
         }
         if let Some(last) = events.last_mut() {
             last.event.recipients.push((user, place(last.event.contents.len())));

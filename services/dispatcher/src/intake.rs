@@ -10,7 +10,7 @@ use domain::event::{DecodeError, SendContinues};
 use domain::send::CHUNK_RECIPIENTS;
 use domain::structure::json_memory;
 use domain::{AppId, Envelope, Event, Lane, SendId, StreamName};
-use event_log::{ConsumerSettings, Delivered};
+use event_log::{ConsumerSettings, DeliveredMessage};
 use metrics::counter;
 use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{NEWER_EVENTS, UNKNOWN_EVENTS};
@@ -21,7 +21,7 @@ use store::sends::chunk::Chunk;
 use store::sends::send::KeptSend;
 use tracing::Instrument as _;
 
-use crate::intake::batch::{Batch, Ordered};
+use crate::intake::batch::{Batch, OrderedChunk};
 use crate::orders::Cause;
 use crate::planner::{PlanError, Planner};
 use crate::room::Room;
@@ -52,7 +52,7 @@ const INBOX_EVENTS: u64 = 1_000;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Action that a message requires.
-enum Reading {
+enum MessageAction {
     /// Plan this chunk; its send takes about this many bytes in memory.
     Plan(Chunk, usize),
     /// Keep this send until it is due.
@@ -126,7 +126,7 @@ impl Intake {
     }
 
     /// Returns messages that were not started, for immediate redelivery to another instance.
-    async fn return_all(&self, messages: &[Delivered]) {
+    async fn return_all(&self, messages: &[DeliveredMessage]) {
         for delivered in messages {
             self.inbound.at_once(delivered).await;
         }
@@ -139,7 +139,7 @@ impl Intake {
         } else {
             INBOX_EVENTS
         };
-        match self.furthest_behind().await {
+        match self.max_inbox_lag().await {
             Ok(events) => events > most,
             Err(error) => {
                 tracing::debug!(
@@ -152,7 +152,7 @@ impl Intake {
     }
 
     /// Lag of the slowest inbox partition, in events.
-    async fn furthest_behind(&self) -> anyhow::Result<u64> {
+    async fn max_inbox_lag(&self) -> anyhow::Result<u64> {
         let projected: HashMap<String, u64> =
             self.context.store.inbox().inbox_positions().await?.into_iter().collect();
         let mut furthest = 0;
@@ -166,7 +166,7 @@ impl Intake {
 
     /// Plans fetched messages batch by batch. After a full bulk batch, and when the process stops, it returns the rest:
     /// bulk sends first check the lag of the inboxes again.
-    async fn handle(&mut self, messages: Vec<Delivered>) {
+    async fn handle(&mut self, messages: Vec<DeliveredMessage>) {
         let mut messages = messages.into_iter();
         let mut batch = Batch::default();
         while let Some(delivered) = messages.next() {
@@ -185,7 +185,7 @@ impl Intake {
     }
 
     /// Decodes a message. Returns its chunk if there is one to plan now; otherwise the message has been handled.
-    async fn open(&self, delivered: Delivered) -> Option<Ordered> {
+    async fn open(&self, delivered: DeliveredMessage) -> Option<OrderedChunk> {
         match Envelope::decode(&delivered.payload) {
             Ok(envelope) => return self.take(delivered, envelope).await,
             Err(DecodeError::UnknownType(kind)) => {
@@ -205,7 +205,7 @@ impl Intake {
     }
 
     /// Returns the chunk of a decoded message if there is one to plan now; otherwise the message has been handled.
-    async fn take(&self, delivered: Delivered, envelope: Envelope) -> Option<Ordered> {
+    async fn take(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<OrderedChunk> {
         let app = envelope.app;
         let send_id = envelope.send_id;
         let cause = Cause { id: envelope.id, trace: envelope.trace.clone() };
@@ -214,20 +214,20 @@ impl Intake {
         let accepted = json_memory(&delivered.payload);
         let reading = self.read(envelope, accepted).instrument(span).await;
         match reading {
-            Ok(Reading::Plan(chunk, size)) => {
-                return Some(Ordered { delivered, chunk, size, cause });
+            Ok(MessageAction::Plan(chunk, size)) => {
+                return Some(OrderedChunk { delivered, chunk, size, cause });
             }
-            Ok(Reading::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
+            Ok(MessageAction::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
                 Ok(true) => self.inbound.done(&delivered).await,
                 // The first chunk is frozen already, perhaps by a process that stopped before acting on it.
-                Ok(false) => return Some(Ordered { delivered, chunk, size: accepted, cause }),
+                Ok(false) => return Some(OrderedChunk { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
                     tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
                     self.inbound.again(&delivered).await;
                 }
             },
-            Ok(Reading::Nothing) => self.inbound.done(&delivered).await,
-            Ok(Reading::Later) => self.inbound.again(&delivered).await,
+            Ok(MessageAction::Nothing) => self.inbound.done(&delivered).await,
+            Ok(MessageAction::Later) => self.inbound.again(&delivered).await,
             Err(foreign) => {
                 self.inbound.failed_by_itself(&delivered, Owner { app: Some(app), send_id }, &foreign).await;
             }
@@ -236,7 +236,7 @@ impl Intake {
     }
 
     /// Reads a message that takes about `size` bytes in memory.
-    async fn read(&self, envelope: Envelope, size: usize) -> Result<Reading, String> {
+    async fn read(&self, envelope: Envelope, size: usize) -> Result<MessageAction, String> {
         let app = envelope.app;
         let accepted_at = envelope.at;
         let kind = envelope.event.kind();
@@ -244,7 +244,7 @@ impl Intake {
             (Event::SendAccepted(send), Some(send_id)) => {
                 let chunk = Chunk { app, send_id, chunk: 0, accepted_at, send: Arc::from(send) };
                 let is_ahead = chunk.send.send_at.is_some_and(|at| at > clock::now());
-                Ok(if is_ahead { Reading::Schedule(chunk) } else { Reading::Plan(chunk, size) })
+                Ok(if is_ahead { MessageAction::Schedule(chunk) } else { MessageAction::Plan(chunk, size) })
             }
             (Event::SendContinues(continues), Some(send_id)) => {
                 Ok(self.continued(app, send_id, continues.chunk).await)
@@ -253,20 +253,20 @@ impl Intake {
         }
     }
 
-    async fn continued(&self, app: AppId, send_id: SendId, chunk: u32) -> Reading {
+    async fn continued(&self, app: AppId, send_id: SendId, chunk: u32) -> MessageAction {
         match self.context.store.sends().kept_send(app, send_id).await {
             Ok(Some(KeptSend { accepted_at, send: Some(send), size })) => {
-                Reading::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
+                MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
             // The last chunk of the send has been acted on.
-            Ok(Some(KeptSend { send: None, .. })) => Reading::Nothing,
+            Ok(Some(KeptSend { send: None, .. })) => MessageAction::Nothing,
             Ok(None) => {
                 tracing::error!(%send_id, "the database lacks the send of a continuation; is the database behind the log?");
-                Reading::Later
+                MessageAction::Later
             }
             Err(error) => {
                 tracing::warn!(%send_id, %error, "cannot read the send of a continuation; trying again");
-                Reading::Later
+                MessageAction::Later
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::room::Room;
 /// The log refuses a consumer.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let room = Room::new(context.partitions);
-    room.look(&context.log).await;
+    room.refresh(&context.log).await;
     context.spawn("room in the log", room.clone().follow(context.clone()));
     for &lane in Lane::ALL {
         context.spawn("dispatcher intake", intake::run(context.clone(), room.clone(), lane));

@@ -105,7 +105,7 @@ impl FrozenChunk<'_> {
         }
         let is_more = progress.next < self.decisions.len();
         if !is_more {
-            orders.push(self.planned(&progress.unwritten)?);
+            orders.push(self.plan_event(&progress.unwritten)?);
         }
         Ok(is_more)
     }
@@ -163,7 +163,7 @@ impl FrozenChunk<'_> {
             ..DeliveryJob::first(delivery.id, delivery.channel, user, delivery.target.clone(), content)
         };
         let stream = StreamName::Job(delivery.channel, self.chunk.send.lane);
-        self.named(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
+        self.order_with_stable_id(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
     }
 
     fn inbox_event(
@@ -172,11 +172,12 @@ impl FrozenChunk<'_> {
         (partition, added): (u32, ItemsAdded),
     ) -> Result<Order, serde_json::Error> {
         let name = format!("inbox.{}.{number}", self.chunk.chunk);
-        let order = self.named(StreamName::Inbox(partition), name, Event::InboxItemsAdded(added))?;
+        let order =
+            self.order_with_stable_id(StreamName::Inbox(partition), name, Event::InboxItemsAdded(added))?;
         Ok(Order { message_id: None, ..order })
     }
 
-    fn planned(&self, unwritten: &HashMap<u32, HashSet<Channel>>) -> Result<Order, serde_json::Error> {
+    fn plan_event(&self, unwritten: &HashMap<u32, HashSet<Channel>>) -> Result<Order, serde_json::Error> {
         let none = HashSet::new();
         let template = self.facts.template(self.position).map(|template| (template.id, template.version));
         let mut decided = Decided { category: self.category(), template, ..Decided::default() };
@@ -199,7 +200,7 @@ impl FrozenChunk<'_> {
             decided: Some(decided),
         };
         let name = format!("{}.planned.{}", self.chunk.send_id, self.chunk.chunk);
-        self.named(StreamName::Outcome, name, Event::SendPlanned(planned))
+        self.order_with_stable_id(StreamName::Outcome, name, Event::SendPlanned(planned))
     }
 
     /// Writes the outcome of a delivery that ended without a job. If a worker publishes it too, it uses the same id.
@@ -225,7 +226,7 @@ impl FrozenChunk<'_> {
         let chunk = self.chunk.chunk + 1;
         let name = format!("{}.{chunk}", self.chunk.send_id);
         let stream = StreamName::Send(self.chunk.send.lane);
-        self.named(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
+        self.order_with_stable_id(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
     }
 
     /// Returns true if no chunk follows.
@@ -234,7 +235,12 @@ impl FrozenChunk<'_> {
     }
 
     /// Writes a message with a deterministic id: a chunk produces the same ids however often it is acted on.
-    fn named(&self, stream: StreamName, name: String, event: Event) -> Result<Order, serde_json::Error> {
+    fn order_with_stable_id(
+        &self,
+        stream: StreamName,
+        name: String,
+        event: Event,
+    ) -> Result<Order, serde_json::Error> {
         let id = Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes());
         self.order(stream, name, id, event)
     }

@@ -63,18 +63,18 @@ impl PlanError {
     }
 }
 
-type Compiled = HashMap<(AppId, TemplateId, i32), Arc<Template>>;
+type CompiledTemplates = HashMap<(AppId, TemplateId, i32), Arc<Template>>;
 
 /// Planner of batches of chunks. Clones share the compiled templates.
 #[derive(Clone)]
 pub(crate) struct Planner {
     context: Context,
-    compiled: Arc<Mutex<Compiled>>,
+    compiled: Arc<Mutex<CompiledTemplates>>,
 }
 
 /// Handling of chunks whose users are locked by another transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Busy {
+pub(crate) enum BusyChunks {
     /// Skip these chunks.
     Skip,
     /// Wait for the locks for a few seconds.
@@ -92,11 +92,11 @@ impl Planner {
         &self,
         chunks: &[Chunk],
         causes: &[Cause],
-        busy: Busy,
+        busy: BusyChunks,
     ) -> Result<Vec<usize>, PlanError> {
         let hold = match busy {
-            Busy::Skip => self.context.store.sends().hold_free(chunks).await?,
-            Busy::Wait => self.context.store.sends().hold_all(chunks).await?,
+            BusyChunks::Skip => self.context.store.sends().hold_free(chunks).await?,
+            BusyChunks::Wait => self.context.store.sends().hold_all(chunks).await?,
         };
         let (skipped, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| hold.is_busy(index));
         if !free.is_empty() {
@@ -138,7 +138,7 @@ impl Planner {
                     facts.app_name(chunks[index].app),
                     facts.category(index).map(Arc::as_ref),
                 )
-                .seeing(facts.template_profile(chunks[index].app)),
+                .with_template_profile(facts.template_profile(chunks[index].app)),
                 partitions: self.context.partitions,
                 now: clock::now(),
                 cause: &causes[index],
@@ -211,7 +211,7 @@ impl Planner {
         Ok(self.context.store.deliveries().set_timers(&refused).await?)
     }
 
-    fn compiled(&self) -> MutexGuard<'_, Compiled> {
+    fn compiled(&self) -> MutexGuard<'_, CompiledTemplates> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

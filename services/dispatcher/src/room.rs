@@ -24,8 +24,8 @@ impl Room {
     }
 
     /// Reads the fill of every stream once.
-    pub(crate) async fn look(&self, log: &EventLog) {
-        self.fullness.look(log).await;
+    pub(crate) async fn refresh(&self, log: &EventLog) {
+        self.fullness.refresh(log).await;
     }
 
     /// Reads the fill of every stream each second until the process stops.

@@ -46,7 +46,7 @@ const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 
 /// Says whether the caller may append the same event again, under the same id.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeats {
+pub(crate) enum Repetition {
     /// A retry has the same event id.
     Possible,
     /// A retry is a different event.
@@ -153,7 +153,7 @@ impl Gateway {
         &self,
         stream: StreamName,
         event: &Envelope,
-        repeats: Repeats,
+        repeats: Repetition,
     ) -> Result<u64, Failure> {
         let payload = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
         if payload.len() > MAX_EVENT {
@@ -163,7 +163,7 @@ impl Gateway {
             let message = "the event log is nearly full; repeat the request later";
             return Err(Failure::unavailable(message, format_args!("{stream} is nearly full")));
         }
-        let id = (repeats == Repeats::Possible).then(|| event.id.to_string());
+        let id = (repeats == Repetition::Possible).then(|| event.id.to_string());
         let message = Message { stream, id, payload: payload.into() };
         match wait(self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),

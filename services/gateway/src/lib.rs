@@ -100,7 +100,7 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
                 connections.admit(stream, connection);
             }
         })
-        .shutdown_signal(drained(context))
+        .shutdown_signal(until_drained(context))
         .shutdown_timeout(FINISHED_WITHIN_SECONDS)
         .listen(listener)?
         .run();
@@ -111,7 +111,7 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
 
 /// Returns once the server should accept no more connections. Until then the load balancer has time to learn from
 /// `/readyz` that the process is stopping, and every answer closes its connection.
-async fn drained(context: Context) {
+async fn until_drained(context: Context) {
     context.tasks.stopping().await;
     sleep(context.config.gateway.drain).await;
 }

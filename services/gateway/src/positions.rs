@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::waiting::left;
+use crate::waiting::remaining_time;
 
 /// Poll interval of the checkpoints while requests wait, because announcements may be lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ impl Positions {
         };
         let mut reached = reached.subscribe();
         self.waiter_arrived.notify_one();
-        matches!(timeout(left(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
+        matches!(timeout(remaining_time(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
     }
 
     /// Follows announcements, and polls the checkpoints while requests wait, until `end`.

@@ -25,16 +25,16 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
 }
 
 /// A path with its methods and its resource.
-type Routed = (&'static str, Vec<Method>, Resource);
+type PathEntry = (&'static str, Vec<Method>, Resource);
 
 /// The paths of the API, each with its methods.
 #[derive(Default)]
 pub(crate) struct Table {
-    pub(crate) resources: Vec<Routed>,
+    pub(crate) resources: Vec<PathEntry>,
 }
 
 impl Table {
-    fn service(mut self, resource: Routed) -> Table {
+    fn service(mut self, resource: PathEntry) -> Table {
         self.resources.push(resource);
         self
     }
@@ -100,7 +100,7 @@ pub(crate) fn table() -> Table {
 }
 
 /// Routes of `/v3/users/bulk`. A user's identifier may be `bulk`, so the path also has the calls of a user.
-fn users_in_bulk() -> Routed {
+fn users_in_bulk() -> PathEntry {
     let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
     let (_, methods, resource) = resource("/v3/users/{id:bulk}", calls);
     ("/v3/users/bulk", methods, resource)

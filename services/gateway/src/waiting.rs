@@ -16,25 +16,25 @@ pub const STEP: Duration = Duration::from_secs(2);
 const ALL_STEPS: Duration = Duration::from_millis(2_500);
 
 tokio::task_local! {
-    static PATIENCE: Patience;
+    static BUDGET: WaitBudget;
 }
 
 /// Places for the requests that wait for the database or the log. Clones share them.
 #[derive(Clone)]
 pub(crate) struct WaitingRoom {
     places: Room,
-    turns: Arc<Turns>,
+    permits: Arc<Permits>,
 }
 
 /// Permits for database calls of callers without the secret, so that these never occupy all connections.
-struct Turns {
+struct Permits {
     /// Half of the connections.
     users: Semaphore,
     /// A quarter of the connections.
     unproven: Semaphore,
 }
 
-struct Patience {
+struct WaitBudget {
     room: WaitingRoom,
     holder: Cell<Holder>,
     until: Cell<Instant>,
@@ -53,64 +53,64 @@ impl WaitingRoom {
     /// Creates a room with `places` free places. `connections` is the size of the process's connection pool.
     pub(crate) fn new(places: usize, connections: u32) -> WaitingRoom {
         let one_of = |parts: u32| Semaphore::new((connections / parts).max(1) as usize);
-        let turns = Turns { users: one_of(2), unproven: one_of(4) };
-        WaitingRoom { places: Room::new(places, PARTS), turns: Arc::new(turns) }
+        let permits = Permits { users: one_of(2), unproven: one_of(4) };
+        WaitingRoom { places: Room::new(places, PARTS), permits: Arc::new(permits) }
     }
 
     /// Serves a request of a caller that has proven nothing yet. The time for its waits starts now.
     pub(crate) async fn serve<T>(&self, holder: Holder, request: impl Future<Output = T>) -> T {
         let until = Cell::new(Instant::now() + ALL_STEPS);
-        let patience = Patience { room: self.clone(), holder: Cell::new(holder), until };
-        PATIENCE.scope(patience, request).await
+        let budget = WaitBudget { room: self.clone(), holder: Cell::new(holder), until };
+        BUDGET.scope(budget, request).await
     }
 }
 
-impl Turns {
+impl Permits {
     async fn of(&self, holder: Holder) -> Option<SemaphorePermit<'_>> {
-        let turns = match holder.proof() {
+        let permits = match holder.proof() {
             Proof::Secret => return None,
             Proof::Token => &self.users,
             Proof::PublicKey | Proof::Nothing => &self.unproven,
         };
-        turns.acquire().await.ok()
+        permits.acquire().await.ok()
     }
 }
 
 /// Gives the current request the shares of this holder from now on.
 pub(crate) fn continue_as(holder: Holder) {
     // Outside of a request, shares do not exist.
-    PATIENCE.try_with(|patience| patience.holder.set(holder)).ok();
+    BUDGET.try_with(|budget| budget.holder.set(holder)).ok();
 }
 
 /// Waits for an answer of the log, or of anything with its own bound, within the time that the current request has left.
 pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
-    timeout(left(STEP), answer).await.map_err(|_| WaitError::Overdue)
+    timeout(remaining_time(STEP), answer).await.map_err(|_| WaitError::Overdue)
 }
 
 /// Waits for an answer of the database. A caller without the secret first waits for a permit.
 pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
-    let asked = PATIENCE.try_with(|patience| (patience.room.turns.clone(), patience.holder.get())).ok();
+    let asked = BUDGET.try_with(|budget| (budget.room.permits.clone(), budget.holder.get())).ok();
     let in_turn = async {
         let _turn = match &asked {
-            Some((turns, holder)) => turns.of(*holder).await,
+            Some((permits, holder)) => permits.of(*holder).await,
             None => None,
         };
         answer.await
     };
-    timeout(left(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
+    timeout(remaining_time(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
 }
 
 /// Takes a place for the current request; None outside of a request.
 fn place() -> Result<Option<Place>, WaitError> {
-    let place = PATIENCE.try_with(|patience| patience.room.places.take(&patience.holder.get(), 1)).ok();
+    let place = BUDGET.try_with(|budget| budget.room.places.take(&budget.holder.get(), 1)).ok();
     place.transpose().map_err(|_| WaitError::Crowded)
 }
 
 /// Returns `limit`, or the time that the current request has left if that is shorter.
-pub(crate) fn left(limit: Duration) -> Duration {
-    let until = PATIENCE.try_with(|patience| patience.until.get());
+pub(crate) fn remaining_time(limit: Duration) -> Duration {
+    let until = BUDGET.try_with(|budget| budget.until.get());
     until.map_or(limit, |until| limit.min(until.saturating_duration_since(Instant::now())))
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn at_callers_pace<T>(step: impl Future<Output = T>) -> T {
     let begin = Instant::now();
     let outcome = step.await;
     // Outside of a request, no deadline exists.
-    PATIENCE.try_with(|patience| patience.until.set(patience.until.get() + begin.elapsed())).ok();
+    BUDGET.try_with(|budget| budget.until.set(budget.until.get() + begin.elapsed())).ok();
     outcome
 }
 
@@ -155,7 +155,7 @@ mod tests {
         let room = WaitingRoom::new(PLACES, 2);
         room.serve(Holder::backend(APP), async {
             at_callers_pace(sleep(Duration::from_secs(20))).await;
-            assert_eq!(left(Duration::from_secs(60)), Duration::from_millis(2_500));
+            assert_eq!(remaining_time(Duration::from_secs(60)), Duration::from_millis(2_500));
         })
         .await;
     }
@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn users_wait_for_a_turn_at_the_database_and_backends_do_not() {
         let room = WaitingRoom::new(PLACES, 4);
-        let turns: Vec<_> = (0..2).map(|_| room.turns.users.try_acquire().unwrap()).collect();
+        let permits: Vec<_> = (0..2).map(|_| room.permits.users.try_acquire().unwrap()).collect();
         let user = Holder::user(APP, "ada");
         room.serve(user, async {
             assert_eq!(wait_for_database(ready(())).await, Err(WaitError::Overdue));
@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(wait_for_database(ready(())).await, Ok(()));
         })
         .await;
-        drop(turns);
+        drop(permits);
         assert_eq!(room.serve(user, wait_for_database(ready(()))).await, Ok(()));
     }
 }

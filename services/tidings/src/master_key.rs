@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Subcommand;
 use credentials::MasterKey;
-use credentials::secrets::rotation::{self, Resealed, UnderKey};
+use credentials::secrets::rotation::{self, KeyUsage, ResealReport};
 use serde_json::{Value, json};
 
 use crate::control_plane::Installation;
@@ -106,7 +106,7 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
     if arguments.json {
         let tables: Value = tables
             .iter()
-            .map(|Resealed { table, records, .. }| json!({"table": table, "resealed": records}))
+            .map(|ResealReport { table, records, .. }| json!({"table": table, "resealed": records}))
             .collect();
         return Ok(format!("{}\n", json!({"key": key, "resealed": records, "tables": tables})));
     }
@@ -131,7 +131,7 @@ async fn status(arguments: &Arguments) -> anyhow::Result<String> {
     if arguments.json {
         let tables: Value = found
             .iter()
-            .map(|UnderKey { table, key, records }| {
+            .map(|KeyUsage { table, key, records }| {
                 json!({"table": table, "key": key, "role": role(key), "records": records})
             })
             .collect();
@@ -140,7 +140,7 @@ async fn status(arguments: &Arguments) -> anyhow::Result<String> {
     }
     let rows: Vec<_> = found
         .iter()
-        .map(|UnderKey { table, key, records }| {
+        .map(|KeyUsage { table, key, records }| {
             [(*table).to_owned(), key.clone(), role(key).to_owned(), records.to_string()]
         })
         .collect();

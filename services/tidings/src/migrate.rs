@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use credentials::secrets::{foreign, rotation};
 use credentials::{MasterKey, link, vapid};
-use event_log::Resized;
+use event_log::ResizedStream;
 use service_kit::connections::{self, CONNECTED_WITHIN};
 use service_kit::{Config, installation};
 use store::Store;
@@ -69,7 +69,7 @@ pub(crate) struct MigrationReport {
     streams_before: usize,
     streams: usize,
     partitions: u32,
-    resized: Vec<Resized>,
+    resized: Vec<ResizedStream>,
     /// Id of the master key, if it was created.
     made_master_key: Option<String>,
     /// Keys created for apps; None if no master key is configured to seal them.
@@ -95,8 +95,11 @@ impl std::fmt::Display for MigrationReport {
         let streams = self.streams;
         let created = streams.saturating_sub(self.streams_before);
         writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)?;
-        for Resized { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } in
-            &self.resized
+        for ResizedStream {
+            stream,
+            max_messages: (limit_before, limit),
+            replicas: (replicas_before, replicas),
+        } in &self.resized
         {
             if limit != limit_before {
                 writeln!(f, "Limit of {stream}: {limit} messages, was {limit_before}.")?;

@@ -1,7 +1,5 @@
 //! `tidings restore`: brings a database that was restored from a backup up to date with the log.
 
-mod attempts;
-mod found;
 mod passes;
 mod reach;
 mod report;
@@ -34,9 +32,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.
 ///
 /// Services refuse to start on a database that a dump was restored into: it lacks everything accepted and sent since the
-/// backup, so they would lose accepted sends and repeat deliveries. This command reads from the event log: idempotency keys,
-/// requests, plans with the users that they name, the ledger of deliveries with their retries, erasures, cancellations and
-/// dead targets. Data that the log does not hold cannot be recovered; the report lists it.
+/// backup, so they would lose accepted sends and repeat deliveries. This command reads from the event log: erasures,
+/// idempotency keys, requests, plans with the users that they name, deliveries with their outcomes, cancellations and dead
+/// targets. A delivery whose outcome the log does not contain ends as unknown and is not sent again. The report lists what
+/// cannot be recovered.
 ///
 /// Stop every service first. The command can be stopped and run again at any time; each run counts what it recovers itself.
 /// Services may start when it has ended.
@@ -107,11 +106,8 @@ async fn wait_until_accepted(refuse: impl AsyncFn() -> anyhow::Result<()>) -> an
 /// Fails if other processes of Tidings are connected to the database, because they may change it.
 async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
     let sessions = store.recovery().other_sessions().await?;
-    let named = sessions.iter().take(SESSIONS_SHOWN).map(|session| match &session.address {
-        Some(address) => format!("{} from {address}", session.pid),
-        None => session.pid.to_string(),
-    });
-    let named = named.collect::<Vec<_>>().join(", ");
+    let named: Vec<_> = sessions.iter().take(SESSIONS_SHOWN).map(i32::to_string).collect();
+    let named = named.join(", ");
     ensure!(
         sessions.is_empty(),
         "Tidings is connected to this database ({} sessions; PostgreSQL processes: {named}): stop every service first, \
@@ -149,8 +145,8 @@ async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses the database that services work on, unless the arguments declare it a copy. Restoring it would do damage: a postponed
-/// SMS would end as unknown, and a waiting delivery would be attempted at once.
+/// Refuses the database that services work on, unless the arguments declare it a copy. Restoring it would do damage: deliveries
+/// that a worker has postponed would end as unknown.
 async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.nothing_lost
@@ -171,18 +167,15 @@ async fn adopt(store: &Store) -> anyhow::Result<Report> {
     Ok(Report::adopted())
 }
 
-/// Runs the steps in the order of their dependencies: erasures before the users that plans recover, sends and jobs before the
-/// plans that refer to them, and open attempts and sends last.
 async fn restore(store: &Store, log: &EventLog, reach: &Reach) -> anyhow::Result<Report> {
     let begun = store.recovery().begin_restore().await?;
     let begun = begun.context("another `tidings restore` is running on this database")?;
-    let mut passes = Passes::new(log, begun, Report::begun(reach));
-    passes.erasures(reach).await?;
-    passes.sends(reach).await?;
-    passes.jobs(reach).await?;
-    passes.outcomes(reach).await?;
-    passes.attempts().await?;
-    passes.unfinished_sends(reach).await?;
+    let mut passes = Passes::begin(log, begun, Report::begun(reach)).await?;
+    for range in &reach.ranges {
+        passes.read(*range).await?;
+    }
+    passes.end_unknown().await?;
+    passes.plan_open_sends(reach).await?;
     passes.finish().await
 }
 

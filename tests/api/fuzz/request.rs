@@ -9,7 +9,7 @@ use super::json::{mutate, text, written};
 use super::operation::Operation;
 
 /// Existing resources that requests can name.
-pub(crate) struct Known {
+pub(crate) struct KnownResources {
     pub(crate) key: String,
     pub(crate) secret: String,
     pub(crate) items: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Builds a random request from one of the operations.
-    pub(crate) fn random(chance: &mut Chance, operations: &[Operation], known: &Known) -> Request {
+    pub(crate) fn random(chance: &mut Chance, operations: &[Operation], known: &KnownResources) -> Request {
         let operation = chance.of(operations);
         let mut request = Request {
             method: method(operation, chance),
@@ -78,7 +78,7 @@ impl Request {
         self.headers.push((name.to_owned(), value.into()));
     }
 
-    fn add_credentials(&mut self, known: &Known, chance: &mut Chance) {
+    fn add_credentials(&mut self, known: &KnownResources, chance: &mut Chance) {
         let wrong = chance.once_in(30);
         self.add("X-SERVICE-API-KEY", if wrong { b"other".to_vec() } else { known.key.clone().into_bytes() });
         match chance.below(30) {
@@ -180,7 +180,7 @@ fn method(operation: &Operation, chance: &mut Chance) -> Method {
     if chance.once_in(20) { chance.of(&OTHERS).parse().unwrap() } else { operation.method.clone() }
 }
 
-fn target(operation: &Operation, known: &Known, chance: &mut Chance) -> String {
+fn target(operation: &Operation, known: &KnownResources, chance: &mut Chance) -> String {
     let segments = operation.template.split('/').map(|segment| match segment {
         _ if chance.once_in(60) => escaped(&text(chance)),
         _ if !segment.starts_with('{') => segment.to_owned(),

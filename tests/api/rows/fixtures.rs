@@ -4,7 +4,7 @@ use domain::CategoryId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::table::{By, Row};
+use super::table::{PermittedCallers, Row};
 use crate::client::Call;
 use crate::service::{App, Service, plain_send};
 
@@ -47,13 +47,15 @@ impl<'a> Fixtures<'a> {
     }
 
     /// Builds the call as this caller, who is or acts for ada.
-    pub(super) fn call(&self, by: By, path: &str) -> Call {
+    pub(super) fn call(&self, by: PermittedCallers, path: &str) -> Call {
         match by {
-            By::App => self.service.by(&self.shop, path),
-            By::User => self.service.of(&self.shop, "ada", path),
-            By::AppForUser => self.service.by(&self.shop, path).header("X-SERVICE-USER-ID", "ada"),
-            By::Anybody => self.service.call(path),
-            By::AppForUserInQuery => {
+            PermittedCallers::App => self.service.by(&self.shop, path),
+            PermittedCallers::User => self.service.of(&self.shop, "ada", path),
+            PermittedCallers::AppForUser => {
+                self.service.by(&self.shop, path).header("X-SERVICE-USER-ID", "ada")
+            }
+            PermittedCallers::Anybody => self.service.call(path),
+            PermittedCallers::AppForUserInQuery => {
                 let joint = if path.contains('?') { '&' } else { '?' };
                 self.service.by(&self.shop, &format!("{path}{joint}userIdentifier=ada"))
             }
@@ -98,10 +100,10 @@ impl<'a> Fixtures<'a> {
         let own = self.fill(call).await;
         let (service, shop, bank) = (self.service, &self.shop, &self.bank);
         let mut calls = Vec::new();
-        if row.by.contains(&By::App) {
+        if row.by.contains(&PermittedCallers::App) {
             calls.push(service.by(bank, &own));
         }
-        if row.by.contains(&By::User) {
+        if row.by.contains(&PermittedCallers::User) {
             calls.push(service.of(bank, "ada", &own));
             calls.push(service.of(shop, "bob", &own));
             calls.push(service.of(shop, "nobody", &own));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// Permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum PermittedCallers {
     /// The app, for itself.
     App,
     User,
@@ -21,7 +21,7 @@ pub(super) struct Row {
     /// The call under each of its names. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
     /// `{browser}`, `{phone}` and `{token}` are placeholders for resources created for the call.
     pub(super) calls: &'static [&'static str],
-    pub(super) by: &'static [By],
+    pub(super) by: &'static [PermittedCallers],
     pub(super) headers: &'static [(&'static str, &'static str)],
     pub(super) body: Option<fn() -> Value>,
     /// True if the body has a fixed set of members, so that strict handling refuses others.
@@ -41,9 +41,15 @@ impl Row {
     }
 }
 
-const APP: &[By] = &[By::App];
-const USER: &[By] = &[By::User, By::AppForUser, By::AppForUserInQuery];
-const BOTH: &[By] = &[By::User, By::AppForUser, By::AppForUserInQuery, By::App];
+const APP: &[PermittedCallers] = &[PermittedCallers::App];
+const USER: &[PermittedCallers] =
+    &[PermittedCallers::User, PermittedCallers::AppForUser, PermittedCallers::AppForUserInQuery];
+const BOTH: &[PermittedCallers] = &[
+    PermittedCallers::User,
+    PermittedCallers::AppForUser,
+    PermittedCallers::AppForUserInQuery,
+    PermittedCallers::App,
+];
 
 const NOTIFICATION: &[&str] = &[
     "blocks",
@@ -238,7 +244,7 @@ pub(super) const ROWS: &[Row] = &[
     Row { calls: &["DELETE /v3/requests/{request}"], members: &["cancelled"], ..PLAIN },
     Row {
         calls: &["GET /v3/unsubscribe/{token}", "POST /v3/unsubscribe/{token}"],
-        by: &[By::Anybody],
+        by: &[PermittedCallers::Anybody],
         ..PLAIN
     },
 ];

@@ -1,4 +1,4 @@
-//! What the API says of sends.
+//! Reports of the API about sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::record::Record;
 /// A (recipient, channel) and its status.
 type Row = (String, String, String);
 
-/// The API calls every send complete, and says of each (recipient, channel) what the tables say.
+/// The API reports every send as completed, with the status in the tables for each (recipient, channel).
 pub(crate) fn tells_how_every_send_ended(record: &Record) -> Vec<String> {
     let (meant, mut rows, mut wrong) = (record.meant(), rows(record), Vec::new());
     for (request, told) in &record.told {
@@ -37,7 +37,7 @@ pub(crate) fn tells_how_every_send_ended(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// What the tables say of every send.
+/// Statuses in the tables, by send.
 fn rows(record: &Record) -> BTreeMap<Uuid, Vec<Row>> {
     let numbers = record.numbers();
     let shown: BTreeSet<(Uuid, i64)> =

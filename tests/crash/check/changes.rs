@@ -1,4 +1,4 @@
-//! What users were answered, against what they see afterwards.
+//! Answers to changes, compared with later lists.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
-//! How far those who follow the log have come.
+//! Checkpoints at the end of a run.
 
 use std::collections::BTreeMap;
 
-use crate::checkpoints::Place;
+use suite::checkpoint::Place;
+
 use crate::record::Record;
 
 pub(crate) fn only_grow(record: &Record) -> Vec<String> {

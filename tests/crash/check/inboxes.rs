@@ -1,4 +1,4 @@
-//! What the inboxes hold.
+//! Content of the inboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::journal::{Change, Line};
 use crate::record::{Counters, Record};
 
-/// Every user sees what was sent to the own inbox, each once, but for what the user deleted.
+/// Every user sees each item of the inbox once, except for those that the user deleted.
 pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
     let (numbers, asked) = (record.numbers(), record.by_title());
     let mut expected: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
@@ -30,7 +30,7 @@ pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
             expected.entry(item.user).or_default().remove(title);
         }
     }
-    wrong.extend(nobody_deleted(record));
+    wrong.extend(undeleted(record));
     for (user, shown) in &record.inboxes {
         let mut left = numbers.get(user).and_then(|number| expected.remove(number)).unwrap_or_default();
         for item in shown {
@@ -44,7 +44,7 @@ pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
 }
 
 /// Tombstones of items that their users did not ask to delete.
-fn nobody_deleted(record: &Record) -> Vec<String> {
+fn undeleted(record: &Record) -> Vec<String> {
     let (mut single, mut whole) = (BTreeSet::new(), BTreeSet::new());
     for line in &record.journal {
         match line {
@@ -60,7 +60,7 @@ fn nobody_deleted(record: &Record) -> Vec<String> {
     };
     let tombstones = record.tables.items.iter().filter(|(_, item)| item.deleted_at.is_some());
     let unasked = tombstones.filter(|(id, item)| !asked(**id, item.user));
-    unasked.map(|(id, item)| format!("nobody deleted item {id}: {item:?}")).collect()
+    unasked.map(|(id, item)| format!("not deleted by its user: item {id}: {item:?}")).collect()
 }
 
 pub(crate) fn every_counter_is_right(record: &Record) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! How long the small apps' users wait while the large app floods.
+//! Latency of small apps while the large app floods.
 
 use crate::record::Record;
 use crate::scene::Fault;
@@ -18,7 +18,7 @@ const FLOOD: usize = 20;
 /// Sends of small apps of which no fault on their way to the inbox was felt.
 fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
     let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
-    let faults: Vec<&Fault> = faults.chain(&record.handed_out_again).collect();
+    let faults: Vec<&Fault> = faults.chain(&record.redeliveries).collect();
     let is_disturbed = move |visible: &&Visible| {
         let mut faults = faults.iter();
         faults.any(|fault| {

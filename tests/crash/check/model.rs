@@ -1,4 +1,4 @@
-//! What a user has to see, after everything that the user was answered.
+//! Model of an inbox: the lists that a user must see after all answers so far.
 
 use std::collections::BTreeMap;
 
@@ -173,7 +173,7 @@ impl Inbox {
         let twin = self.items.iter().find(|(_, known)| known.title == shown.title);
         let twin = twin.map(|(id, known)| format!("{} is listed as {id} and as {}", known.title, shown.id));
         let is_new = !shown.seen && !shown.read && shown.state.is_none();
-        let touched = (!is_new && !self.whole).then(|| format!("{shown:?}, which nobody has touched"));
+        let touched = (!is_new && !self.whole).then(|| format!("{shown:?}, although no user has changed it"));
         let fact = |value, late| if late { Fact::Open } else { Fact::Is(value) };
         let known = Known {
             title: shown.title.clone(),

@@ -1,4 +1,4 @@
-//! Whether what was decided once holds for good.
+//! Permanence of decisions.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use domain::{Channel, DeliveryId, SendId, UserNumber};
 
 use crate::record::Record;
 
-/// Everybody has at most one target of a kind, so that two of them come from two plans.
+/// Every user has at most one target of a kind, so that two of them come from two plans.
 pub(crate) fn a_chunk_is_planned_once(record: &Record) -> Vec<String> {
     let mut targets: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for delivery in record.tables.deliveries.values() {
@@ -33,7 +33,7 @@ pub(crate) fn delivery_ids_are_derived(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// An attempt is made for an order in the log, under its number, and one after the other.
+/// Every attempt has a job of its number in the log, and attempts follow each other.
 pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
@@ -46,7 +46,7 @@ pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// An attempt that is in the ledger was made by whoever held the delivery last, and began after that.
+/// Every attempt in the ledger began after the last claim of its number.
 pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {

@@ -1,4 +1,4 @@
-//! What clients were told of their sends.
+//! Answers to sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,13 @@ pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String>
     wrong
 }
 
-/// Whatever is planned, shown or delivered comes from a send that a client made, and goes to whom it named, over the
-/// channels that it named.
+/// Every plan, item and delivery belongs to a send of a client, with its recipients and channels.
 pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
     let asked = record.by_title();
     let mut wrong = Vec::new();
     for (id, request) in &record.tables.requests {
         let Some(asked) = asked.get(request.title.as_str()).filter(|asked| asked.app == request.app) else {
-            wrong.push(format!("request {id}: nobody asked for {:?}", request.title));
+            wrong.push(format!("request {id}: no client sent {:?}", request.title));
             continue;
         };
         for (name, planned) in &request.recipients {
@@ -42,7 +41,7 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
         });
         let title_is_right = item.title.is_none() || item.title.as_ref() == asked.map(|asked| &asked.title);
         if !is_meant || !title_is_right {
-            wrong.push(format!("item {id}: nobody asked for it: {item:?}"));
+            wrong.push(format!("item {id}: no client sent it: {item:?}"));
         }
     }
     for (user, shown) in &record.inboxes {
@@ -58,8 +57,8 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Deliveries that go elsewhere than to the recipient at their place, or over a channel that was not named, or to a target
-/// that is not the recipient's.
+/// Deliveries to another user than the recipient at their index, over a channel that the send does not name, or to a target of another
+/// user.
 fn misdelivered(record: &Record) -> Vec<String> {
     let (titles, numbers) = (record.by_title(), record.numbers());
     let is_right = |delivery: &Delivery| {
@@ -72,10 +71,10 @@ fn misdelivered(record: &Record) -> Vec<String> {
     };
     let deliveries = record.tables.deliveries.iter();
     let wrong = deliveries.filter(|(_, delivery)| is_right(delivery) != Some(true));
-    wrong.map(|(id, delivery)| format!("{id}: nobody asked for {delivery:?}")).collect()
+    wrong.map(|(id, delivery)| format!("{id}: no client sent {delivery:?}")).collect()
 }
 
-/// What a client meant by a planned send.
+/// Intent of a planned send.
 fn meant_by<'r>(record: &Record, titles: &BTreeMap<&str, &'r Asked>, send: Uuid) -> Option<&'r Asked> {
     titles.get(record.tables.requests.get(&send)?.title.as_str()).copied()
 }
@@ -85,7 +84,7 @@ fn at(asked: &Asked, index: i32) -> Option<&String> {
     asked.recipients.get(usize::try_from(index).ok()?)
 }
 
-/// All 202s of a key tell of one request, and there is no other of it.
+/// All 202s of a key have the same request, and there is no other request of the send.
 pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
     let mut told: BTreeMap<usize, BTreeSet<Uuid>> = BTreeMap::new();
     for (notice, request) in record.confirmed() {
@@ -107,13 +106,13 @@ pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// What cannot be done now is a 503, a 408 or a connection that breaks; a 500 is nobody's fault but ours.
+/// A temporary failure is a 503, a 408 or a broken connection; a 500 is a defect.
 pub(crate) fn no_client_got_an_unexpected_status(record: &Record) -> Vec<String> {
     let is_fine = |line: &&Line| match line {
         Line::Tried { status, .. } | Line::NotListed { status, .. } | Line::Moved { status, .. } => {
             status.is_none_or(|status| matches!(status, 200..300 | 408 | 503))
         }
-        // What is to be changed may be deleted by now.
+        // The item may have been deleted.
         Line::Changed { status, .. } => {
             status.is_none_or(|status| matches!(status, 200..300 | 404 | 408 | 503))
         }

@@ -1,8 +1,8 @@
-//! Targets that providers called dead.
+//! Suppressed targets.
 
 use crate::record::Record;
 
-/// Whoever looks once a suppression is committed is not given the right to call its target.
+/// No claim is granted after the suppression of its target is committed.
 pub(crate) fn no_suppressed_target_is_claimed(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
@@ -10,6 +10,6 @@ pub(crate) fn no_suppressed_target_is_claimed(record: &Record) -> Vec<String> {
         wrong.extend(late.map(|claim| format!("{id}: {} was suppressed before {claim:?}", delivery.target)));
     }
     let untold = record.tables.suppressions.iter().filter(|(_, suppression)| !suppression.is_told);
-    wrong.extend(untold.map(|(target, _)| format!("nobody told that {target:?} is suppressed")));
+    wrong.extend(untold.map(|(target, _)| format!("no event about the suppressed target {target:?}")));
     wrong
 }

@@ -1,4 +1,4 @@
-//! What the apps' endpoints were told.
+//! Webhooks that the apps' endpoints received.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,7 @@ fn told(webhook: &Webhook) -> Told<'_> {
     (webhook.subject, webhook.event, &webhook.status)
 }
 
-/// Every end of a delivery, every dead target and every item that was read is told, to its app, with its user; and
-/// nothing else.
+/// The app receives every final status, every dead target and every read item, with its user, and nothing else.
 pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
     let taken: BTreeSet<Told<'_>> = record.webhooks.iter().map(told).collect();
     let to_be_told = to_be_told(record);
@@ -46,7 +45,7 @@ pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// What somebody has to have been told by the end.
+/// Webhooks that must have been received by the end.
 fn to_be_told(record: &Record) -> BTreeSet<Told<'_>> {
     let mut all = BTreeSet::new();
     for (id, outcomes) in &record.log.outcomes {
@@ -63,7 +62,7 @@ fn to_be_told(record: &Record) -> BTreeSet<Told<'_>> {
     all
 }
 
-/// Whether the log gives the same reason.
+/// Returns true if the log has the same reason.
 fn has_reason(record: &Record, webhook: &Webhook) -> bool {
     match webhook.subject {
         Subject::Item(_) => webhook.reason.is_none(),

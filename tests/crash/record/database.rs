@@ -1,14 +1,14 @@
-//! What is in the tables.
+//! Content of the tables.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use domain::AppId;
 use sqlx::{PgConnection, PgPool};
+use suite::{checkpoint, claims};
 use uuid::Uuid;
 
 use crate::record::{Attempt, Claim, Counters, Delivery, Item, Recipient, Request, Suppression, Tables};
-use crate::{checkpoints, claims};
 
 type Time = DateTime<Utc>;
 
@@ -29,7 +29,7 @@ async fn read_all(database: &mut PgConnection) -> Tables {
         rows(database, "SELECT app_id, channel, target FROM suppression").await;
     let stepped_back: Vec<(String, String, i64, i64)> =
         rows(database, "SELECT projection, stream, was, became FROM stepped_back").await;
-    let checkpoints = checkpoints::current(&mut *database).await.unwrap();
+    let checkpoints = checkpoint::current(&mut *database).await.unwrap();
     Tables {
         users: users.into_iter().map(|(number, app, name)| (number, (AppId(app), name))).collect(),
         requests: requests(database).await,

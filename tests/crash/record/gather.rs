@@ -1,12 +1,13 @@
-//! Putting the record of a run together, once it is quiet.
+//! Assembly of the record of a run, once no work is left.
 
 use std::collections::BTreeMap;
 
 use domain::Channel;
+use serde_json::Value;
 use sqlx::PgPool;
 
 use crate::journal::{Journal, Line};
-use crate::record::{Asked, Record, Suppression, Targets, User, database, log, shown, verified, webhooks};
+use crate::record::{Asked, Record, Suppression, Targets, User, api, database, log, webhooks};
 use crate::scene::{Accepted, Fault, Scene};
 use crate::workload::{Observed, Workload, email, identifier};
 
@@ -20,7 +21,7 @@ pub(crate) async fn gather(
     let (database, event_log) =
         (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
     let before = log::written(&event_log, scene.partitions).await;
-    // What they took is in the ledger by then.
+    // The ledger, which is read later, has every message in this list.
     let accepted = accepted(scene);
     let mut tables = database::read(&database).await;
     let log = log::read(&event_log, scene.partitions).await;
@@ -40,15 +41,21 @@ pub(crate) async fn gather(
         provider_faults: provider_faults(scene),
         samples: observed.samples,
         visible: observed.visible,
-        handed_out_again: observed.handed_out_again,
+        redeliveries: observed.redeliveries,
         ..Record::default()
     };
-    record.inboxes = shown::inboxes(scene, workload).await;
-    record.told = shown::requests(scene, &record).await;
+    record.inboxes = api::inboxes(scene, workload).await;
+    record.told = api::requests(scene, &record).await;
     record.webhooks = webhooks::read(&scene.webhooks);
-    record.verified = tokio::task::block_in_place(|| verified::verified(scene));
+    record.verified = tokio::task::block_in_place(|| verified(scene));
     record.meanwhile = log::written(&event_log, scene.partitions).await - before;
     record
+}
+
+/// The answer of `tidings verify --json`, which replays the log into new tables.
+fn verified(scene: &Scene) -> Value {
+    let output = scene.environment.run("tidings", &["verify", "--json"]);
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn asked(scene: &Scene, workload: &Workload, number: usize) -> Asked {

@@ -1,4 +1,4 @@
-//! What is in the streams, and the inboxes that follow from it.
+//! Content of the streams, and the inboxes that follow from it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange, ItemState};
 use domain::{Envelope, Event, ItemId, StreamName, Timestamp};
 use event_log::EventLog;
+use suite::checkpoint;
 use uuid::Uuid;
 
-use crate::checkpoints;
 use crate::record::{Item, Log, Outcome};
 
 const BATCH: usize = 5_000;
@@ -26,13 +26,13 @@ pub(super) async fn read(log: &EventLog, partitions: u32) -> Log {
         } else {
             each(log, stream, &mut read, |read, _, envelope| read.take(envelope)).await
         };
-        let followed = checkpoints::places(partitions).filter(|(_, followed)| *followed == stream);
+        let followed = checkpoint::places(partitions).filter(|(_, followed)| *followed == stream);
         read.ends.extend(followed.map(|(place, _)| (place, i64::try_from(end).unwrap())));
     }
     read
 }
 
-/// How many messages all streams ever had.
+/// Number of messages that all streams ever had.
 pub(super) async fn written(log: &EventLog, partitions: u32) -> u64 {
     let mut written = 0;
     for stream in StreamName::all(partitions) {

@@ -1,4 +1,4 @@
-//! What the apps' endpoints took.
+//! Webhooks that the apps' endpoints accepted.
 
 use std::path::Path;
 

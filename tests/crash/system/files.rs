@@ -19,6 +19,10 @@ impl Files {
         Files(path)
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.0
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -1,4 +1,4 @@
-//! What is sent: made of its number and the seed, so that every check knows what must be there.
+//! Sends, derived from their number and the seed, so that every check can derive them again.
 
 use std::time::Duration;
 

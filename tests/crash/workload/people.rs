@@ -1,4 +1,4 @@
-//! Who is written to.
+//! Users of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ fn token(user: usize) -> Option<(&'static str, String)> {
     }
 }
 
-/// An item of `POST /v3/users/bulk`. Everybody has an email address, half of them a phone number, a third each a phone
+/// An item of `POST /v3/users/bulk`. All have an email address, half of them a phone number, a third each a phone
 /// with one kind of token, a quarter a browser.
 pub(crate) fn document(user: usize) -> Value {
     let mut profile = json!({"email": email(user, 0)});

@@ -1,4 +1,4 @@
-//! How long sends take to be seen: the inbox's rows, looked at from beside, so that nobody else is slowed down.
+//! Time from a 202 until the items are in the inboxes, read from the table so that the gateways have no additional load.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn look(database: PgPool, mut orders: mpsc::Receiver<Order>) {
             visible_at: now,
         }));
     }
-    // Whoever gave up waiting does not read on.
+    // A caller that gave up does not receive.
     if let Some(answer) = end {
         answer.send(seen).unwrap_or_default();
     }

@@ -1,5 +1,5 @@
-//! Users at their inboxes: they list, change several items at the same moment while another of their devices lists, and list
-//! again, each call at whichever gateway.
+//! Users that work in their inboxes: they list, change several items at once while another of their devices lists, and list again. Each
+//! call goes to a random gateway.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use service_kit::clock;
+use suite::Api;
 
-use crate::api::Api;
 use crate::journal::{Change, Line, Page, Shown};
 use crate::workload::{Workload, identifier};
 
@@ -21,7 +21,7 @@ const WHOLE: usize = 10;
 impl Workload {
     /// One user works, and waits for every answer.
     pub(super) async fn read(self: Arc<Self>, user: usize) {
-        // Not everybody at the same moment.
+        // Users start at different times.
         let late = self.dice.below(100, ("begins", user));
         let mut pace = self.pace_from(self.size.rounds as usize, late);
         let mut step = 0;
@@ -68,7 +68,7 @@ impl Workload {
         self.journal.write(Line::Changed { user, change, status, at: clock::now().millis() }).await;
     }
 
-    /// A list while changes are made. Nobody can say which of them it has to show.
+    /// A list during changes: it may or may not show each of them.
     async fn glance(&self, user: usize, step: u32) {
         let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;
         let (status, at) = (answer.map(|(status, _)| status), clock::now().millis());

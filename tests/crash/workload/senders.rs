@@ -8,10 +8,10 @@ use futures_util::{StreamExt, stream};
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock;
+use suite::Api;
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
 
-use crate::api::Api;
 use crate::journal::Line;
 use crate::workload::probe::{Pending, Probe};
 use crate::workload::{Notice, Workload, email, identifier};

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A stand-in for a Kubernetes API server, as far as `helm install --wait` and `helm upgrade` need one.
+"""A stand-in for a Kubernetes API server, with the calls that `helm install --wait` and `helm upgrade` make.
 
-It keeps what it is given, reports every Deployment as available and every Job as complete, or as failed if its name is the second
-argument, and appends each change to the journal that the first argument names. It prints its port.
+It stores the objects that it receives, and reports every Deployment as available and every Job as complete. The Job whose name is the
+second argument is reported as failed. It appends each change to the journal whose path is the first argument, and prints its port.
 """
 import json
 import sys
@@ -34,7 +34,7 @@ def now():
 
 
 def with_status(found):
-    """The object as its controller would leave it."""
+    """The object with the status that its controller would set."""
     kind, generation = found["kind"], found["metadata"]["generation"]
     condition = lambda name, **more: {"type": name, "status": "True", "lastTransitionTime": now(), **more}  # noqa: E731
     if kind == "Deployment":
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
                            "message": message, "code": code})
 
     def discover(self, parts):
-        """What the server has. True if that was the question."""
+        """Answers a request for the server's version, groups and kinds. Returns True if it was such a request."""
         if parts == ["version"]:
             self.answer(200, {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"})
         elif parts == ["api"]:
@@ -216,7 +216,7 @@ class Handler(BaseHTTPRequestHandler):
         end = time.monotonic() + min(60, int((query.get("timeoutSeconds") or ["60"])[0]))
         try:
             if (query.get("sendInitialEvents") or [""])[0] == "true":
-                # A list as a stream: what exists, then a bookmark.
+                # A list as a stream: the existing objects, then a bookmark.
                 seen = len(CHANGES)
                 for found in self.found(collection, namespace, query):
                     send("ADDED", found)

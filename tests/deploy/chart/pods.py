@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs every pod that the chart renders as a container, under the constraints of its spec.
 
-User and groups, capabilities, a root that cannot be written, bounds for memory, and secrets as files of root with mode 0440 for the
-group of the pod are those of the spec, as are the commands, the environment and the probes. PostgreSQL and NATS run beside them. The
-migration has to end with 0, every service to pass its three probes and to stop by itself with 0, and the test pod to send to an inbox.
+Each container gets the user, groups, capabilities, read-only root, memory limit, command, environment and probes of the spec. Secrets are
+files of root with mode 0440 for the group of the pod. PostgreSQL and NATS run next to the containers. The migration must exit with 0,
+every service must pass its three probes and exit with 0 on SIGTERM, and the test pod must send to an inbox.
 
   tests/deploy/chart/pods.py IMAGE
 
@@ -71,7 +71,7 @@ def written(folder, files, mode, group):
 
 
 def volume(folder, spec, configs, group):
-    """The folder that stands for a volume, with the files that Kubernetes puts into it."""
+    """A folder in place of a volume, with the files that Kubernetes would write into it."""
     if "secret" in spec:
         of_secret = SECRETS[spec["secret"]["secretName"]]
         items = {item["path"]: of_secret[item["key"]] for item in spec["secret"]["items"]}
@@ -82,7 +82,7 @@ def volume(folder, spec, configs, group):
 
 
 def create(name, spec, configs, folder):
-    """A container for the only container of the pod. Returns its id."""
+    """Starts a container for the only container of the pod. Returns its id."""
     of_pod, (container,) = spec["securityContext"], spec["containers"]
     own = container["securityContext"]
     command = ["create", "--network", NETWORK, "--network-alias", name, "--label", f"tidings-pods={NETWORK}"]
@@ -103,7 +103,7 @@ def create(name, spec, configs, folder):
 
 
 def to_its_end(name, spec, configs, folder):
-    """Runs a pod that ends by itself."""
+    """Runs a pod until it exits."""
     container = create(name, spec, configs, folder)
     done = run("/usr/bin/docker", "start", "--attach", container)
     if done.returncode:
@@ -112,7 +112,7 @@ def to_its_end(name, spec, configs, folder):
 
 
 def answers(container, spec, probe):
-    """Whether a probe of the only container passes now."""
+    """Returns True if a probe of the only container passes now."""
     ports = {port["name"]: port["containerPort"] for port in spec["containers"][0]["ports"]}
     get = spec["containers"][0][probe]["httpGet"]
     address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container)
@@ -155,7 +155,7 @@ def main():
             to_its_end(name, spec, configs, folder)
         running = {}
         for name, spec in services.items():
-            # The Service of the gateway has the name of the release.
+            # The gateway's Service is named like the release.
             alias = "t-tidings" if name == "t-tidings-gateway" else name
             running[name] = create(alias, spec, configs, folder)
             docker("start", running[name])

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the public image does with POSTGRES_USER, _DB, _PASSWORD, _HOST_AUTH_METHOD, _INITDB_ARGS and /docker-entrypoint-initdb.d.
+# Handles POSTGRES_USER, _DB, _PASSWORD, _HOST_AUTH_METHOD, _INITDB_ARGS and /docker-entrypoint-initdb.d as the public image does.
 set -euo pipefail
 POSTGRES_DB=${POSTGRES_DB:-${POSTGRES_USER:-postgres}}
 if [ "$1" = postgres ] && [ "$(id -u)" = 0 ]; then

@@ -1,5 +1,5 @@
-//! Attempts beside what the providers saw of them. A call names its target and not its delivery, so they are compared
-//! target by target.
+//! Attempts, compared with the calls that providers received. A call names its target and not its delivery, so they are compared by
+//! target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use stand_ins::faults::{Call, Fault};
 
 use crate::record::{Attempt, Codes, Record, Seen, Target};
 
-/// What a call came to, as caller and provider may both know it.
+/// Result of a call that caller and provider can both know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Sent,
@@ -32,7 +32,7 @@ pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> 
     for (id, delivery) in &record.deliveries {
         for attempt in &delivery.attempts {
             let Some(provider) = attempt.provider.as_deref() else {
-                wrong.push(format!("{id}: nobody was called: {delivery:?}"));
+                wrong.push(format!("{id}: no provider was called: {delivery:?}"));
                 continue;
             };
             if attempt.was_not_made() {

@@ -1,8 +1,8 @@
-//! From one provider to the next.
+//! Failover.
 
 use crate::record::{Attempt, Record};
 
-/// An attempt of which nobody knows the outcome binds the delivery to its provider.
+/// An attempt with an unknown outcome binds the delivery to its provider.
 pub(crate) fn only_after_a_certain_no(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {

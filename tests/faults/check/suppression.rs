@@ -1,10 +1,10 @@
-//! Dead targets.
+//! Suppression of dead targets.
 
 use std::collections::BTreeSet;
 
 use crate::record::{Record, Seen, Target};
 
-/// Whoever asks for a claim after the suppression is known does not get it.
+/// No claim is granted after the suppression is committed.
 pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
@@ -19,7 +19,7 @@ pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
             wrong.push(format!("{id} was claimed at {at}, suppressed by {committed_by}"));
         }
         if delivery.attempts.len() > delivery.claimed_at.len() {
-            wrong.push(format!("{id} has attempts that nobody claimed: {delivery:?}"));
+            wrong.push(format!("{id} has attempts without a claim: {delivery:?}"));
         }
     }
     wrong

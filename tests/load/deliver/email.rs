@@ -15,7 +15,7 @@ use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use tokio::net::TcpStream;
 
-use super::{AT_ONCE, Bare, Subject, spread};
+use super::{AT_ONCE, BareClient, Subject, spread};
 use crate::role::Role;
 
 const PEOPLE: i64 = 1_000;
@@ -49,7 +49,7 @@ pub(super) async fn subject() -> Subject {
 
 struct Lettre(SmtpStandIn);
 
-impl Bare for Lettre {
+impl BareClient for Lettre {
     fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
         Box::pin(async {
             let mut connections = Vec::new();

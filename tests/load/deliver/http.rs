@@ -8,14 +8,14 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder};
 use stand_ins::outbox::Capture;
 
-use super::{AT_ONCE, Bare, spread};
+use super::{AT_ONCE, BareClient, spread};
 
 /// Makes the request that brings a message again.
-pub(super) type Again = dyn Fn(&Client, &Capture) -> RequestBuilder + Send + Sync;
+pub(super) type RequestFactory = dyn Fn(&Client, &Capture) -> RequestBuilder + Send + Sync;
 
 pub(super) struct Http {
     client: Client,
-    again: Arc<Again>,
+    again: Arc<RequestFactory>,
     _stand_in: Box<dyn Any>,
 }
 
@@ -29,14 +29,14 @@ impl Http {
     }
 }
 
-impl Bare for Http {
+impl BareClient for Http {
     fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
         let clients = vec![self.client.clone(); AT_ONCE];
         Box::pin(spread(clients, messages, |client, messages| send_all(client, self.again.clone(), messages)))
     }
 }
 
-async fn send_all(client: Client, again: Arc<Again>, messages: Vec<Arc<Capture>>) {
+async fn send_all(client: Client, again: Arc<RequestFactory>, messages: Vec<Arc<Capture>>) {
     for message in messages {
         let answer = again(&client, &message).send().await.unwrap();
         let (status, body) = (answer.status(), answer.bytes().await.unwrap());

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio_util::codec::Framed;
 
 use super::http::{Http, repeat};
-use super::{AT_ONCE, Bare, Subject, secret_apart};
+use super::{AT_ONCE, BareClient, Subject, secret_apart};
 use crate::role::Role;
 
 const PEOPLE: i64 = 1_000;
@@ -82,7 +82,7 @@ pub(super) async fn smpp() -> Subject {
 /// One session over the library's codec.
 struct Rusmpp(SmscStandIn);
 
-impl Bare for Rusmpp {
+impl BareClient for Rusmpp {
     fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
         Box::pin(async {
             let SmscSettings { system_id, password, .. } = self.0.settings();

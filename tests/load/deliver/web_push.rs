@@ -27,7 +27,7 @@ pub(super) async fn subject(installation: &Installation) -> Subject {
     let outbox = Outbox::in_memory();
     let stand_in = PushServiceStandIn::start(HttpSettings::default(), outbox.clone()).await.unwrap();
     let settings = json!({"subject": "mailto:push@example.com"});
-    credentials::vapid::create(&installation.store, &installation.master_key, installation.app)
+    credentials::vapid::create(&installation.store, &installation.servers.master_key, installation.app)
         .await
         .unwrap();
     let (mut targets, mut keys) = (Vec::new(), HashMap::new());

@@ -1,23 +1,19 @@
-//! An installation in which everything is there that golden messages name, with the services that read them. A message of
-//! an unknown type is the first of every stream.
+//! An installation with everything that golden messages name, and the services that read them. The first message of every stream has an
+//! unknown type.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use credentials::MasterKey;
 use domain::webhook::WebhookEvent;
 use domain::{Channel, Envelope, Event, Lane, StreamName};
-use event_log::Message;
-use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, connections, installation};
 use sqlx::PgPool;
 use stand_ins::outbox::Outbox;
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::{Installation, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Golden messages name items of the first eight events.
@@ -25,7 +21,7 @@ pub(crate) const EVENTS_BEFORE: u64 = 8;
 const STRANGE: &[u8] = br#"{"id":"018f3f6e-7c1a-7000-8000-000000000001","type":"Strange","v":1,"app":7,
     "at":"2026-01-02T03:04:05.678Z","sendId":null,"causedBy":null,"data":{}}"#;
 
-/// What golden messages of all kinds name.
+/// Rows that golden messages of all kinds name.
 const SEED: &str = "
     INSERT INTO app (id, name, api_key) OVERRIDING SYSTEM VALUE VALUES (7, 'shop', 'shop');
     INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE VALUES
@@ -45,66 +41,53 @@ const SEED_OF_ROWS: &str = "
       (7, '0c5a2a1c-9a7e-5b0e-9e57-0000000000dd', '018f3f6e-7c1a-7000-8000-0000000000bb', 0, 42, 'email',
        'ada@example.com', 1);";
 
-pub(crate) struct Installation {
-    pub(crate) context: Context,
-    pub(crate) database: PgPool,
+pub(crate) struct GoldenInstallation {
     pub(super) outbox: Arc<Outbox>,
     _smtp: SmtpStandIn,
-    _database: Database,
-    _nats: NatsServer,
-    _files: TempDir,
+    installation: Installation,
 }
 
-impl Installation {
-    /// Everything that `message` names is there, and no service runs.
-    pub(super) async fn start(message: &Envelope) -> Installation {
-        let installation = Box::pin(Installation::with_partitions(1)).await;
+impl Deref for GoldenInstallation {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
+}
+
+impl GoldenInstallation {
+    /// Starts an installation with everything that `message` names, and without services.
+    pub(super) async fn start(message: &Envelope) -> GoldenInstallation {
+        let installation = GoldenInstallation::with_partitions(1).await;
         match &message.event {
-            // It brings its own.
+            // It has its own rows.
             Event::SendAccepted(_) => {}
-            Event::DeliveryJob(job) => seed_rows(&installation.database, job.attempt, false).await,
+            Event::DeliveryJob(job) => seed_rows(&installation.pool, job.attempt, false).await,
             event => {
                 let read = event.kind().starts_with("InboxItemUn");
-                seed_rows(&installation.database, 1, read).await;
+                seed_rows(&installation.pool, 1, read).await;
             }
         }
         installation
     }
 
     /// Without a request so far.
-    pub(crate) async fn with_partitions(partitions: u32) -> Installation {
-        let files = tempfile::tempdir().unwrap();
-        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
+    pub(crate) async fn with_partitions(partitions: u32) -> GoldenInstallation {
         let outbox = Outbox::in_memory();
         let smtp = SmtpStandIn::start(SmtpSettings::default(), Arc::clone(&outbox)).await.unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        config.outbound.allow_private = true;
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, partitions).await.unwrap();
-        let pool = PgPool::connect(database.url()).await.unwrap();
-        seed(&pool, &smtp).await;
-        let context = Box::pin(Context::connect(config)).await.unwrap();
-        let (_database, _nats, _files, _smtp) = (database, nats, files, smtp);
-        let installation = Installation { context, database: pool, outbox, _smtp, _database, _nats, _files };
+        let installation = Installation::start(|config| {
+            config.outbound.allow_private = true;
+            config.streams.partitions = partitions;
+        })
+        .await;
+        seed(&installation.pool, &smtp).await;
         for stream in StreamName::all(partitions) {
-            installation.store(stream, STRANGE.to_vec()).await;
+            installation.publish(stream, STRANGE.to_vec()).await;
         }
         for _ in 1..EVENTS_BEFORE {
-            installation.store(StreamName::Inbox(0), STRANGE.to_vec()).await;
+            installation.publish(StreamName::Inbox(0), STRANGE.to_vec()).await;
         }
-        installation
-    }
-
-    /// Puts a message into a stream.
-    pub(crate) async fn store(&self, stream: StreamName, payload: Vec<u8>) {
-        self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
+        GoldenInstallation { outbox, _smtp: smtp, installation }
     }
 
     pub(crate) fn serve(&self) {
@@ -114,11 +97,10 @@ impl Installation {
         self.context.serve("webhooks", webhooks::run);
     }
 
-    /// Waits until everything that there is was read. Whoever reads writes what follows first.
+    /// Waits until every message was read. Services write what follows from a message before they acknowledge it.
     pub(super) async fn quiet(&self) {
         eventually(SOON, "everything was read", async || {
-            let timers: i64 =
-                sqlx::query_scalar("SELECT count(*) FROM timer").fetch_one(&self.database).await.unwrap();
+            let timers = self.count("SELECT count(*) FROM timer").await;
             let sends = self.is_done(StreamName::Send(Lane::Transactional), "dispatcher").await;
             let jobs = self.is_done(StreamName::Job(Channel::Email, Lane::Transactional), "email").await;
             let inbox = self.is_followed(INBOX, StreamName::Inbox(0)).await
@@ -129,10 +111,6 @@ impl Installation {
         .await;
     }
 
-    pub(crate) async fn count(&self, query: &'static str) -> i64 {
-        sqlx::query_scalar(query).fetch_one(&self.database).await.unwrap()
-    }
-
     async fn is_done(&self, stream: StreamName, durable: &str) -> bool {
         let progress = self.context.log.consumer_progress(stream, durable).await.unwrap();
         progress.is_some_and(|progress| progress.pending + progress.ack_pending == 0)
@@ -141,12 +119,6 @@ impl Installation {
     async fn is_followed(&self, projection: &str, stream: StreamName) -> bool {
         let last = self.context.log.state(stream).await.unwrap().last_seq;
         self.context.store.inbox().checkpoint(projection, stream).await.unwrap() == last
-    }
-}
-
-impl Drop for Installation {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
     }
 }
 
@@ -168,7 +140,7 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
         .unwrap();
     }
     let events: Vec<_> = WebhookEvent::ALL.iter().map(ToString::to_string).collect();
-    // It has no secret, so that nothing is told; what would be stays.
+    // Without a secret no webhook is sent, so that the rows stay.
     sqlx::query(
         "INSERT INTO webhook_endpoint (app_id, url, events, since)
          VALUES (7, 'https://shop.example.com/', $1, '2026-01-01T00:00:00Z')",

@@ -1,10 +1,10 @@
-//! What services left behind, without what differs from run to run.
+//! Rows that services left, without values that differ between runs.
 
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 use stand_ins::outbox::Outbox;
 
-/// By name: what of which rows is compared, in their order.
+/// Name of each table, and the query for the compared columns.
 const TABLES: [(&str, &str); 14] = [
     ("app_user", "SELECT number, identifier, profile FROM app_user ORDER BY number"),
     (

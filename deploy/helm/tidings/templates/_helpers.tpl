@@ -107,7 +107,7 @@ securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 - {name: TIDINGS_METRICS__LISTEN, value: "[::]:9090"}
 - {name: TIDINGS_GATEWAY__LISTEN, value: "[::]:8080"}
-# Longer than it takes until no node sends new connections to a pod that stops.
+# Longer than the nodes need until they send no new connections to a stopping pod.
 - {name: TIDINGS_GATEWAY__DRAIN, value: 8s}
 {{- with $values.defaults.extraEnv }}
 {{ toYaml . }}

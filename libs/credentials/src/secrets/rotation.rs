@@ -15,7 +15,7 @@ const BATCH: u32 = 200;
 
 /// Result of resealing the records of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resealed {
+pub struct ResealReport {
     /// The table.
     pub table: &'static str,
     /// Number of records that this run resealed.
@@ -26,7 +26,7 @@ pub struct Resealed {
 
 /// The records of a table under one master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnderKey {
+pub struct KeyUsage {
     /// The table.
     pub table: &'static str,
     /// Id of the key, or [`DAMAGED`].
@@ -44,10 +44,10 @@ pub async fn reseal_all(
     store: &Store,
     master_key: &MasterKey,
     mut progress: impl FnMut(&'static str, u64),
-) -> Result<Vec<Resealed>, store::Error> {
+) -> Result<Vec<ResealReport>, store::Error> {
     let mut tables = Vec::with_capacity(SEALED.len());
     for table in SEALED {
-        let mut resealed = Resealed { table: table.name, ..Resealed::default() };
+        let mut resealed = ResealReport { table: table.name, ..ResealReport::default() };
         // A process may write a record before the current position, so repeat until a round finds no record to reseal.
         while round(store, master_key, table, &mut resealed, &mut progress).await? {}
         tables.push(resealed);
@@ -60,7 +60,7 @@ async fn round(
     store: &Store,
     master_key: &MasterKey,
     table: &SealedTable,
-    resealed: &mut Resealed,
+    resealed: &mut ResealReport,
     progress: &mut impl FnMut(&'static str, u64),
 ) -> Result<bool, store::Error> {
     let header = master_key.header();
@@ -100,7 +100,7 @@ pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::E
 ///
 /// # Errors
 /// The database failed.
-pub async fn status(store: &Store) -> Result<Vec<UnderKey>, store::Error> {
+pub async fn status(store: &Store) -> Result<Vec<KeyUsage>, store::Error> {
     let mut found = Vec::new();
     for table in SEALED {
         for count in store.database().count_sealed(table).await? {
@@ -108,7 +108,7 @@ pub async fn status(store: &Store) -> Result<Vec<UnderKey>, store::Error> {
                 Some(id) => hex(id),
                 None => DAMAGED.to_owned(),
             };
-            found.push(UnderKey { table: table.name, key, records: count.records });
+            found.push(KeyUsage { table: table.name, key, records: count.records });
         }
     }
     Ok(found)

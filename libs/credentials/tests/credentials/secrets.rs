@@ -112,8 +112,8 @@ fn hashes_and_comparisons_match_known_values() {
     // RFC 4231, test case 2.
     let tag = secrets::hmac_sha256(b"Jefe", b"what do ya want for nothing?");
     assert_eq!(tag[..4], [0x5b, 0xdc, 0xc1, 0x46]);
-    assert!(secrets::same(b"abc", b"abc") && secrets::same(b"", b""));
-    assert!(!secrets::same(b"abc", b"abd") && !secrets::same(b"abc", b"ab"));
+    assert!(secrets::constant_time_eq(b"abc", b"abc") && secrets::constant_time_eq(b"", b""));
+    assert!(!secrets::constant_time_eq(b"abc", b"abd") && !secrets::constant_time_eq(b"abc", b"ab"));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl RetryPolicy {
             expires_at: job.expires_at,
             random: ended.random,
         };
-        let (verdict, route) = match ended.onward() {
+        let (verdict, route) = match ended.next_route() {
             NextRoute::Usual(route) => (self.verdict(finished), route),
             NextRoute::Failover(route) => (RetryPolicy::failover(finished), route),
         };
@@ -64,10 +64,10 @@ impl RetryPolicy {
 }
 
 impl AttemptEnd<'_> {
-    fn onward(&self) -> NextRoute {
+    fn next_route(&self) -> NextRoute {
         let route = &self.job.route;
         match (self.called, self.claimed) {
-            (Some(called), _) => route.after(self.outcome, called, self.serving),
+            (Some(called), _) => route.next_route(self.outcome, called, self.serving),
             // Call no other provider: an earlier lease may have expired during a call to this provider.
             (None, Some(claimed)) => {
                 NextRoute::Usual(Route { only: Some(claimed.to_owned()), ..route.clone() })

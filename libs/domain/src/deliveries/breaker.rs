@@ -10,7 +10,7 @@ pub const RUN: u32 = 10;
 pub const FIRST_REST: Duration = Duration::from_secs(5);
 /// Maximum length of a rest. Each failed trial doubles the length up to this maximum.
 pub const LONGEST_REST: Duration = Duration::from_secs(300);
-/// A trial without an answer is abandoned after this time, and the next trial may start.
+/// Time after which a trial without an answer is abandoned, and the next trial may start.
 const TRIAL: Duration = Duration::from_secs(120);
 
 /// State of one worker's breaker for a provider.
@@ -83,26 +83,29 @@ impl Breaker {
             | Outcome::Failed
             | Outcome::TargetGone(_)
             | Outcome::Retry { limit: Some(_), .. } => self.alive(),
-            Outcome::PauseProvider => self.failed(RUN, None, now),
-            Outcome::Retry { after, limit: None } | Outcome::Repeat { after } => self.failed(1, *after, now),
-            Outcome::Unknown => self.failed(1, None, now),
+            Outcome::PauseProvider => self.count_failure(RUN, None, now),
+            Outcome::Retry { after, limit: None } | Outcome::Repeat { after } => {
+                self.count_failure(1, *after, now)
+            }
+            Outcome::Unknown => self.count_failure(1, None, now),
         }
     }
 
-    /// Closes the breaker, unless it is open: the answer to a call that started before the rest does not end the rest.
+    /// Closes the breaker after a sign of life. An open breaker stays open: the answer belongs to a call that started before the
+    /// rest.
     fn alive(&mut self) {
         if !matches!(self, Breaker::Open { .. }) {
             *self = Breaker::default();
         }
     }
 
-    fn failed(&mut self, weight: u32, after: Option<Duration>, now: Timestamp) {
+    fn count_failure(&mut self, weight: u32, after: Option<Duration>, now: Timestamp) {
         *self = match *self {
             Breaker::Closed { failures } if failures + weight < RUN => {
                 Breaker::Closed { failures: failures + weight }
             }
-            Breaker::Closed { .. } => rest(0, after, now),
-            Breaker::HalfOpen { rests, .. } => rest(rests, after, now),
+            Breaker::Closed { .. } => opened(0, after, now),
+            Breaker::HalfOpen { rests, .. } => opened(rests, after, now),
             Breaker::Open { .. } => return,
         };
     }
@@ -126,7 +129,7 @@ impl Breaker {
     }
 }
 
-fn rest(rests: u32, after: Option<Duration>, now: Timestamp) -> Breaker {
+fn opened(rests: u32, after: Option<Duration>, now: Timestamp) -> Breaker {
     let doubled = FIRST_REST.saturating_mul(2_u32.saturating_pow(rests)).min(LONGEST_REST);
     // A provider may ask for a longer rest, up to the same limit.
     let rest = doubled.max(after.unwrap_or_default().min(LONGEST_REST));
@@ -144,14 +147,14 @@ mod tests {
         Timestamp::from_millis(0) + Duration::from_secs(seconds)
     }
 
-    fn tripped() -> Breaker {
+    fn open_breaker() -> Breaker {
         let mut breaker = Breaker::default();
         breaker.report(&Outcome::PauseProvider, at(0));
         breaker
     }
 
     #[test]
-    fn a_run_of_failures_opens_it_and_any_sign_of_life_ends_the_run() {
+    fn consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count() {
         let limited = Outcome::Retry {
             after: None,
             limit: Some(RetryLimit { retries: 3, over: Duration::from_secs(60) }),
@@ -172,13 +175,13 @@ mod tests {
 
     #[test]
     fn an_account_failure_opens_the_breaker_at_once() {
-        assert_eq!(tripped().closed_until(at(4)), Some(at(5)));
-        assert_eq!(tripped().closed_until(at(5)), None);
+        assert_eq!(open_breaker().closed_until(at(4)), Some(at(5)));
+        assert_eq!(open_breaker().closed_until(at(5)), None);
     }
 
     #[test]
     fn one_trial_call_passes_after_the_rest() {
-        let mut breaker = tripped();
+        let mut breaker = open_breaker();
         assert!(!breaker.enter(at(4)));
         assert!(breaker.enter(at(5)));
         assert!(!breaker.enter(at(5)), "admitted a second trial");
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_trial_that_was_not_made_allows_another() {
-        let mut breaker = tripped();
+        let mut breaker = open_breaker();
         assert!(breaker.enter(at(5)));
         breaker.leave(at(6));
         assert!(breaker.enter(at(6)));
@@ -199,7 +202,7 @@ mod tests {
 
     #[test]
     fn rests_double_up_to_the_limit() {
-        let mut breaker = tripped();
+        let mut breaker = open_breaker();
         let mut now = at(0);
         let mut rests = Vec::new();
         for _ in 0..9 {
@@ -224,10 +227,10 @@ mod tests {
 
     #[test]
     fn answers_to_calls_made_before_the_rest_change_nothing() {
-        let mut breaker = tripped();
+        let mut breaker = open_breaker();
         for late in [SENT, Outcome::Unknown, Outcome::PauseProvider] {
             breaker.report(&late, at(3));
-            assert_eq!(breaker, tripped());
+            assert_eq!(breaker, open_breaker());
         }
     }
 }

@@ -7,15 +7,15 @@ use crate::breaker::{Breaker, FIRST_REST};
 use crate::outcome::Blame;
 use crate::{Answer, Outcome, Timestamp, UserNumber};
 
-/// Maximum number of suspects (users whose trial failed) that are remembered during one outage.
+/// Maximum number of suspects (users whose trial failed) to remember during one outage.
 const MOST_SUSPECTS: usize = 64;
-/// Longest time for which a user whose trial failed waits in addition to the breaker's rest.
+/// Maximum time for which a suspect waits in addition to the breaker's rest.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);
-/// Longest wait for the next user's trial after a failed trial that the target may have provoked.
+/// Maximum wait for the next user's trial, if the last trial failed in a way that its target may have provoked.
 const LONGEST_DOUBT: Duration = Duration::from_secs(30);
-/// Longest wait for another user's trial that is still in flight.
+/// Maximum wait for another user's trial in flight.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time for which an answer that showed the provider alive counts as proof of its health.
+/// Time for which an answer that showed the provider alive proves that it works.
 const PROOF: Duration = Duration::from_secs(600);
 
 /// A worker's view of the health of a provider, or of a host that targets name.
@@ -126,7 +126,7 @@ impl Health {
             self.breaker.report(outcome, now);
         } else if !self.counted.contains(&user) {
             self.counted.push(user);
-            self.breaker.report(&counted_once(outcome), now);
+            self.breaker.report(&as_single_failure(outcome), now);
         }
         if let Some(until) = self.breaker.closed_until(now) {
             self.counted.clear();
@@ -196,7 +196,7 @@ fn is_sign_of_life(outcome: &Outcome) -> bool {
 }
 
 /// Turns a problem with the account into a temporary failure, so that it counts as one failure instead of opening the breaker.
-fn counted_once(outcome: &Outcome) -> Outcome {
+fn as_single_failure(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::PauseProvider => Outcome::RETRY,
         other => other.clone(),
@@ -339,7 +339,7 @@ mod tests {
     proptest! {
         /// Mallory's deliveries start at any time, and each is answered after any time or never. Bob has one delivery at the end.
         #[test]
-        fn whatever_one_user_stores_anothers_delivery_is_tried_within_a_minute(
+        fn another_users_delivery_is_tried_within_a_minute_whatever_one_user_stores(
             was_in_an_outage in any::<bool>(),
             deliveries in prop::collection::vec((0..30_u64, 0..60_u64, prop::option::of(provoked())), 0..200),
         ) {

@@ -68,7 +68,6 @@ pub struct RetryLimit {
 /// A classified answer of a provider, with its recorded details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Class of the answer.
     pub outcome: Outcome,
     /// The provider's code, such as `550 5.1.1`, or a code of Tidings for a transport failure (`connect`, `timeout`).
     pub code: String,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
-/// Longest time by which a call is postponed.
+/// Maximum delay of a postponed call.
 const FARTHEST: Duration = Duration::from_secs(3_600);
-/// Shortest time by which a call is postponed.
+/// Minimum delay of a postponed call.
 const NEAREST: Duration = Duration::from_secs(1);
 
 /// State of a provider's rate limit.
@@ -14,7 +14,7 @@ const NEAREST: Duration = Duration::from_secs(1);
 pub struct Pace {
     /// Microseconds per call.
     interval: u64,
-    /// Theoretical arrival time of the next call, in microseconds since the epoch.
+    /// Theoretical arrival time of the next call (the `TAT` of the algorithm), in microseconds since the epoch.
     paid_at: u64,
     /// Time to which the last call was postponed, in microseconds since the epoch.
     promised_at: u64,
@@ -42,7 +42,7 @@ impl Pace {
         Ok(())
     }
 
-    /// Returns the time to which a call is postponed. Postponed calls are spaced out, so that they are not all retried at once.
+    /// Returns the time to which to postpone a call. Postponed calls are spaced out, so that they are not all retried at once.
     pub fn promise(&mut self, now: Timestamp) -> Timestamp {
         let earliest = micros(now + NEAREST);
         let farthest = micros(now + FARTHEST);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Channel, Outcome, Reason, Status, Timestamp};
 
-/// The usual retry schedule. If it has no further attempt, the delivery is parked.
+/// The usual retry schedule. After its last attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Delay before attempt n at index n − 1.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_failures_walk_the_schedule_and_then_park() {
+    fn temporary_failures_follow_the_schedule_and_then_park() {
         assert_eq!(delay_of(&policy().verdict(finished(1, &RETRY))), Duration::from_secs(5));
         assert_eq!(delay_of(&policy().verdict(finished(2, &RETRY))), Duration::from_secs(30));
         assert_eq!(policy().verdict(finished(3, &RETRY)), RetryDecision::Park);

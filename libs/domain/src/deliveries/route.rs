@@ -85,12 +85,12 @@ impl Route {
     }
 
     fn eligible(&self, candidates: &[Candidate<'_>]) -> Vec<usize> {
-        let is_left = |place: &usize| !self.passes_over(candidates[*place].identifier);
+        let is_left = |place: &usize| !self.skips(candidates[*place].identifier);
         let left: Vec<usize> = (0..candidates.len()).filter(is_left).collect();
         if left.is_empty() { (0..candidates.len()).collect() } else { left }
     }
 
-    fn passes_over(&self, identifier: &str) -> bool {
+    fn skips(&self, identifier: &str) -> bool {
         self.passed_over.iter().any(|passed| passed == identifier)
     }
 
@@ -102,13 +102,13 @@ impl Route {
     ///   provider, all providers again on the usual schedule.
     /// - Target dead for this provider only: the next provider at once; after the last provider, the target counts as dead.
     #[must_use]
-    pub fn after(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> NextRoute {
+    pub fn next_route(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> NextRoute {
         let mut passed_over = self.passed_over.clone();
-        if !self.passes_over(called) {
+        if !self.skips(called) {
             passed_over.push(called.to_owned());
         }
         let next = Route { only: None, keyed: false, passed_over };
-        let is_another_left = serving.iter().any(|identifier| !next.passes_over(identifier));
+        let is_another_left = serving.iter().any(|identifier| !next.skips(identifier));
         match outcome {
             Outcome::Unknown => NextRoute::Usual(Route { only: Some(called.to_owned()), ..self.clone() }),
             Outcome::Repeat { .. } => {
@@ -178,30 +178,36 @@ mod tests {
         let pinned = route(Some("a"), &[]);
         let keyed = Route { keyed: true, ..pinned.clone() };
         for (open, pinned) in [(Outcome::Unknown, pinned), (Outcome::REPEAT, keyed)] {
-            assert_eq!(Route::default().after(&open, "a", &["a", "b"]), NextRoute::Usual(pinned.clone()));
+            assert_eq!(
+                Route::default().next_route(&open, "a", &["a", "b"]),
+                NextRoute::Usual(pinned.clone())
+            );
             for certain in [Outcome::RETRY, Outcome::PauseProvider, Outcome::Unknown] {
-                assert_eq!(pinned.after(&certain, "a", &["a", "b"]), NextRoute::Usual(pinned.clone()));
+                assert_eq!(pinned.next_route(&certain, "a", &["a", "b"]), NextRoute::Usual(pinned.clone()));
             }
-            assert_eq!(pinned.after(&HERE, "a", &["a", "b"]), NextRoute::Failover(route(None, &["a"])));
+            assert_eq!(pinned.next_route(&HERE, "a", &["a", "b"]), NextRoute::Failover(route(None, &["a"])));
         }
     }
 
     #[test]
     fn an_account_problem_leads_to_the_next_provider_and_after_the_last_to_the_first() {
         let pause = Outcome::PauseProvider;
-        let second = Route::default().after(&pause, "a", &["a", "b"]);
+        let second = Route::default().next_route(&pause, "a", &["a", "b"]);
         assert_eq!(second, NextRoute::Failover(route(None, &["a"])));
-        assert_eq!(route(None, &["a"]).after(&pause, "b", &["a", "b"]), NextRoute::Usual(Route::default()));
-        assert_eq!(Route::default().after(&pause, "a", &["a"]), NextRoute::Usual(Route::default()));
+        assert_eq!(
+            route(None, &["a"]).next_route(&pause, "b", &["a", "b"]),
+            NextRoute::Usual(Route::default())
+        );
+        assert_eq!(Route::default().next_route(&pause, "a", &["a"]), NextRoute::Usual(Route::default()));
     }
 
     #[test]
     fn a_target_is_dead_only_after_the_last_provider() {
         let gone = Outcome::GONE;
-        assert_eq!(Route::default().after(&gone, "a", &["a", "b"]), NextRoute::Usual(Route::default()));
+        assert_eq!(Route::default().next_route(&gone, "a", &["a", "b"]), NextRoute::Usual(Route::default()));
         let second = route(None, &["a"]);
-        assert_eq!(Route::default().after(&HERE, "a", &["a", "b"]), NextRoute::Failover(second.clone()));
-        assert_eq!(second.after(&HERE, "b", &["a", "b"]), NextRoute::Usual(second));
+        assert_eq!(Route::default().next_route(&HERE, "a", &["a", "b"]), NextRoute::Failover(second.clone()));
+        assert_eq!(second.next_route(&HERE, "b", &["a", "b"]), NextRoute::Usual(second));
     }
 
     #[test]
@@ -213,7 +219,7 @@ mod tests {
         loop {
             let Choice::Call(place) = route.choose(&all) else { panic!("no provider left") };
             called.push(serving[place]);
-            match route.after(&Outcome::PauseProvider, serving[place], &serving) {
+            match route.next_route(&Outcome::PauseProvider, serving[place], &serving) {
                 NextRoute::Failover(next) => route = next,
                 NextRoute::Usual(next) => break assert!(next.is_open()),
             }

@@ -9,7 +9,7 @@ mod tokens;
 pub use address::{email, is_email, phone, push_targets};
 pub use change::{Author, Change, Refusal, merged, seen_by};
 pub use keys::{APP_KEY, check};
-pub use patch::{Inapplicable, MAX_OPERATIONS, MAX_USER_OPERATIONS, MAX_WORK, Patch};
+pub use patch::{MAX_OPERATIONS, MAX_USER_OPERATIONS, MAX_WORK, Patch, PatchFailure};
 pub use tokens::{MAX_TARGET, MAX_TOKENS, TokenChange, count_tokens, remove_token};
 
 use tokens::merge;

@@ -67,7 +67,6 @@ pub struct DeliveryJob {
     pub attempt: u32,
     /// The channel, which the name of the stream also contains.
     pub channel: Channel,
-    /// The recipient.
     pub user: UserNumber,
     /// Email address, phone number, push token or web push endpoint.
     pub target: String,

@@ -56,7 +56,7 @@ pub struct WholeInbox {
     pub at: Timestamp,
 }
 
-/// Partition from which the folded events were read.
+/// The partition from which the folded events were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     pub partition: u32,
@@ -191,7 +191,7 @@ impl Fold {
         }
     }
 
-    /// Approximate number of rows that a transaction of this batch touches.
+    /// Approximate number of rows that applying this batch changes.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight

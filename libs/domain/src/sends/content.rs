@@ -11,13 +11,11 @@ pub type Object = Map<String, Value>;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InAppContent {
-    /// Title text.
     pub title: Option<String>,
-    /// Body text.
     pub message: Option<String>,
-    /// Icon reference.
+    /// Name, link or `data:` URL of an image; see [`is_icon`](crate::link::is_icon).
     pub icon: Option<String>,
-    /// Link reference.
+    /// Link that a click opens.
     pub url: Option<String>,
     /// Arbitrary payload of the app.
     #[serde(default)]
@@ -35,7 +33,6 @@ pub struct EmailContent {
     /// Plain-text part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// HTML part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
     /// Options of the send in addition to its template.
@@ -84,9 +81,7 @@ impl EmailOptions {
 pub struct Attachment {
     /// Number in the send, from 0.
     pub number: u32,
-    /// File name.
     pub name: String,
-    /// Media type.
     pub content_type: String,
     /// Size in bytes.
     pub size: u64,
@@ -95,11 +90,8 @@ pub struct Attachment {
 /// Content of a push message, to a browser or a phone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PushContent {
-    /// Title line.
     pub title: Option<String>,
-    /// Body text.
     pub body: Option<String>,
-    /// Icon reference.
     pub icon: Option<String>,
     /// Link that a tap opens.
     pub url: Option<String>,

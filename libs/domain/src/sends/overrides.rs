@@ -28,13 +28,11 @@ pub struct Overrides {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmailOverride {
-    /// Subject line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// Plain-text part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// HTML part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
     /// Sender, further recipients and headers; never attachments, which come from `data.attachments`.
@@ -57,13 +55,10 @@ pub struct SmsOverride {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushOverride {
-    /// Title line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Body text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Icon reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
     /// Link that a tap opens.

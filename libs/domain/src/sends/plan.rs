@@ -50,7 +50,7 @@ impl SendFacts<'_> {
 pub struct Decision {
     /// The recipient's identifier in the send; empty for an erased user.
     pub identifier: String,
-    /// The user, if known.
+    /// The user; None if the app has no user with this identifier, or the user was erased.
     pub user: Option<UserNumber>,
     /// True if the inbox gets an item.
     pub in_app: bool,
@@ -89,7 +89,7 @@ pub fn decide(
         skips: Vec::new(),
     };
     for channel in facts.channels() {
-        match reach(facts, channel, &recipient.identifier, person, suppressed) {
+        match channel_targets(facts, channel, &recipient.identifier, person, suppressed) {
             Err(reason) => decision.skips.push((channel, reason)),
             Ok(_) if channel == Channel::InApp => decision.in_app = true,
             Ok((person, targets)) => {
@@ -153,7 +153,7 @@ pub fn decide_cancelled(
 }
 
 /// Returns a person's targets on a channel (none for the inbox), or the reason to skip the channel.
-fn reach<'a>(
+fn channel_targets<'a>(
     facts: &SendFacts<'_>,
     channel: Channel,
     identifier: &str,
@@ -356,7 +356,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_channel_is_accounted_for_once_and_planning_repeats_itself(
+        fn every_channel_is_accounted_for_once_and_planning_is_deterministic(
             selected in prop::option::of(channels()), content in channels(), providers in channels(), off in channels(), known: bool,
             endpoints in prop::collection::vec("[a-z]{1,4}", 0..3),
         ) {

@@ -39,7 +39,6 @@ pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
 /// Time and strictness with which a send request is validated.
 #[derive(Clone, Copy, Debug)]
 pub struct SendRules {
-    /// The time of the request.
     pub now: Timestamp,
     /// True if unknown members are problems (`Prefer: handling=strict`).
     pub strict: bool,
@@ -64,7 +63,7 @@ pub struct ParsedSend {
 
 /// An invalid send request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unsound {
+pub struct InvalidRequest {
     /// Every problem of the body, including problems of its times.
     pub problems: Vec<Problem>,
     /// The template that the request names, if any, so that the caller can report problems of the template too.
@@ -74,8 +73,8 @@ pub struct Unsound {
 /// Reads the body of `POST /notifications`.
 ///
 /// # Errors
-/// See [`Unsound`].
-pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Unsound> {
+/// See [`InvalidRequest`].
+pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, InvalidRequest> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
     let parsed = Fields::open("", body, &mut problems).map(|fields| read_body(fields, rules, &mut problems));
@@ -83,9 +82,9 @@ pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Unsound> 
         Some(parsed) if problems.is_empty() => Ok(parsed),
         Some(parsed) => {
             problems.extend(parsed.untimely);
-            Err(Unsound { problems, template: parsed.send.template })
+            Err(InvalidRequest { problems, template: parsed.send.template })
         }
-        None => Err(Unsound { problems, template: None }),
+        None => Err(InvalidRequest { problems, template: None }),
     }
 }
 
@@ -99,9 +98,13 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
     let expires_at = body.time("expiresAt", problems);
     let untimely = check_times(send_at, expires_at, rules.now);
-    let lane =
-        named(&mut body, "lane", &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)], problems);
-    let reject = named(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
+    let lane = read_enum(
+        &mut body,
+        "lane",
+        &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)],
+        problems,
+    );
+    let reject = read_enum(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
     let idempotency_key = read_key(&mut body, problems);
     body.finish(rules.strict, problems);
     let attachments = files.list.clone();
@@ -294,7 +297,7 @@ fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: T
     untimely
 }
 
-fn named<T: Copy>(
+fn read_enum<T: Copy>(
     body: &mut Fields,
     key: &str,
     values: &[(&str, T)],

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn with_its_last_recipient_a_send_loses_its_content() {
+    fn a_send_loses_its_content_with_its_last_recipient() {
         let erased = send().without(|_| true).unwrap();
         assert_eq!(erased.content, InAppContent::default());
         assert!(erased.overrides.is_empty() && erased.attachments.is_empty() && erased.is_for_nobody());

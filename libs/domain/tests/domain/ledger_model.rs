@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
 
 /// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Claimed {
+pub(crate) enum ClaimResult {
     /// The attempt may be made.
     Ours,
     /// The delivery has ended, or is at a later attempt.
@@ -54,7 +54,7 @@ pub(crate) enum Claimed {
 
 /// The step after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum After {
+pub(crate) enum NextStep {
     /// The delivery ends.
     End(Status, Option<Reason>),
     /// Another attempt.
@@ -80,28 +80,28 @@ impl Default for Ledger {
 
 impl Ledger {
     /// Claims the delivery for one attempt.
-    pub(crate) fn claim(&mut self, attempt: u32, fresh: Token) -> Claimed {
+    pub(crate) fn claim(&mut self, attempt: u32, fresh: Token) -> ClaimResult {
         if self.status.is_terminal() || self.attempt > attempt {
-            return Claimed::Done;
+            return ClaimResult::Done;
         }
         if self.attempt < attempt {
-            return Claimed::Missing;
+            return ClaimResult::Missing;
         }
         if self.lease == Lease::Live {
-            return Claimed::Leased;
+            return ClaimResult::Leased;
         }
         if self.calling {
             self.end(Status::Unknown, Some(Reason::OutcomeUnknown));
-            return Claimed::Done;
+            return ClaimResult::Done;
         }
         if let Some((status, reason)) = self.stop {
             self.end(status, reason);
-            return Claimed::Done;
+            return ClaimResult::Done;
         }
         self.status = Status::Sending;
         self.token = Some(fresh);
         self.lease = Lease::Live;
-        Claimed::Ours
+        ClaimResult::Ours
     }
 
     /// Ends the delivery without an answer. The token stays: its holder may still report the real outcome.
@@ -122,7 +122,7 @@ impl Ledger {
     /// Records the result of an answer; returns false if the claim is no longer valid. A claim stays valid beyond its lease
     /// until another claim is made, and overrides an end that was recorded without an answer.
     #[must_use]
-    pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: After) -> bool {
+    pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: NextStep) -> bool {
         let is_open = match self.status {
             Status::Sending => true,
             Status::Unknown => self.calling,
@@ -134,10 +134,12 @@ impl Ledger {
         }
         let is_cancelled = matches!(self.stop, Some((Status::Cancelled, _)));
         (self.status, self.reason) = match after {
-            After::End(status, reason) => (status, reason),
-            After::Retry | After::Park if is_cancelled => (Status::Cancelled, Some(Reason::RequestCancelled)),
-            After::Retry => (Status::Retrying, None),
-            After::Park => (Status::Parked, Some(Reason::RetriesExhausted)),
+            NextStep::End(status, reason) => (status, reason),
+            NextStep::Retry | NextStep::Park if is_cancelled => {
+                (Status::Cancelled, Some(Reason::RequestCancelled))
+            }
+            NextStep::Retry => (Status::Retrying, None),
+            NextStep::Park => (Status::Parked, Some(Reason::RetriesExhausted)),
         };
         let has_next_attempt = matches!(self.status, Status::Retrying | Status::Parked);
         self.attempt += u32::from(has_next_attempt);
@@ -149,7 +151,7 @@ impl Ledger {
 
     /// Records a receipt for an attempt; returns false if it adds nothing.
     #[must_use]
-    pub(crate) fn receipt(&mut self, attempt: u32, after: After) -> bool {
+    pub(crate) fn receipt(&mut self, attempt: u32, after: NextStep) -> bool {
         if self.attempt != attempt || !matches!(self.status, Status::Sent | Status::Unknown) {
             return false;
         }

@@ -1,7 +1,7 @@
 //! JSON Patch: the public test cases, and our own.
 
 use domain::profile::{
-    Author, Change, Inapplicable, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch, Refusal,
+    Author, Change, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch, PatchFailure, Refusal,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn changed(profile: &Value, patch: &Value) -> Result<Value, Refusal> {
 }
 
 #[test]
-fn the_public_cases_hold() {
+fn the_public_test_cases_pass() {
     let mut ran = 0;
     for cases in PUBLIC_CASES {
         let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
@@ -52,34 +52,34 @@ fn the_public_cases_hold() {
 fn an_operation_that_cannot_be_applied_is_named() {
     let document = json!({"list": ["a", "b"], "one": {"two": 2}, "1e0": "key", "none": null});
     let cases = [
-        (json!({"op": "test", "path": "/one/two", "value": 3}), Inapplicable::TestFailed),
-        (json!({"op": "test", "path": "/one/two", "value": "2"}), Inapplicable::TestFailed),
-        (json!({"op": "test", "path": "/none", "value": false}), Inapplicable::TestFailed),
-        (json!({"op": "test", "path": "/absent", "value": null}), Inapplicable::NoPath),
-        (json!({"op": "test", "path": "/list/01", "value": "b"}), Inapplicable::NoPath),
-        (json!({"op": "test", "path": "/list/1e0", "value": "b"}), Inapplicable::NoPath),
-        (json!({"op": "test", "path": "/list/-", "value": "b"}), Inapplicable::NoPath),
-        (json!({"op": "remove", "path": "/absent"}), Inapplicable::NoPath),
-        (json!({"op": "remove", "path": ""}), Inapplicable::NoPath),
-        (json!({"op": "remove", "path": "/list/2"}), Inapplicable::NoPath),
-        (json!({"op": "remove", "path": "/list/-"}), Inapplicable::NoPath),
-        (json!({"op": "remove", "path": "/list/00"}), Inapplicable::NoPath),
-        (json!({"op": "remove", "path": "/list/0/deeper"}), Inapplicable::NoPath),
-        (json!({"op": "replace", "path": "/absent", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "replace", "path": "/list/1e0", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "add", "path": "/absent/deeper", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "add", "path": "/list/3", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "add", "path": "/list/+1", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "add", "path": "/list/", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "add", "path": "/one/two/three", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "add", "path": "/list/99999999999999999999", "value": 1}), Inapplicable::NoPath),
-        (json!({"op": "copy", "from": "/list/1e0", "path": "/x"}), Inapplicable::NoFrom),
-        (json!({"op": "copy", "from": "/absent", "path": "/x"}), Inapplicable::NoFrom),
-        (json!({"op": "copy", "from": "/one", "path": "/absent/x"}), Inapplicable::NoPath),
-        (json!({"op": "move", "from": "/absent", "path": "/absent"}), Inapplicable::NoFrom),
-        (json!({"op": "move", "from": "/list/-", "path": "/x"}), Inapplicable::NoFrom),
-        (json!({"op": "move", "from": "/one", "path": "/one/two"}), Inapplicable::IntoItself),
-        (json!({"op": "move", "from": "", "path": "/x"}), Inapplicable::IntoItself),
+        (json!({"op": "test", "path": "/one/two", "value": 3}), PatchFailure::TestFailed),
+        (json!({"op": "test", "path": "/one/two", "value": "2"}), PatchFailure::TestFailed),
+        (json!({"op": "test", "path": "/none", "value": false}), PatchFailure::TestFailed),
+        (json!({"op": "test", "path": "/absent", "value": null}), PatchFailure::NoPath),
+        (json!({"op": "test", "path": "/list/01", "value": "b"}), PatchFailure::NoPath),
+        (json!({"op": "test", "path": "/list/1e0", "value": "b"}), PatchFailure::NoPath),
+        (json!({"op": "test", "path": "/list/-", "value": "b"}), PatchFailure::NoPath),
+        (json!({"op": "remove", "path": "/absent"}), PatchFailure::NoPath),
+        (json!({"op": "remove", "path": ""}), PatchFailure::NoPath),
+        (json!({"op": "remove", "path": "/list/2"}), PatchFailure::NoPath),
+        (json!({"op": "remove", "path": "/list/-"}), PatchFailure::NoPath),
+        (json!({"op": "remove", "path": "/list/00"}), PatchFailure::NoPath),
+        (json!({"op": "remove", "path": "/list/0/deeper"}), PatchFailure::NoPath),
+        (json!({"op": "replace", "path": "/absent", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "replace", "path": "/list/1e0", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "add", "path": "/absent/deeper", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "add", "path": "/list/3", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "add", "path": "/list/+1", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "add", "path": "/list/", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "add", "path": "/one/two/three", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "add", "path": "/list/99999999999999999999", "value": 1}), PatchFailure::NoPath),
+        (json!({"op": "copy", "from": "/list/1e0", "path": "/x"}), PatchFailure::NoFrom),
+        (json!({"op": "copy", "from": "/absent", "path": "/x"}), PatchFailure::NoFrom),
+        (json!({"op": "copy", "from": "/one", "path": "/absent/x"}), PatchFailure::NoPath),
+        (json!({"op": "move", "from": "/absent", "path": "/absent"}), PatchFailure::NoFrom),
+        (json!({"op": "move", "from": "/list/-", "path": "/x"}), PatchFailure::NoFrom),
+        (json!({"op": "move", "from": "/one", "path": "/one/two"}), PatchFailure::IntoItself),
+        (json!({"op": "move", "from": "", "path": "/x"}), PatchFailure::IntoItself),
     ];
     let good = json!({"op": "add", "path": "/new", "value": 1});
     for (operation, cause) in cases {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::ledger_model::{After, Claimed, Lease, Ledger, Token};
+use crate::ledger_model::{ClaimResult, Lease, Ledger, NextStep, Token};
 use domain::{Reason, Status};
 
 /// Attempts that the schedule allows.
@@ -147,14 +147,14 @@ impl World {
                 let mut world = self.clone();
                 let token = world.tokens;
                 world.workers[worker] = match world.ledger.claim(attempt, token) {
-                    Claimed::Ours => {
+                    ClaimResult::Ours => {
                         world.tokens += 1;
                         Phase::Claimed { attempt, token }
                     }
-                    Claimed::Done => {
+                    ClaimResult::Done => {
                         Phase::ToPublish { attempt, status: world.ledger.published_status(attempt) }
                     }
-                    Claimed::Leased | Claimed::Missing => Phase::Idle,
+                    ClaimResult::Leased | ClaimResult::Missing => Phase::Idle,
                 };
                 next.push(world);
             }
@@ -210,10 +210,12 @@ impl World {
     }
 
     fn settle(&self, worker: usize, attempt: u32, token: Token, answer: Answer) -> World {
-        let again = if attempt < ATTEMPTS { After::Retry } else { After::Park };
+        let again = if attempt < ATTEMPTS { NextStep::Retry } else { NextStep::Park };
         let after = match answer {
-            Answer::Yes => After::End(Status::Sent, None),
-            Answer::Silence if !self.repeatable => After::End(Status::Unknown, Some(Reason::OutcomeUnknown)),
+            Answer::Yes => NextStep::End(Status::Sent, None),
+            Answer::Silence if !self.repeatable => {
+                NextStep::End(Status::Unknown, Some(Reason::OutcomeUnknown))
+            }
             Answer::No | Answer::Silence => again,
         };
         let mut world = self.clone();

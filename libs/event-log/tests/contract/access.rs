@@ -29,7 +29,7 @@ fn write_pair(folder: &Path, name: &str, pair: &CertificatePem) -> (PathBuf, Pat
 }
 
 #[tokio::test]
-async fn a_server_with_a_private_authority_is_trusted_by_its_file_and_asks_for_a_certificate() {
+async fn a_private_authority_is_trusted_by_its_file_and_the_server_requires_a_client_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, other) = (Authority::new().unwrap(), Authority::new().unwrap());
     let ca_file = write(folder.path(), "ca.pem", ours.pem());

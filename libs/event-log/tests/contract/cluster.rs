@@ -28,7 +28,7 @@ async fn cluster() -> (Vec<NatsServer>, String) {
 }
 
 #[tokio::test]
-async fn a_client_leaves_a_hanging_server_for_another() {
+async fn a_client_switches_from_a_hanging_server_to_another() {
     let (mut servers, url) = cluster().await;
     let log = EventLog::connect(settings(&url)).await.unwrap();
     eventually(SOON, "the cluster has a leader", async || log.ping().await.ok()).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
-use event_log::{Consumer, ConsumerSettings, Delivered, Error, EventLog, Message};
+use event_log::{Consumer, ConsumerSettings, DeliveredMessage, Error, EventLog, Message};
 use testkit::eventually;
 use tokio::sync::Barrier;
 
@@ -16,12 +16,12 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 const SHORT: ConsumerSettings = ConsumerSettings { ack_wait: Duration::from_secs(1), max_ack_pending: 100 };
 const LONG: ConsumerSettings = ConsumerSettings { ack_wait: Duration::from_secs(60), max_ack_pending: 1_000 };
 
-async fn next(consumer: &Consumer) -> Delivered {
+async fn next(consumer: &Consumer) -> DeliveredMessage {
     eventually(SOON, "a delivery", async || consumer.fetch(1, AT_ONCE).await.unwrap().pop()).await
 }
 
 #[tokio::test]
-async fn everything_is_delivered_in_order_until_acknowledged() {
+async fn a_consumer_delivers_in_order_and_reports_its_progress() {
     let world = World::start().await;
     world.fill(SENDS, 10).await;
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();

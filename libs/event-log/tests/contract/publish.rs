@@ -4,7 +4,7 @@ use event_log::{EventLog, Message, PublishError, Refusal, Settings};
 
 use crate::world::{INBOX, SENDS, SOON, World, message, number, numbered, settings};
 
-fn refusal(result: Result<event_log::Appended, PublishError>) -> Refusal {
+fn refusal(result: Result<event_log::PublishAck, PublishError>) -> Refusal {
     match result {
         Err(PublishError::Refused { refusal, .. }) => refusal,
         other => panic!("not refused: {other:?}"),

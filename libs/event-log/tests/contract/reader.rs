@@ -56,7 +56,7 @@ async fn reading_starts_at_any_sequence_and_continues_with_new_records() {
 }
 
 #[tokio::test]
-async fn a_batch_has_its_limit() {
+async fn a_batch_never_exceeds_its_limit() {
     let world = World::start().await;
     world.fill(INBOX, 30).await;
     let mut reader = world.log.reader(INBOX, 0);
@@ -95,7 +95,7 @@ async fn a_dropped_call_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_behind_the_purge_stops() {
+async fn a_reader_that_starts_at_a_purged_record_fails() {
     let world = World::start().await;
     world.fill(INBOX, 100).await;
     world.log.purge_below(INBOX, 51).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_reader_behind_the_purge_stops() {
 }
 
 #[tokio::test]
-async fn a_reader_overtaken_by_the_purge_stops() {
+async fn a_reader_whose_next_record_is_purged_fails() {
     let world = World::start().await;
     world.fill(INBOX, 2_500).await;
     let mut reader = world.log.reader(INBOX, 1);
@@ -130,7 +130,7 @@ async fn a_reader_overtaken_by_the_purge_stops() {
 }
 
 #[tokio::test]
-async fn a_record_missing_in_the_middle_stops_the_reader() {
+async fn a_reader_fails_at_a_record_missing_in_the_middle() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
     let raw = world.raw().await.get_stream(INBOX.to_string()).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_stream_that_ends_below_the_reader_is_refused() {
 }
 
 #[tokio::test]
-async fn a_recreated_stream_is_not_taken_for_the_old_one() {
+async fn a_recreated_stream_is_not_mistaken_for_the_old_one() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
     let mut reader = world.log.reader(INBOX, 1);

@@ -1,4 +1,4 @@
-use event_log::{DeclareError, EventLog, Resized, Settings, StreamSize};
+use event_log::{DeclareError, EventLog, ResizedStream, Settings, StreamSize};
 use futures_util::future::join_all;
 
 use crate::world::{INBOX, SENDS, World, message, settings};
@@ -32,7 +32,7 @@ async fn a_stream_that_is_resized_keeps_everything_else() {
     world.fill(INBOX, 600).await;
     let before = world.log.declare(&[SENDS, INBOX]).await.unwrap();
     let grown = world.log.resize(&[SENDS, INBOX], messages(200_000)).await.unwrap();
-    let resized = |stream| Resized { stream, max_messages: (LIMIT, 200_000), replicas: (1, 1) };
+    let resized = |stream| ResizedStream { stream, max_messages: (LIMIT, 200_000), replicas: (1, 1) };
     assert_eq!(grown, [resized(SENDS), resized(INBOX)]);
     assert_eq!(world.log.declare(&[SENDS, INBOX]).await.unwrap(), before);
     let state = world.log.state(INBOX).await.unwrap();

@@ -13,7 +13,7 @@ pub struct Gateway {
     pub listen: SocketAddr,
     /// Public origin of the API, for links in emails and callbacks of providers, without `/v3`.
     pub public_url: Option<ServerUrl>,
-    /// Proxies whose `Forwarded` and `X-Forwarded-For` name the peer. None by default.
+    /// Proxies whose `Forwarded` and `X-Forwarded-For` headers are trusted to name the peer. Default: none.
     pub trusted_proxies: Vec<Network>,
     /// Connections of one process, 16 to 1,000,000; fewer if the process may not open as many files.
     pub connections: usize,
@@ -24,7 +24,7 @@ pub struct Gateway {
     pub user_rate_limit: u32,
     /// Requests per second that one process accepts from one peer with only a public key or without credentials, 1 to 1,000,000.
     pub peer_rate_limit: u32,
-    /// Requests per second with wrong credentials or unknown API keys that one process checks for one peer, 1 to 1,000,000.
+    /// Requests with wrong credentials or unknown API keys that one process checks per second for one peer, 1 to 1,000,000.
     pub refusal_rate_limit: u32,
     /// Sends per second that one process accepts into the transactional lane for an app without its own rate, 1 to 1,000,000.
     pub transactional_rate: u32,

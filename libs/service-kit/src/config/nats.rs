@@ -8,9 +8,9 @@ use crate::ServerUrl;
 /// Address of NATS, credentials and stream limits.
 #[derive(Clone, Debug)]
 pub struct Nats {
-    /// `nats://…` or `tls://…`, several separated by commas. Unset: `NATS_URL`.
+    /// `nats://…` or `tls://…`, several separated by commas. If it is not set, `NATS_URL` applies.
     pub url: Option<ServerUrl>,
-    /// Certificates (PEM) of the authorities that may sign the server's certificate. Unset: the authorities of the system.
+    /// Certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, those of the system.
     pub ca_file: Option<PathBuf>,
     /// Certificate (PEM) of this client, with `key_file`.
     pub cert_file: Option<PathBuf>,

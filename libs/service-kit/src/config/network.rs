@@ -13,7 +13,7 @@ pub struct Network {
 /// The text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an address or a network such as 10.0.0.0/8")]
-pub struct NoNetwork;
+pub struct InvalidNetwork;
 
 impl Network {
     /// Returns true if the address is in the network.
@@ -27,14 +27,14 @@ impl Network {
 }
 
 impl FromStr for Network {
-    type Err = NoNetwork;
+    type Err = InvalidNetwork;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
-        let address: IpAddr = address.parse().map_err(|_| NoNetwork)?;
+        let address: IpAddr = address.parse().map_err(|_| InvalidNetwork)?;
         let (_, bits) = number(address);
-        let prefix = prefix.map_or(Ok(bits), |prefix| prefix.parse().map_err(|_| NoNetwork))?;
-        if prefix > bits { Err(NoNetwork) } else { Ok(Network { address, prefix }) }
+        let prefix = prefix.map_or(Ok(bits), |prefix| prefix.parse().map_err(|_| InvalidNetwork))?;
+        if prefix > bits { Err(InvalidNetwork) } else { Ok(Network { address, prefix }) }
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
             assert_eq!(contains, expected, "{network} {address}");
         }
         for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/", "localhost", "10.0.0.0/-1"] {
-            assert_eq!(text.parse::<Network>(), Err(NoNetwork), "{text}");
+            assert_eq!(text.parse::<Network>(), Err(InvalidNetwork), "{text}");
         }
     }
 }

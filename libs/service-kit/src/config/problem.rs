@@ -9,16 +9,10 @@ use std::path::PathBuf;
 pub enum ConfigError {
     /// The file is missing or may not be read.
     #[error("cannot read the configuration file {}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The file is not TOML. The message does not show the line, because it may contain a password.
     #[error("{}, line {line}: {message}", path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
         /// Line number from 1.
         line: usize,

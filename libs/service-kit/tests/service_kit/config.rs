@@ -70,7 +70,7 @@ fn the_file_may_be_named_by_a_variable() {
 }
 
 #[test]
-fn common_variables_apply_only_if_ours_are_unset() {
+fn database_url_and_nats_url_apply_only_if_our_variables_are_unset() {
     let both = [
         ("TIDINGS_DATABASE__URL", "postgres://ours:1/t"),
         ("DATABASE_URL", "postgres://theirs:1/t"),
@@ -207,7 +207,7 @@ fn a_client_certificate_needs_its_key() {
 }
 
 #[test]
-fn lost_master_keys_are_ids() {
+fn lost_master_keys_must_be_key_ids() {
     let config = from_variables(&[("TIDINGS_SECURITY__LOST_MASTER_KEYS", "0FAACA47c5a1b487")]).unwrap();
     assert_eq!(config.security.lost_master_keys, ["0faaca47c5a1b487"]);
     let wrong = problems(from_variables(&[("TIDINGS_SECURITY__LOST_MASTER_KEYS", "none")]));

@@ -4,39 +4,27 @@ use credentials::{MasterKey, link};
 use domain::{Lane, StreamName};
 use event_log::{ConsumerSettings, Message};
 use local_servers::{NatsServer, Postgres};
-use service_kit::{Config, Context, connections, installation};
+use service_kit::{Config, Context, connections};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use store::control::app::{NewApp, NewSecret};
-use testkit::Database;
+use testkit::Servers;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Private servers, prepared for Tidings, and a configuration that points at them.
 pub(crate) struct Installation {
     pub(crate) config: Config,
-    pub(crate) nats: NatsServer,
-    _database: Database,
-    _files: tempfile::TempDir,
+    pub(crate) servers: Servers,
 }
 
 impl Installation {
     pub(crate) async fn start() -> Self {
-        let database = Database::create().await;
-        let nats = NatsServer::start().await.unwrap();
-        let files = tempfile::tempdir().unwrap();
-        let key = files.path().join("master.key");
-        MasterKey::generate_file(&key).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key);
-        config.metrics.listen.set_port(0);
-        let store = connections::store(&config, LIMIT).await.unwrap();
-        let log = connections::event_log(&config, LIMIT).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, config.streams.partitions).await.unwrap();
-        Installation { config, nats, _database: database, _files: files }
+        let servers = Servers::start().await;
+        let mut config = servers.config();
+        config.streams.partitions = 4;
+        servers.prepare(&config).await;
+        Installation { config, servers }
     }
 }
 
@@ -52,14 +40,14 @@ async fn a_context_connects_to_both_servers() {
 #[tokio::test]
 async fn servers_may_start_later() {
     let mut installation = Installation::start().await;
-    installation.nats.kill();
+    installation.servers.nats.kill();
     let config = installation.config.clone();
     let connecting = tokio::spawn(async move { connections::event_log(&config, LIMIT).await });
     assert!(
         connections::event_log(&installation.config, Duration::ZERO).await.is_err(),
         "no server is running"
     );
-    installation.nats.restart().await.unwrap();
+    installation.servers.nats.restart().await.unwrap();
     connecting.await.unwrap().unwrap().ping().await.unwrap();
 }
 

@@ -32,7 +32,7 @@ async fn preparing_twice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn services_start_with_streams_of_another_size_and_only_resizing_changes_them() {
+async fn services_accept_streams_of_another_size_and_only_resize_changes_them() {
     let mut installation = Installation::start().await;
     let before = installation.config.nats.max_messages;
     let resize = async |config: &Config| {

@@ -48,7 +48,7 @@ async fn readiness_names_an_unavailable_server_and_recovers() {
     assert_eq!(get(&origin, "/readyz").await.0, 200);
 
     let limit = Duration::from_secs(30);
-    installation.nats.kill();
+    installation.servers.nats.kill();
     let away = async || {
         let (status, text) = get(&origin, "/readyz").await;
         (status == 503).then_some(text)
@@ -56,7 +56,7 @@ async fn readiness_names_an_unavailable_server_and_recovers() {
     let text = testkit::eventually(limit, "not ready", away).await;
     assert!(text.contains(r#""name":"log""#) && !text.contains("database"), "{text}");
 
-    installation.nats.restart().await.unwrap();
+    installation.servers.nats.restart().await.unwrap();
     let back = async || (get(&origin, "/readyz").await.0 == 200).then_some(());
     testkit::eventually(limit, "ready again", back).await;
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::http::ConnectionNumber;
 
-use super::{Apple, KEY_ID, REASONS, Refusal, TEAM_ID};
+use super::{ApnsState, KEY_ID, REASONS, Refusal, TEAM_ID};
 
 /// Age in seconds from which a provider token is refused.
 const OLDEST: i64 = 3_600;
@@ -47,7 +47,7 @@ struct Claims {
     iat: i64,
 }
 
-impl Apple {
+impl ApnsState {
     pub(super) fn check(&self, request: &Request<Bytes>, token: &str, now: Timestamp) -> Result<(), Refusal> {
         if request.method() != Method::POST {
             return Err(Refusal(405, "MethodNotAllowed"));

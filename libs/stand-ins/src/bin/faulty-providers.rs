@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
-use stand_ins::faulty::{FaultyProviders, SHARES};
+use stand_ins::faulty::{self, SHARES};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
@@ -16,9 +16,9 @@ async fn main() -> anyhow::Result<()> {
     };
     let seed = seed.parse().context("SEED is not a number")?;
     let accepted = Path::new(accepted);
-    let providers =
-        FaultyProviders::start(seed, SHARES, accepted, &accepted.with_file_name("faults.txt")).await?;
-    let text = json!({"pushOrigin": providers.push_origin(), "providers": providers.documents()}).to_string();
+    let providers = faulty::start(seed, SHARES, accepted, &accepted.with_file_name("faults.txt")).await?;
+    let text =
+        json!({"pushOrigin": providers.push_service.url(), "providers": providers.documents()}).to_string();
     let draft = Path::new(ready).with_extension("draft");
     std::fs::write(&draft, text).with_context(|| format!("cannot write {}", draft.display()))?;
     std::fs::rename(&draft, ready)?;

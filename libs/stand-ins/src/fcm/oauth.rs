@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use url::form_urlencoded;
 
-use super::{ACCOUNT, Google, KEY_ID};
+use super::{ACCOUNT, FcmState, KEY_ID};
 use crate::http;
 
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -33,7 +33,7 @@ struct Claims {
     exp: i64,
 }
 
-impl Google {
+impl FcmState {
     pub(super) fn grant(&self, request: &Request<Bytes>) -> Response<Bytes> {
         let is_form = request
             .headers()
@@ -81,7 +81,7 @@ impl Google {
     }
 
     /// Returns true if a request carries a valid access token.
-    pub(super) fn believes(&self, request: &Request<Bytes>) -> bool {
+    pub(super) fn accepts_token(&self, request: &Request<Bytes>) -> bool {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);

@@ -29,15 +29,15 @@ pub struct Browser {
 
 /// The reason why a message cannot be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Undecipherable(pub(super) &'static str);
+pub struct DecryptionError(pub(super) &'static str);
 
-impl fmt::Display for Undecipherable {
+impl fmt::Display for DecryptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl std::error::Error for Undecipherable {}
+impl std::error::Error for DecryptionError {}
 
 impl fmt::Debug for Browser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,10 +93,10 @@ impl Browser {
     ///
     /// # Errors
     /// The message is not encrypted for this browser, or its format does not follow RFC 8291.
-    pub fn decrypt(&self, body: &[u8]) -> Result<Vec<u8>, Undecipherable> {
-        let Coded { salt, sender, record } = Coded::read(body)?;
+    pub fn decrypt(&self, body: &[u8]) -> Result<Vec<u8>, DecryptionError> {
+        let EncryptedMessage { salt, sender, record } = EncryptedMessage::read(body)?;
         let peer = UnparsedPublicKey::new(&ECDH_P256, sender);
-        let unreadable = Undecipherable("the message was not encrypted for this browser");
+        let unreadable = DecryptionError("the message was not encrypted for this browser");
         let key_material: [u8; 32] = agree(&self.key, peer, unreadable, |secret| {
             let auth = hkdf::Salt::new(hkdf::HKDF_SHA256, &self.auth);
             let info: [&[u8]; 3] = [b"WebPush: info\0", &self.public_key, sender];
@@ -114,37 +114,37 @@ impl Browser {
         );
         let opened = opened.map_err(|Unspecified| unreadable)?;
         let end = opened.iter().rposition(|byte| *byte != 0).filter(|end| opened[*end] == 2);
-        let end = end.ok_or(Undecipherable("the record does not end as the last one must"))?;
+        let end = end.ok_or(DecryptionError("the record does not end as the last one must"))?;
         Ok(opened[..end].to_vec())
     }
 }
 
 /// The parts of an encrypted message (RFC 8188, section 2.1).
-pub(super) struct Coded<'a> {
+pub(super) struct EncryptedMessage<'a> {
     salt: &'a [u8],
     sender: &'a [u8],
     record: &'a [u8],
 }
 
-impl<'a> Coded<'a> {
+impl<'a> EncryptedMessage<'a> {
     /// Splits a message into its parts. It must have exactly one record (RFC 8291, section 4).
-    pub(super) fn read(body: &'a [u8]) -> Result<Coded<'a>, Undecipherable> {
-        let short = Undecipherable("the body ends within its header");
+    pub(super) fn read(body: &'a [u8]) -> Result<EncryptedMessage<'a>, DecryptionError> {
+        let short = DecryptionError("the body ends within its header");
         let (salt, rest) = body.split_at_checked(SALT).ok_or(short)?;
         let (size, rest) = rest.split_first_chunk::<4>().ok_or(short)?;
         let (length, rest) = rest.split_first().ok_or(short)?;
         let (sender, record) = rest.split_at_checked(usize::from(*length)).ok_or(short)?;
         let size = u32::from_be_bytes(*size);
         if sender.len() != POINT || sender.first() != Some(&UNCOMPRESSED) {
-            return Err(Undecipherable("the key id is no uncompressed point of P-256"));
+            return Err(DecryptionError("the key id is no uncompressed point of P-256"));
         }
         if size < SMALLEST_RECORD {
-            return Err(Undecipherable("the record size is too small"));
+            return Err(DecryptionError("the record size is too small"));
         }
         if record.len() <= TAG || u32::try_from(record.len()).is_ok_and(|length| length > size) {
-            return Err(Undecipherable("the body is not one record"));
+            return Err(DecryptionError("the body is not one record"));
         }
-        Ok(Coded { salt, sender, record })
+        Ok(EncryptedMessage { salt, sender, record })
     }
 }
 

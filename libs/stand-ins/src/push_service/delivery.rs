@@ -4,10 +4,10 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
 
-use super::Waiting;
+use super::WaitingMessage;
 use super::authorization::Authorization;
-use super::browser::Coded;
-use super::refused::Refused;
+use super::browser::EncryptedMessage;
+use super::refused::Refusal;
 
 /// Maximum size of a body in bytes: larger bodies may be refused by some push services.
 const MAX_BODY: usize = 4096;
@@ -25,42 +25,43 @@ pub(super) struct Delivery {
 
 impl Delivery {
     /// Checks a message. `origin` is that of this push service; `now` is in seconds since 1970.
-    pub(super) fn read(request: &Request<Bytes>, origin: &str, now: u64) -> Result<Delivery, Refused> {
+    pub(super) fn read(request: &Request<Bytes>, origin: &str, now: u64) -> Result<Delivery, Refusal> {
         let headers = request.headers();
         let authorization = Authorization::read(headers, origin, now)?;
         if one(headers, CONTENT_ENCODING.as_str())? != Some("aes128gcm") {
-            return Err(Refused::new(400, "Content-Encoding is not aes128gcm"));
+            return Err(Refusal::new(400, "Content-Encoding is not aes128gcm"));
         }
         let ttl = one(headers, "ttl")?.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let ttl = ttl.and_then(|text| text.parse().ok()).ok_or(Refused::new(400, "TTL is no number"))?;
+        let ttl = ttl.and_then(|text| text.parse().ok()).ok_or(Refusal::new(400, "TTL is no number"))?;
         let urgency = one(headers, "urgency")?.unwrap_or("normal");
         if !URGENCIES.contains(&urgency) {
-            return Err(Refused::new(400, "Urgency is none of RFC 8030"));
+            return Err(Refusal::new(400, "Urgency is none of RFC 8030"));
         }
         let topic = one(headers, "topic")?;
         if topic.is_some_and(|topic| !is_topic(topic)) {
-            return Err(Refused::new(400, "Topic is not 1 to 32 characters of base64url"));
+            return Err(Refusal::new(400, "Topic is not 1 to 32 characters of base64url"));
         }
         if request.body().len() > MAX_BODY {
-            return Err(Refused::new(413, "the body has more than 4096 bytes"));
+            return Err(Refusal::new(413, "the body has more than 4096 bytes"));
         }
-        Coded::read(request.body()).map_err(|error| Refused { status: 400, why: error.to_string() })?;
+        EncryptedMessage::read(request.body())
+            .map_err(|error| Refusal { status: 400, why: error.to_string() })?;
         Ok(Delivery { authorization, ttl, urgency: urgency.to_owned(), topic: topic.map(str::to_owned) })
     }
 
     /// Builds the entry that waits for the browser, with the decrypted `message`.
-    pub(super) fn waiting(&self, message: Vec<u8>) -> Waiting {
-        Waiting { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
+    pub(super) fn waiting(&self, message: Vec<u8>) -> WaitingMessage {
+        WaitingMessage { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
     }
 }
 
 /// Returns a header, if it is present. Fails if it is present more than once.
-fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map(|value| value.to_str());
     match (first.transpose(), values.next()) {
         (Ok(value), None) => Ok(value),
-        _ => Err(Refused { status: 400, why: format!("{name} is there twice, or is not ASCII") }),
+        _ => Err(Refusal { status: 400, why: format!("{name} is there twice, or is not ASCII") }),
     }
 }
 

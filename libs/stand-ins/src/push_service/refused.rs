@@ -8,14 +8,14 @@ use crate::http::json;
 
 /// Reason for which a message is not accepted.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct Refusal {
     pub(super) status: u16,
     pub(super) why: String,
 }
 
-impl Refused {
-    pub(super) fn new(status: u16, why: &str) -> Refused {
-        Refused { status, why: why.to_owned() }
+impl Refusal {
+    pub(super) fn new(status: u16, why: &str) -> Refusal {
+        Refusal { status, why: why.to_owned() }
     }
 
     pub(super) fn answer(&self) -> Response<Bytes> {

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::ENDPOINTS;
 use super::browser::Browser;
-use super::refused::Refused;
+use super::refused::Refusal;
 
 /// Maximum number of subscriptions.
 const MAX_BROWSERS: usize = 100_000;
@@ -19,7 +19,7 @@ const MAX_WAITING: usize = 100;
 
 /// A message that waits for its browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingMessage {
     /// Time to live, in seconds.
     pub ttl: u64,
     /// Urgency of the message (RFC 8030, section 5.3).
@@ -46,7 +46,7 @@ struct Subscription {
     restricted: Option<String>,
     /// Status with which all its messages are answered, if it is set.
     answers: Option<u16>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingMessage>,
 }
 
 impl Registry {
@@ -75,21 +75,21 @@ impl Registry {
     }
 
     /// Returns the browser of an endpoint if it accepts messages signed with this key; otherwise the answer to the message.
-    pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refused> {
+    pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refusal> {
         let state = self.lock();
         let subscription =
-            state.subscriptions.get(endpoint).ok_or(Refused::new(404, "no such subscription"))?;
+            state.subscriptions.get(endpoint).ok_or(Refusal::new(404, "no such subscription"))?;
         if subscription.restricted.as_deref().is_some_and(|key| key != public_key) {
-            return Err(Refused::new(403, "the subscription is for another key"));
+            return Err(Refusal::new(403, "the subscription is for another key"));
         }
         match subscription.answers {
-            Some(code) => Err(Refused::new(code, "the browser asked for this answer")),
+            Some(code) => Err(Refusal::new(code, "the browser asked for this answer")),
             None => Ok(subscription.browser.clone()),
         }
     }
 
     /// Stores a message for the browser, unless its TTL is 0, and returns the message's number.
-    pub(super) fn keep(&self, endpoint: &str, message: Waiting) -> u64 {
+    pub(super) fn keep(&self, endpoint: &str, message: WaitingMessage) -> u64 {
         let mut state = self.lock();
         state.messages += 1;
         let number = state.messages;
@@ -106,7 +106,7 @@ impl Registry {
         number
     }
 
-    pub(super) fn waiting(&self, endpoint: &str) -> Vec<Waiting> {
+    pub(super) fn waiting(&self, endpoint: &str) -> Vec<WaitingMessage> {
         self.lock().subscriptions.get(endpoint).map_or_else(Vec::new, |found| found.waiting.clone())
     }
 

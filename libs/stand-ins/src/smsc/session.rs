@@ -17,7 +17,7 @@ use tokio_util::codec::Framed;
 use super::receipt::Receipt;
 use super::script::{Reaction, Stage};
 use super::text::Part;
-use super::{Accepted, Centre};
+use super::{Accepted, Smsc};
 use crate::outbox::Summary;
 use crate::twilio::random;
 
@@ -48,7 +48,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 struct Session<'a, S> {
     framed: Framed<S, CommandCodec>,
-    centre: &'a Centre,
+    centre: &'a Smsc,
     sequence: u32,
     is_bound: bool,
     unanswered: usize,
@@ -60,7 +60,7 @@ struct Session<'a, S> {
 type Next = io::Result<bool>;
 
 /// Serves a client until one side ends the session.
-pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: &Centre) -> io::Result<()> {
+pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: &Smsc) -> io::Result<()> {
     let mut session = Session {
         framed: Framed::new(stream, CommandCodec::new().with_max_length(128 * 1024)),
         centre,
@@ -70,7 +70,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: 
         receipts: HashMap::new(),
         heard: Instant::now(),
     };
-    let talked = session.talk().await;
+    let talked = session.converse().await;
     if session.is_bound {
         centre.counts.bound.fetch_sub(1, Ordering::Relaxed);
     }
@@ -81,7 +81,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: 
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    async fn talk(&mut self) -> io::Result<()> {
+    async fn converse(&mut self) -> io::Result<()> {
         loop {
             let has_room = self.is_bound && self.receipts.len() < RECEIPTS;
             let patience = if self.is_bound { self.centre.settings.enquire_link } else { BOUND_WITHIN };
@@ -89,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 command = timeout(patience, self.framed.next()) => match command {
                     Ok(Some(Ok(command))) => {
                         self.heard = Instant::now();
-                        if !self.obey(command).await? {
+                        if !self.handle_command(command).await? {
                             return Ok(());
                         }
                     }
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Next {
+    async fn handle_command(&mut self, command: Command) -> Next {
         let sequence = command.sequence_number();
         match (command.id(), command.pdu()) {
             (CommandId::BindTransceiver, Some(Pdu::BindTransceiver(bind))) => {

@@ -25,16 +25,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Ok(next);
         }
         if self.mechanisms().is_empty() {
-            return Ok(self.say("502 5.5.1 no authentication here"));
+            return Ok(self.reply_and_continue("502 5.5.1 no authentication here"));
         }
         if !self.greeted || self.logged_in || self.from.is_some() {
-            return Ok(self.say("503 5.5.1 not now"));
+            return Ok(self.reply_and_continue("503 5.5.1 not now"));
         }
         let (mechanism, initial) = rest.split_once(' ').unwrap_or((rest, ""));
         let mechanism = mechanism.to_ascii_uppercase();
         self.logged_in = match mechanism.as_str() {
             offered if !self.mechanisms().contains(&offered) => {
-                return Ok(self.say("504 5.5.4 unknown mechanism"));
+                return Ok(self.reply_and_continue("504 5.5.4 unknown mechanism"));
             }
             "PLAIN" => {
                 let answer = self.challenge(initial, "").await?;
@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             _ => self.xoauth2(initial).await?,
         };
         let verdict = if self.logged_in { "235 2.7.0 welcome" } else { "535 5.7.8 wrong user or password" };
-        Ok(self.say(verdict))
+        Ok(self.reply_and_continue(verdict))
     }
 
     fn knows(&self, user: &str, password: &str) -> bool {

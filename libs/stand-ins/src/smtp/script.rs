@@ -136,7 +136,7 @@ fn by_chance(
 ) -> Option<Reaction> {
     let answer = |text: &str| Some(Reaction::Answer(text.to_owned()));
     match (at, recipient) {
-        (Stage::Connect | Stage::Mail, _) if faults.turns_away() => answer("421 4.3.2 down by chance"),
+        (Stage::Connect | Stage::Mail, _) if faults.rejects_caller() => answer("421 4.3.2 down by chance"),
         (Stage::Rcpt, Some(recipient)) => match faults.next(recipient)? {
             Fault::Temporary => answer("450 4.2.0 not now by chance"),
             Fault::Busy => answer("452 4.3.1 too busy by chance"),

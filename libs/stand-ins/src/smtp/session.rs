@@ -44,7 +44,7 @@ pub(super) struct Session<'a, S> {
 
 /// State of the connection when a session starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum SessionStart {
     /// New connection without STARTTLS: the server sends a greeting.
     Greeting,
     /// New connection with STARTTLS required: the server sends a greeting.
@@ -57,19 +57,19 @@ pub(super) enum Begin {
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     server: &Server,
-    begin: Begin,
+    begin: SessionStart,
 ) -> io::Result<Option<S>> {
     let mut session = Session {
         wire: Wire::new(stream, server.settings.idle),
         server,
-        owes_tls: begin == Begin::InTheClear,
+        owes_tls: begin == SessionStart::InTheClear,
         greeted: false,
         logged_in: false,
         from: None,
         to: Vec::new(),
         utf8: false,
     };
-    match session.talk(begin).await? {
+    match session.converse(begin).await? {
         Next::Tls => session.wire.into_stream().await.map(Some),
         Next::Command | Next::Close => session.wire.close().await.map(|()| None),
         Next::Cut => Ok(None),
@@ -78,8 +78,8 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    async fn talk(&mut self, begin: Begin) -> io::Result<Next> {
-        if begin != Begin::Encrypted
+    async fn converse(&mut self, begin: SessionStart) -> io::Result<Next> {
+        if begin != SessionStart::Encrypted
             && let Some(next) = self.greet()
         {
             return Ok(next);
@@ -89,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.wire.reply(&format!("500 {}", flaw.text()));
                 return Ok(Next::Close);
             }
-            match self.obey().await? {
+            match self.handle_command().await? {
                 Next::Command => {}
                 end => return Ok(end),
             }
@@ -129,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    async fn obey(&mut self) -> io::Result<Next> {
+    async fn handle_command(&mut self) -> io::Result<Next> {
         let Ok(line) = String::from_utf8(self.wire.last_line().to_vec()) else {
             self.wire.reply("500 5.5.2 not UTF-8");
             return Ok(Next::Command);
@@ -139,26 +139,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             "EHLO" => Ok(self.hello(rest, true)),
             "HELO" => Ok(self.hello(rest, false)),
             "STARTTLS" => Ok(self.start_tls()),
-            "AUTH" | "MAIL" if self.owes_tls => Ok(self.say("530 5.7.0 STARTTLS first")),
+            "AUTH" | "MAIL" if self.owes_tls => Ok(self.reply_and_continue("530 5.7.0 STARTTLS first")),
             "AUTH" => self.auth(rest).await,
             "MAIL" => Ok(self.mail(rest)),
             "RCPT" => Ok(self.rcpt(rest)),
             "DATA" => self.data().await,
             "RSET" => {
                 self.forget();
-                Ok(self.say("250 2.0.0 reset"))
+                Ok(self.reply_and_continue("250 2.0.0 reset"))
             }
-            "NOOP" => Ok(self.say("250 2.0.0 ok")),
-            "VRFY" => Ok(self.say("252 2.1.5 send and see")),
+            "NOOP" => Ok(self.reply_and_continue("250 2.0.0 ok")),
+            "VRFY" => Ok(self.reply_and_continue("252 2.1.5 send and see")),
             "QUIT" => {
                 self.wire.reply("221 2.0.0 bye");
                 Ok(Next::Close)
             }
-            _ => Ok(self.say("502 5.5.1 not implemented")),
+            _ => Ok(self.reply_and_continue("502 5.5.1 not implemented")),
         }
     }
 
-    pub(super) fn say(&mut self, reply: &str) -> Next {
+    pub(super) fn reply_and_continue(&mut self, reply: &str) -> Next {
         self.wire.reply(reply);
         Next::Command
     }
@@ -170,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     fn hello(&mut self, name: &str, extended: bool) -> Next {
         if name.trim().is_empty() {
-            return self.say("501 5.5.4 who are you?");
+            return self.reply_and_continue("501 5.5.4 who are you?");
         }
         if let Some(next) = self.react(Stage::Hello) {
             return next;
@@ -178,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.forget();
         self.greeted = true;
         if !extended {
-            return self.say("250 stand-in.invalid");
+            return self.reply_and_continue("250 stand-in.invalid");
         }
         self.wire.reply("250-stand-in.invalid");
         self.wire.reply(&format!("250-SIZE {}", self.server.settings.max_size));
@@ -193,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             self.wire.reply("250-PIPELINING");
         }
         self.wire.reply("250-8BITMIME\r\n250-SMTPUTF8");
-        self.say("250 ENHANCEDSTATUSCODES")
+        self.reply_and_continue("250 ENHANCEDSTATUSCODES")
     }
 
     /// Starts TLS, also after a scripted reply that begins with 220.
@@ -202,59 +202,59 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),
             Some(reaction) => return self.perform(reaction),
             None if self.owes_tls => self.wire.reply("220 2.0.0 go on"),
-            None => return self.say("503 5.5.1 not now"),
+            None => return self.reply_and_continue("503 5.5.1 not now"),
         }
         Next::Tls
     }
 
     fn mail(&mut self, rest: &str) -> Next {
         if !self.greeted || self.from.is_some() {
-            return self.say("503 5.5.1 not now");
+            return self.reply_and_continue("503 5.5.1 not now");
         }
         if !self.mechanisms().is_empty() && !self.logged_in {
-            return self.say("530 5.7.0 authentication required");
+            return self.reply_and_continue("530 5.7.0 authentication required");
         }
         let Some((from, parameters)) = path(rest, "FROM:") else {
-            return self.say("501 5.5.4 MAIL FROM:<address>");
+            return self.reply_and_continue("501 5.5.4 MAIL FROM:<address>");
         };
         let size = parameters.split(' ').find_map(|parameter| parameter.strip_prefix("SIZE=")?.parse().ok());
         if size.is_some_and(|size: usize| size > self.server.settings.max_size) {
-            return self.say("552 5.3.4 message too big");
+            return self.reply_and_continue("552 5.3.4 message too big");
         }
         if !from.is_ascii() && !parameters.contains("SMTPUTF8") {
-            return self.say("553 5.6.7 SMTPUTF8 is needed");
+            return self.reply_and_continue("553 5.6.7 SMTPUTF8 is needed");
         }
         self.utf8 = parameters.contains("SMTPUTF8");
         if let Some(next) = self.react(Stage::Mail) {
             return next;
         }
         self.from = Some(from.to_owned());
-        self.say("250 2.1.0 sender ok")
+        self.reply_and_continue("250 2.1.0 sender ok")
     }
 
     fn rcpt(&mut self, rest: &str) -> Next {
         if self.from.is_none() {
-            return self.say("503 5.5.1 MAIL first");
+            return self.reply_and_continue("503 5.5.1 MAIL first");
         }
         let to = match path(rest, "TO:") {
             Some((to, _)) if !to.is_empty() => to.to_owned(),
-            _ => return self.say("501 5.5.4 RCPT TO:<address>"),
+            _ => return self.reply_and_continue("501 5.5.4 RCPT TO:<address>"),
         };
         if !to.is_ascii() && !self.utf8 {
-            return self.say("553 5.6.7 SMTPUTF8 is needed");
+            return self.reply_and_continue("553 5.6.7 SMTPUTF8 is needed");
         }
         if self.to.len() >= MAX_RECIPIENTS {
-            return self.say("452 4.5.3 too many recipients");
+            return self.reply_and_continue("452 4.5.3 too many recipients");
         }
         let named = reply_by_name(&to);
         self.to.push(to);
-        let next = self.react(Stage::Rcpt).or_else(|| named.map(|reply| self.say(&reply)));
+        let next = self.react(Stage::Rcpt).or_else(|| named.map(|reply| self.reply_and_continue(&reply)));
         match next {
             Some(next) => {
                 self.to.pop();
                 next
             }
-            None => self.say("250 2.1.5 recipient ok"),
+            None => self.reply_and_continue("250 2.1.5 recipient ok"),
         }
     }
 
@@ -263,7 +263,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         match self.server.script.take(Stage::Data, &self.to) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("354") => self.wire.reply(&go_on),
             Some(reaction) => return Ok(self.perform(reaction)),
-            None if self.to.is_empty() => return Ok(self.say("503 5.5.1 RCPT first")),
+            None if self.to.is_empty() => return Ok(self.reply_and_continue("503 5.5.1 RCPT first")),
             None => self.wire.reply("354 end with a dot"),
         }
         let mut content = Content::new(self.server.settings.max_size);
@@ -290,18 +290,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return self.perform(answer);
         }
         if self.to.is_empty() {
-            return self.say("554 5.5.1 no recipient");
+            return self.reply_and_continue("554 5.5.1 no recipient");
         }
         if let Some(refusal) = content.refusal(self.utf8) {
-            return self.say(&refusal);
+            return self.reply_and_continue(&refusal);
         }
         let from = self.from.as_deref().unwrap_or_default();
         if self.server.outbox.capture("email", from, &self.to, content.lines).is_err() {
-            return self.say("451 4.3.0 cannot be kept");
+            return self.reply_and_continue("451 4.3.0 cannot be kept");
         }
         match reaction {
             Some(reaction) => self.perform(reaction),
-            None => self.say("250 2.0.0 kept"),
+            None => self.reply_and_continue("250 2.0.0 kept"),
         }
     }
 }

@@ -56,7 +56,8 @@ fn what_is_dealt_comes_in_turn_whatever_the_seed_and_is_listed() {
     for seed in 0..7 {
         let file = Arc::new(list.reopen().unwrap());
         file.set_len(0).unwrap();
-        let faults = Faults::new(seed, NEVER).dealing(NonZeroUsize::new(10).unwrap()).listed(file);
+        let faults =
+            Faults::new(seed, NEVER).with_scheduled_faults(NonZeroUsize::new(10).unwrap()).listed(file);
         let failed: Vec<Fault> = (0..70).filter_map(|call| faults.next(&format!("target {call}"))).collect();
         assert_eq!(failed.iter().collect::<BTreeSet<_>>().len(), 7, "{failed:?}");
         let listed = std::fs::read_to_string(list.path()).unwrap();
@@ -142,6 +143,6 @@ async fn an_smtp_server_does_what_chance_says() {
         assert_eq!(faults.calls().len(), 1, "{shares:?}");
         faults.set_down(true);
         assert_eq!(codes(&talk(server.address(), &text).await), ["421"]);
-        assert_eq!(faults.turned_away(), 1);
+        assert_eq!(faults.rejected_callers(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! Bringing a database that was restored from a backup up to date with the log: writes the rows for the sends, jobs, plans
-//! and outcomes that the log has recorded since the backup.
+//! and outcomes that the log has recorded since the backup. A delivery whose outcome the log does not contain ends as
+//! `unknown`, and a send without a plan is planned.
 //!
 //! All statements can be repeated, because an interrupted restore is started again from the beginning. During a restore,
 //! the installation records no valid database, so that no service starts on it.
@@ -7,28 +8,32 @@
 mod apps;
 mod erasures;
 mod jobs;
-mod numbers;
 mod outcomes;
 mod plans;
-mod receipts;
 mod sends;
-mod sessions;
-mod stranded;
 mod unfinished;
+mod unknown;
 
 use sqlx::{Connection as _, PgConnection};
 
 pub use jobs::FoundJob;
-pub use numbers::Numbers;
 pub use outcomes::FoundOutcome;
 pub use plans::{FoundPlan, RestoredPlans};
 pub use sends::RestoredSends;
-pub use sessions::Session;
-pub use stranded::{LastJob, Stranded, StrandedAs};
 pub use unfinished::Unfinished;
 
+use crate::database::connection::APPLICATION;
 use crate::database::installation::identity;
 use crate::{Error, Recovery, Store};
+
+/// Numbers left out after a restore, by table and column. Each gap is larger than the count of rows that can have been
+/// created since the backup, so that no number is assigned twice.
+const GAPS: [(&str, &str, i64); 4] = [
+    ("app", "id", 1_000_000),
+    ("category", "id", 1_000_000),
+    ("template", "id", 1_000_000),
+    ("app_user", "number", 1_000_000_000),
+];
 
 /// A running restore; a database has at most one.
 #[derive(Debug)]
@@ -67,6 +72,19 @@ impl Recovery<'_> {
         Ok(adopted.rows_affected() > 0)
     }
 
+    /// Returns the PostgreSQL processes that serve other services and commands on this database. Call this first: it would
+    /// also return further connections of the own pool.
+    pub async fn other_sessions(self) -> Result<Vec<i32>, Error> {
+        let sessions = sqlx::query_scalar(
+            "SELECT pid FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid() ORDER BY pid",
+        )
+        .bind(APPLICATION)
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(sessions)
+    }
+
     async fn restore_alone(self) -> Result<Option<Restore>, Error> {
         let mut connection = self.0.pool.acquire().await?.detach();
         let is_locked: bool =
@@ -84,14 +102,25 @@ impl Recovery<'_> {
 }
 
 impl Restore {
-    /// Finishes the restore: records this database in the installation, so that services can start.
+    /// Finishes the restore: leaves a gap in each sequence of numbers, and records this database in the installation, so
+    /// that services can start.
     ///
     /// # Errors
     /// The database failed; services still refuse to start.
     pub async fn finish(mut self) -> Result<(), Error> {
         let real = identity(&mut self.connection).await?;
         let mut transaction = self.connection.begin().await?;
-        sqlx::query("TRUNCATE restored_job").execute(&mut *transaction).await?;
+        for (table, column, gap) in GAPS {
+            sqlx::query(
+                "SELECT setval(sequence, nextval(sequence) + $3)
+                 FROM (SELECT pg_get_serial_sequence($1, $2)::regclass AS sequence) AS named",
+            )
+            .bind(table)
+            .bind(column)
+            .bind(gap)
+            .execute(&mut *transaction)
+            .await?;
+        }
         sqlx::query("UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3")
             .bind(real.system_identifier)
             .bind(real.database_oid)

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use domain::plan::{Decision, PlannedDelivery};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
-use sqlx::{Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
@@ -200,8 +200,8 @@ async fn write_requests(
     Ok(())
 }
 
-async fn write_recipients(
-    transaction: &mut Transaction<'static, Postgres>,
+pub(crate) async fn write_recipients(
+    connection: &mut PgConnection,
     new: &[(usize, &Chunk, &Decisions)],
 ) -> Result<(), Error> {
     let rows = || {
@@ -223,7 +223,7 @@ async fn write_recipients(
     .bind(rows().map(|(_, _, decision)| decision.user.map(|user| user.0)).collect::<Vec<_>>())
     .bind(rows().map(|(_, _, decision)| decision.in_app).collect::<Vec<_>>())
     .bind(rows().map(|(_, _, decision)| skips_text(&decision.skips)).collect::<Vec<_>>())
-    .execute(&mut **transaction)
+    .execute(connection)
     .await?;
     Ok(())
 }
@@ -283,7 +283,7 @@ async fn place_restored(
     Ok(())
 }
 
-pub(crate) fn skips_text(skips: &[(Channel, Reason)]) -> String {
+fn skips_text(skips: &[(Channel, Reason)]) -> String {
     let texts: Vec<_> = skips.iter().map(|(channel, reason)| format!("{channel}:{reason}")).collect();
     texts.join(",")
 }

@@ -48,7 +48,7 @@ impl Sends<'_> {
         let without_erased = erasure::without_erased(&mut transaction, chunk).await?;
         let chunk = without_erased.as_ref().unwrap_or(chunk);
         let request = NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) };
-        let written = write_requests_if_new(&mut transaction, &request).await?;
+        let written = write_requests_if_new(&mut transaction, &[request]).await? > 0;
         if written {
             timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
         }
@@ -133,24 +133,24 @@ pub(crate) async fn write_requests(
     Ok(())
 }
 
-async fn write_requests_if_new(
+/// Writes request rows that do not exist yet. Returns the number of written rows.
+pub(crate) async fn write_requests_if_new(
     connection: &mut PgConnection,
-    request: &NewRequest<'_>,
-) -> Result<bool, Error> {
-    let written = insert(
+    requests: &[NewRequest<'_>],
+) -> Result<u64, Error> {
+    insert(
         connection,
         "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
            category_id, template_id, template_version, body)
          SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
            $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
          ON CONFLICT (app_id, send_id) DO NOTHING",
-        std::slice::from_ref(request),
+        requests,
     )
-    .await?;
-    Ok(written > 0)
+    .await
 }
 
-pub(crate) async fn insert(
+async fn insert(
     connection: &mut PgConnection,
     sql: &'static str,
     requests: &[NewRequest<'_>],

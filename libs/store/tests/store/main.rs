@@ -1,46 +1,73 @@
 //! The store's contract on a real PostgreSQL.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod app;
-mod attachment;
-mod audit;
-mod batch;
-mod cancellation;
-mod category;
-mod device;
-mod erasure;
-mod erasure_messages;
-mod failure;
-mod idempotency;
-mod inbox;
-mod installation;
-mod ledger;
 #[path = "../../../domain/tests/domain/ledger_model.rs"]
 mod ledger_model;
-mod plan;
 mod plans;
-mod pooler;
-mod preference;
-mod projection;
 mod protocol;
-mod provider;
-mod receipt;
-mod redrive;
-mod request;
-mod restore;
-mod schema;
-mod sealed;
-mod send;
-mod settlement;
-mod shadow;
-mod signing_key;
-mod suppression;
-mod switch;
-mod template;
-mod timer;
-mod transaction;
-mod web_push;
-mod webhook;
+
+mod control {
+    mod app;
+    mod provider;
+    mod signing_key;
+    mod switch;
+    mod template;
+}
+
+mod database {
+    mod audit;
+    mod batch;
+    mod failure;
+    mod installation;
+    mod pooler;
+    mod schema;
+    mod sealed;
+    mod transaction;
+}
+
+mod deliveries {
+    mod attachment;
+    mod cancellation;
+    mod ledger;
+    mod receipt;
+    mod redrive;
+    mod settlement;
+    mod suppression;
+    mod timer;
+}
+
+mod directory {
+    mod category;
+    mod device;
+    mod preference;
+    mod web_push;
+}
+
+mod erasure {
+    mod messages;
+    pub(crate) mod user;
+}
+
+mod inbox {
+    mod list;
+    mod projection;
+}
+
+mod recovery {
+    mod restore;
+    mod shadow;
+}
+
+mod sends {
+    mod idempotency;
+    pub(crate) mod plan;
+    mod request;
+    mod send;
+}
+
+mod webhooks {
+    mod webhook;
+}
 
 use std::time::Duration;
 

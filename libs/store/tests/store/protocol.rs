@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ledger_model::{After, Claimed, Ledger, Token};
+use crate::ledger_model::{ClaimResult, Ledger, NextStep, Token};
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::retry::RetryPolicy;
@@ -83,11 +83,11 @@ impl<'a> Twin<'a> {
         let found = match self.fixture.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0) {
             Claim::Ours { token, .. } => {
                 self.tokens.push(token);
-                Claimed::Ours
+                ClaimResult::Ours
             }
-            Claim::Done(_) => Claimed::Done,
-            Claim::Leased(_) => Claimed::Leased,
-            Claim::Missing => Claimed::Missing,
+            Claim::Done(_) => ClaimResult::Done,
+            Claim::Leased(_) => ClaimResult::Leased,
+            Claim::Missing => ClaimResult::Missing,
         };
         assert_eq!(found, expected, "{:#?}", self.history);
     }
@@ -110,23 +110,30 @@ impl<'a> Twin<'a> {
 
     async fn settle(&mut self, seeded: &mut Seeded, attempt: u32) {
         let Some((number, token)) = self.token(seeded) else { return };
-        let unknown = After::End(Status::Unknown, Some(Reason::OutcomeUnknown));
-        let failed = After::End(Status::Failed, Some(Reason::ProviderRefused));
-        let all = [After::End(Status::Sent, None), failed, unknown, After::Retry, After::Retry, After::Park];
+        let unknown = NextStep::End(Status::Unknown, Some(Reason::OutcomeUnknown));
+        let failed = NextStep::End(Status::Failed, Some(Reason::ProviderRefused));
+        let all = [
+            NextStep::End(Status::Sent, None),
+            failed,
+            unknown,
+            NextStep::Retry,
+            NextStep::Retry,
+            NextStep::Park,
+        ];
         let after = all[usize::try_from(seeded.below(6)).unwrap()];
         let is_written = self.model.settle(number, attempt, after);
         // A retry stopped by a cancellation is recorded without its next attempt.
         let is_stopped =
-            matches!(after, After::Retry | After::Park) && self.model.status == Status::Cancelled;
+            matches!(after, NextStep::Retry | NextStep::Park) && self.model.status == Status::Cancelled;
         let expected = is_written && !is_stopped;
         self.history.push(format!("settle {attempt} by {number} as {after:?}: {expected}"));
         let (outcome, next) = match after {
-            After::End(Status::Sent, _) => {
+            NextStep::End(Status::Sent, _) => {
                 (Outcome::Sent { provider_id: None }, FollowUp::End(Status::Sent, None))
             }
-            After::End(status, reason) => (Outcome::Failed, FollowUp::End(status, reason)),
-            After::Retry => (Outcome::RETRY, FollowUp::Retry(self.timer(seeded))),
-            After::Park => (Outcome::RETRY, FollowUp::Park(STREAM, b"later".to_vec())),
+            NextStep::End(status, reason) => (Outcome::Failed, FollowUp::End(status, reason)),
+            NextStep::Retry => (Outcome::RETRY, FollowUp::Retry(self.timer(seeded))),
+            NextStep::Park => (Outcome::RETRY, FollowUp::Park(STREAM, b"later".to_vec())),
         };
         let settlement = Settlement {
             app: self.app,
@@ -163,11 +170,11 @@ impl<'a> Twin<'a> {
     }
 
     async fn receipt(&mut self, seeded: &mut Seeded, attempt: u32) {
-        let failed = After::End(Status::Failed, Some(Reason::ProviderRefused));
+        let failed = NextStep::End(Status::Failed, Some(Reason::ProviderRefused));
         let (after, outcome) = match seeded.below(3) {
-            0 => (After::End(Status::Delivered, None), Outcome::Sent { provider_id: None }),
+            0 => (NextStep::End(Status::Delivered, None), Outcome::Sent { provider_id: None }),
             // A further attempt needs the message, which is kept only with an answer.
-            1 if self.model.made => (After::Retry, Outcome::RETRY),
+            1 if self.model.made => (NextStep::Retry, Outcome::RETRY),
             _ => (failed, Outcome::Failed),
         };
         let expected = self.model.receipt(attempt, after);

@@ -356,7 +356,7 @@ async fn a_message_that_is_not_a_job_is_parked_and_does_not_block_others() {
     let world = World::start().await;
     let scripted = Scripted::new([]);
     world.serve(&scripted);
-    world.publish(JOBS, None, b"{".to_vec()).await;
+    world.publish(JOBS, b"{".to_vec()).await;
     let order = world.delivery(1).await;
     world.order(&order).await;
     world.reaches(order.delivery_id, Status::Sent).await;
@@ -370,7 +370,7 @@ async fn outcomes_that_find_the_log_full_become_timers() {
     let world = World::with(|config| config.nats.max_messages = 2).await;
     let scripted = Scripted::new([]);
     for filler in ["a", "b"] {
-        world.publish(StreamName::Outcome, None, filler.as_bytes().to_vec()).await;
+        world.publish(StreamName::Outcome, filler.as_bytes().to_vec()).await;
     }
     world.serve(&scripted);
     let order = world.delivery(1).await;

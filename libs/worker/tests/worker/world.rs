@@ -1,18 +1,15 @@
 //! Servers, an app with a provider, and deliveries to make.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use credentials::MasterKey;
 use domain::content::{Content, EmailContent, SmsContent};
 use domain::event::{DeliveryJob, DeliverySettled};
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, UserNumber};
-use event_log::Message;
-use local_servers::{NatsServer, Postgres};
-use service_kit::{Config, Context, clock, connections, installation};
-use sqlx::PgPool;
-use store::control::app::{NewApp, NewSecret};
+use local_servers::Postgres;
+use service_kit::{Config, Context, clock};
 use tempfile::TempDir;
-use testkit::eventually;
+use testkit::{Installation, Servers, eventually};
 use uuid::Uuid;
 
 use crate::scripted::{Scripted, ScriptedSms};
@@ -23,12 +20,18 @@ pub(crate) const SMS_JOBS: StreamName = StreamName::Job(Channel::Sms, Lane::Tran
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(1));
 
 pub(crate) struct World {
-    pub(crate) context: Context,
     pub(crate) app: AppId,
-    pub(crate) pool: PgPool,
     pub(crate) postgres: Postgres,
-    _nats: NatsServer,
+    installation: Installation,
     _files: TempDir,
+}
+
+impl Deref for World {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
 }
 
 impl World {
@@ -40,34 +43,16 @@ impl World {
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let files = tempfile::tempdir().unwrap();
         let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
-        let nats = NatsServer::start().await.unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(postgres.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        config.delivery.retry_schedule = vec![Duration::ZERO, Duration::from_millis(100)];
-        config.delivery.ack_wait = Duration::from_secs(2);
-        configure(&mut config);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, 1).await.unwrap();
-        let draft =
-            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
-        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
-        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
-        let pool = PgPool::connect(postgres.url()).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
-        let world = World { context, app, pool, postgres, _nats: nats, _files: files };
+        let servers = Servers::start_on(postgres.url()).await;
+        let installation = Installation::start_on(servers, |config| {
+            config.delivery.retry_schedule = vec![Duration::ZERO, Duration::from_millis(100)];
+            config.delivery.ack_wait = Duration::from_secs(2);
+            configure(config);
+        })
+        .await;
+        let world = World { app: installation.app("shop").await, postgres, installation, _files: files };
         world.provider("main", None).await;
         world
-    }
-
-    /// A second process.
-    pub(crate) async fn another(&self) -> Context {
-        Context::connect(Config::clone(&self.context.config)).await.unwrap()
     }
 
     pub(crate) fn serve(&self, scripted: &Scripted) {
@@ -135,12 +120,7 @@ impl World {
         let (send_id, caused_by, trace) = (Some(SEND), None, None);
         let envelope = Envelope { id, app: self.app, at: clock::now(), send_id, caused_by, trace, event };
         let jobs = StreamName::Job(order.channel, Lane::Transactional);
-        self.publish(jobs, None, envelope.encode().unwrap()).await;
-    }
-
-    pub(crate) async fn publish(&self, stream: StreamName, id: Option<String>, payload: Vec<u8>) {
-        let message = Message { stream, id, payload: payload.into() };
-        self.context.log.publish(message).await.unwrap();
+        self.publish(jobs, envelope.encode().unwrap()).await;
     }
 
     /// Opens the provider's breaker with deliveries that fail.
@@ -161,18 +141,10 @@ impl World {
         })
         .await;
         for timer in &due.timers {
-            self.publish(timer.stream, Some(timer.id.to_string()), timer.message.clone()).await;
+            self.publish_as(Some(timer.id.to_string()), timer.stream, timer.message.clone()).await;
         }
         let ids: Vec<_> = due.timers.iter().map(|timer| timer.id).collect();
         due.done(&ids).await.unwrap();
-    }
-
-    pub(crate) async fn count(&self, query: &'static str) -> i64 {
-        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
-    }
-
-    pub(crate) async fn run(&self, statement: &'static str) {
-        sqlx::query(statement).execute(&self.pool).await.unwrap();
     }
 
     pub(crate) async fn reaches(&self, delivery: DeliveryId, status: Status) {
@@ -191,23 +163,13 @@ impl World {
 
     pub(crate) async fn acknowledged_by(&self, channel: Channel, jobs: u64) {
         let stream = StreamName::Job(channel, Lane::Transactional);
-        eventually(SOON, "jobs are acknowledged", async || {
-            let progress = self.context.log.consumer_progress(stream, channel.as_str()).await.unwrap()?;
-            (progress.ack_floor == jobs && progress.ack_pending == 0).then_some(())
-        })
-        .await;
+        self.consumed(stream, channel.as_str(), jobs).await;
     }
 
     /// Every outcome published so far.
     pub(crate) async fn told(&self) -> Vec<Event> {
-        let last = self.context.log.state(StreamName::Outcome).await.unwrap().last_seq;
-        let mut reader = self.context.log.reader(StreamName::Outcome, 1);
-        let mut events = Vec::new();
-        while u64::try_from(events.len()).unwrap() < last {
-            let records = reader.next_batch(100, Duration::ZERO).await.unwrap();
-            events.extend(records.iter().map(|record| Envelope::decode(&record.payload).unwrap().event));
-        }
-        events
+        let envelopes = self.events_in(StreamName::Outcome).await;
+        envelopes.into_iter().map(|envelope| envelope.event).collect()
     }
 
     /// Attempt and status of every `DeliverySettled` published so far.
@@ -217,12 +179,6 @@ impl World {
             _ => None,
         };
         self.told().await.into_iter().filter_map(settled).collect()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
     }
 }
 

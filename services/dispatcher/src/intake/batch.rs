@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use domain::AppId;
-use event_log::Delivered;
+use event_log::DeliveredMessage;
 use service_kit::inbound::{Inbound, Owner};
 use store::sends::chunk::Chunk;
 
 use crate::intake::Intake;
 use crate::orders::Cause;
-use crate::planner::{Busy, PlanError, Planner};
+use crate::planner::{BusyChunks, PlanError, Planner};
 
 /// A chunk to plan, with the message that ordered it.
-pub(super) struct Ordered {
-    pub(super) delivered: Delivered,
+pub(super) struct OrderedChunk {
+    pub(super) delivered: DeliveredMessage,
     pub(super) chunk: Chunk,
     /// Approximate bytes of the chunk's send in memory.
     pub(super) size: usize,
@@ -23,13 +23,13 @@ pub(super) struct Ordered {
 /// Chunks that are planned together.
 #[derive(Default)]
 pub(super) struct Batch {
-    pub(super) chunks: Vec<Ordered>,
+    pub(super) chunks: Vec<OrderedChunk>,
     pub(super) recipients: usize,
     pub(super) bytes: usize,
 }
 
 impl Batch {
-    pub(super) fn add(&mut self, ordered: Ordered) {
+    pub(super) fn add(&mut self, ordered: OrderedChunk) {
         self.recipients += ordered.chunk.send.chunk(ordered.chunk.chunk).len();
         self.bytes += ordered.size;
         self.chunks.push(ordered);
@@ -39,7 +39,7 @@ impl Batch {
 impl Intake {
     /// Plans and acts on a batch. Chunks whose users are locked leave it and are planned alone. If another lock blocks the
     /// batch, the chunks of each app are planned separately, so that only the blocked app waits.
-    pub(super) async fn plan_batch(&mut self, batch: Vec<Ordered>) {
+    pub(super) async fn plan_batch(&mut self, batch: Vec<OrderedChunk>) {
         let Err((batch, error)) = self.attempt(batch).await else { return };
         if !error.is_lock_timeout() {
             return self.fail(batch, &error).await;
@@ -61,7 +61,7 @@ impl Intake {
     /// Handles a failed batch. If the database or the log is down, retries all of it later; else plans each chunk alone to
     /// find the failing one. If a chunk is rejected, the failure is counted; after any other error, such as a row of a newer
     /// release, the chunk is retried later.
-    async fn fail(&mut self, batch: Vec<Ordered>, error: &PlanError) {
+    async fn fail(&mut self, batch: Vec<OrderedChunk>, error: &PlanError) {
         if error.is_outage() {
             return self.retry_later(&batch, error).await;
         }
@@ -74,13 +74,13 @@ impl Intake {
     }
 
     /// Plans and acts on a batch. Returns the batch with the error if that fails.
-    async fn attempt(&mut self, batch: Vec<Ordered>) -> Result<(), (Vec<Ordered>, PlanError)> {
+    async fn attempt(&mut self, batch: Vec<OrderedChunk>) -> Result<(), (Vec<OrderedChunk>, PlanError)> {
         if batch.is_empty() {
             return Ok(());
         }
         let sizes = batch.iter().map(|ordered| ordered.chunk.send.chunk(ordered.chunk.chunk).len());
         self.largest_chunk = sizes.max().unwrap_or_default().max(self.largest_chunk / 2);
-        match plan(&self.planner, &batch, Busy::Skip).await {
+        match plan(&self.planner, &batch, BusyChunks::Skip).await {
             Ok(busy) => {
                 for (index, ordered) in batch.into_iter().enumerate() {
                     if busy.contains(&index) {
@@ -97,7 +97,7 @@ impl Intake {
 
     /// Plans a chunk outside the batches, where it can wait for locks. If all slots of its app are in use, the chunk is
     /// retried in a moment.
-    async fn plan_alone(&self, ordered: Ordered) {
+    async fn plan_alone(&self, ordered: OrderedChunk) {
         let Some(slot) = self.alone.try_take(ordered.chunk.app) else {
             tracing::debug!(send_id = %ordered.chunk.send_id, "users of the send are locked; retrying it");
             return self.inbound.again(&ordered.delivered).await;
@@ -106,7 +106,7 @@ impl Intake {
         let inbound = self.inbound.clone();
         self.context.spawn("a send whose users are busy", async move {
             let one = [ordered];
-            match plan(&planner, &one, Busy::Wait).await {
+            match plan(&planner, &one, BusyChunks::Wait).await {
                 Ok(_) => done(&inbound, &one[0]).await,
                 Err(error) => fail_alone(&inbound, &one, &error).await,
             }
@@ -115,7 +115,7 @@ impl Intake {
         });
     }
 
-    async fn retry_later(&self, batch: &[Ordered], error: &PlanError) {
+    async fn retry_later(&self, batch: &[OrderedChunk], error: &PlanError) {
         tracing::warn!(lane = %self.lane, sends = batch.len(), %error, "cannot plan sends; retrying them");
         for ordered in batch {
             self.inbound.again(&ordered.delivered).await;
@@ -124,20 +124,20 @@ impl Intake {
 }
 
 /// Plans and acts on a batch. Returns the positions of the chunks that were skipped.
-async fn plan(planner: &Planner, batch: &[Ordered], busy: Busy) -> Result<Vec<usize>, PlanError> {
+async fn plan(planner: &Planner, batch: &[OrderedChunk], busy: BusyChunks) -> Result<Vec<usize>, PlanError> {
     let chunks: Vec<_> = batch.iter().map(|ordered| ordered.chunk.clone()).collect();
     let causes: Vec<_> = batch.iter().map(|ordered| ordered.cause.clone()).collect();
     planner.plan_and_act(&chunks, &causes, busy).await
 }
 
-async fn done(inbound: &Inbound, ordered: &Ordered) {
+async fn done(inbound: &Inbound, ordered: &OrderedChunk) {
     tracing::debug!(send_id = %ordered.chunk.send_id, chunk = ordered.chunk.chunk, "dispatched");
     inbound.done(&ordered.delivered).await;
 }
 
 /// Returns chunks that failed when planned alone to the log, and counts the failure if they caused it.
-async fn fail_alone(inbound: &Inbound, failed: &[Ordered], error: &PlanError) {
-    for Ordered { delivered, chunk, .. } in failed {
+async fn fail_alone(inbound: &Inbound, failed: &[OrderedChunk], error: &PlanError) {
+    for OrderedChunk { delivered, chunk, .. } in failed {
         if error.is_own_failure() {
             let owner = Owner { app: Some(chunk.app), send_id: Some(chunk.send_id) };
             inbound.failed_by_itself(delivered, owner, &error.to_string()).await;
@@ -149,8 +149,8 @@ async fn fail_alone(inbound: &Inbound, failed: &[Ordered], error: &PlanError) {
 }
 
 /// Splits the batch by app.
-fn by_app(batch: Vec<Ordered>) -> impl Iterator<Item = Vec<Ordered>> {
-    let mut parts: BTreeMap<AppId, Vec<Ordered>> = BTreeMap::new();
+fn by_app(batch: Vec<OrderedChunk>) -> impl Iterator<Item = Vec<OrderedChunk>> {
+    let mut parts: BTreeMap<AppId, Vec<OrderedChunk>> = BTreeMap::new();
     for ordered in batch {
         parts.entry(ordered.chunk.app).or_default().push(ordered);
     }

@@ -39,7 +39,7 @@ impl World {
     }
 
     /// Takes what the dispatcher has given back, in the place of another one.
-    async fn given_back(&self, lane: Lane, messages: usize) {
+    async fn await_returned(&self, lane: Lane, messages: usize) {
         let settings =
             ConsumerSettings { ack_wait: self.context.config.delivery.ack_wait, max_ack_pending: 2_000 };
         let stream = StreamName::Send(lane);
@@ -65,7 +65,7 @@ async fn after_a_batch_of_bulk_sends_the_rest_waits_for_the_inboxes() {
     }
     world.serve();
     world.planned_chunks(4).await;
-    world.given_back(Lane::Bulk, 2).await;
+    world.await_returned(Lane::Bulk, 2).await;
     world.planned_chunks(4).await;
 }
 
@@ -86,7 +86,7 @@ async fn a_dispatcher_that_stops_gives_back_what_it_has_not_begun_with() {
     .await;
     world.context.tasks.stop();
     held.rollback().await.unwrap();
-    world.given_back(Lane::Transactional, 2).await;
+    world.await_returned(Lane::Transactional, 2).await;
     world.planned_chunks(4).await;
 }
 

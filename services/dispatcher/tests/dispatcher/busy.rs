@@ -16,7 +16,7 @@ use crate::world::{SOON, World, person, send_to};
 const MANY: i64 = 20;
 
 impl World {
-    async fn known(&self, app: AppId, identifier: &str) {
+    async fn add_user(&self, app: AppId, identifier: &str) {
         self.context.store.directory().merge_user(app, identifier, Object::new()).await.unwrap();
     }
 
@@ -37,7 +37,7 @@ impl World {
         plans.fetch_one(&self.pool).await.unwrap()
     }
 
-    async fn planned_for(&self, app: AppId, sends: i64) {
+    async fn await_plans(&self, app: AppId, sends: i64) {
         eventually(SOON, "sends are planned", async || (self.plans_of(app).await == sends).then_some(()))
             .await;
     }
@@ -46,9 +46,9 @@ impl World {
 /// Holds a lock that sends of one app need, and sees that those of another app in the same batches are planned meanwhile.
 async fn only_the_apps_own_sends_wait_for(statement: &'static str) {
     let world = World::with(|_| {}).await;
-    let other = world.another_app().await;
-    world.known(world.app, "ada").await;
-    world.known(other, "ada").await;
+    let other = world.app("other").await;
+    world.add_user(world.app, "ada").await;
+    world.add_user(other, "ada").await;
     let lock = world.locked(statement, world.app).await;
     let send = send_to(vec![person("ada"), person("new")]);
     for _ in 0..MANY {
@@ -56,10 +56,10 @@ async fn only_the_apps_own_sends_wait_for(statement: &'static str) {
         world.accept_all(other, &send, 1).await;
     }
     world.serve();
-    world.planned_for(other, MANY).await;
+    world.await_plans(other, MANY).await;
     assert_eq!(world.plans_of(world.app).await, 0, "the lock does not keep them back");
     lock.rollback().await.unwrap();
-    world.planned_for(world.app, MANY).await;
+    world.await_plans(world.app, MANY).await;
     world.dispatched(Lane::Transactional, u64::try_from(2 * MANY).unwrap()).await;
 }
 
@@ -90,7 +90,7 @@ async fn an_erasure_in_one_app_never_delays_another_apps_sends() {
 #[tokio::test]
 async fn sends_to_a_user_who_is_patched_without_pause_are_planned() {
     let world = World::start().await;
-    world.known(world.app, "ada").await;
+    world.add_user(world.app, "ada").await;
     let mut writers = JoinSet::new();
     for writer in 0..4 {
         let (store, app) = (world.context.store.clone(), world.app);

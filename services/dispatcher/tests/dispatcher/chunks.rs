@@ -22,10 +22,11 @@ async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
         sqlx::query_scalar("SELECT number FROM app_user").fetch_all(&world.pool).await.unwrap();
     assert_eq!(users, numbers.into_iter().collect());
     assert!(items.iter().all(|(send, ..)| *send == send_id));
-    let planned = world.held(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
-        Event::SendPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
-        other => panic!("{other:?}"),
-    });
+    let planned =
+        world.events_in(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
+            Event::SendPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
+            other => panic!("{other:?}"),
+        });
     assert_eq!(planned.collect::<Vec<_>>(), [(0, 500, 500), (1, 500, 500), (2, 200, 200)]);
     assert_eq!(world.count("SELECT count(*) FROM request WHERE recipients = 1200 AND body IS NULL").await, 1);
 }
@@ -48,7 +49,7 @@ async fn a_scheduled_send_is_kept_until_its_time() {
     world.dispatched(Lane::Transactional, 2).await;
     assert_eq!(world.inboxes().await.len(), 1);
     for partition in 0..crate::world::PARTITIONS {
-        for envelope in world.held(StreamName::Inbox(partition)).await {
+        for envelope in world.events_in(StreamName::Inbox(partition)).await {
             assert!(matches!(envelope.event, Event::InboxItemsAdded(added) if added.created_at == send_at));
         }
     }

@@ -194,11 +194,11 @@ async fn a_chunk_of_many_megabytes_goes_out_whole() {
     let users: HashSet<_> = world.inboxes().await.into_iter().map(|(_, user, _)| user).collect();
     let targets: HashSet<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.target).collect();
     assert_eq!((users.len(), targets.len()), (60, 60));
-    let mut held = world.held(StreamName::Outcome).await.into_iter();
+    let mut held = world.events_in(StreamName::Outcome).await.into_iter();
     assert!(matches!(held.next().unwrap().event, Event::SendPlanned(planned) if planned.recipients == 60));
     assert!(held.next().is_none());
-    let mut inbox = world.held(StreamName::Inbox(0)).await;
-    inbox.extend(world.held(StreamName::Inbox(1)).await);
+    let mut inbox = world.events_in(StreamName::Inbox(0)).await;
+    inbox.extend(world.events_in(StreamName::Inbox(1)).await);
     let ids: HashSet<_> = inbox.iter().map(|envelope| envelope.id).collect();
     assert_eq!(ids.len(), inbox.len());
 }
@@ -237,7 +237,7 @@ async fn a_send_waits_for_a_template_that_the_database_does_not_have() {
         }
         let plain = world.accept(&send_to(vec![person("bob@example.com")])).await;
         let ordered = async || {
-            let held = world.held(StreamName::Job(Channel::Email, Lane::Transactional)).await;
+            let held = world.events_in(StreamName::Job(Channel::Email, Lane::Transactional)).await;
             held.into_iter().filter_map(|envelope| envelope.send_id).collect::<Vec<_>>()
         };
 

@@ -174,7 +174,7 @@ async fn a_stream_that_cannot_be_looked_at_hides_no_other() {
     let world = small_world().await;
     world.fill(JOBS, ROOM * 8 / 10).await;
     let fullness = Fullness::new(0.8, [StreamName::Inbox(PARTITIONS), JOBS]);
-    fullness.look(world.log()).await;
+    fullness.refresh(world.log()).await;
     assert!(fullness.is_full(JOBS));
 }
 

@@ -17,9 +17,9 @@ impl World {
     }
 
     /// What is told of deliveries, each under the id that everybody tells it by.
-    async fn told(&self) -> Vec<DeliverySettled> {
+    async fn settled_events(&self) -> Vec<DeliverySettled> {
         let mut told = Vec::new();
-        for envelope in self.held(StreamName::Outcome).await {
+        for envelope in self.events_in(StreamName::Outcome).await {
             if let Event::DeliverySettled(settled) = envelope.event {
                 assert_eq!(envelope.id, settled.ids("settled").1);
                 told.push(settled);
@@ -28,8 +28,8 @@ impl World {
         told
     }
 
-    async fn planned(&self) -> SendPlanned {
-        let mut planned = self.held(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
+    async fn only_plan_event(&self) -> SendPlanned {
+        let mut planned = self.events_in(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
             if let Event::SendPlanned(planned) = envelope.event { Some(planned) } else { None }
         });
         let only = planned.next().expect("a plan is told of");
@@ -55,7 +55,7 @@ async fn what_cannot_be_rendered_is_told_of() {
     let send = world.unwritable().await;
     world.accept(&send).await;
     world.dispatched(Lane::Transactional, 1).await;
-    assert_eq!(ending(&world.told().await), FAILED);
+    assert_eq!(ending(&world.settled_events().await), FAILED);
     assert!(world.jobs(Channel::Email).await.is_empty());
 }
 
@@ -70,8 +70,8 @@ async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_chunk_come
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
-    assert_eq!(ending(&world.told().await), FAILED);
-    let decided = world.planned().await.decided.unwrap();
+    assert_eq!(ending(&world.settled_events().await), FAILED);
+    let decided = world.only_plan_event().await.decided.unwrap();
     assert!(decided.shapes[0].skips.contains(&(Channel::Email, Reason::TemplateError)), "{decided:?}");
 }
 
@@ -86,7 +86,7 @@ async fn what_was_cancelled_and_cannot_be_rendered_is_told_as_cancelled() {
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
     let cancelled = (Status::Cancelled, Some(Reason::RequestCancelled), 1, None);
-    assert_eq!(ending(&world.told().await), cancelled);
+    assert_eq!(ending(&world.settled_events().await), cancelled);
     assert!(world.jobs(Channel::Email).await.is_empty());
 }
 

@@ -1,36 +1,35 @@
 //! Servers, an app and a running dispatcher.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use credentials::MasterKey;
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::overrides::Overrides;
 use domain::send::{Recipient, SendRequest};
 use domain::{AppId, Channel, Envelope, Event, Lane, SendId, StreamName, UserNumber};
-use event_log::Message;
-use local_servers::NatsServer;
 use planning::Template;
 use serde_json::json;
-use service_kit::{Config, Context, clock, connections, installation};
-use sqlx::PgPool;
-use store::control::app::{NewApp, NewSecret};
+use service_kit::{Config, clock};
 use store::sends::chunk::Chunk;
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::Installation;
 use uuid::Uuid;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) const PARTITIONS: u32 = 2;
 
 pub(crate) struct World {
-    pub(crate) context: Context,
     pub(crate) app: AppId,
-    pub(crate) pool: PgPool,
-    _database: Database,
-    _nats: NatsServer,
-    _files: TempDir,
+    installation: Installation,
+}
+
+impl Deref for World {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
 }
 
 impl World {
@@ -42,33 +41,12 @@ impl World {
 
     /// Without a dispatcher yet.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
-        let files = tempfile::tempdir().unwrap();
-        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        configure(&mut config);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, PARTITIONS).await.unwrap();
-        let draft =
-            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
-        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
-        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
-        let pool = PgPool::connect(database.url()).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
-        World { context, app, pool, _database: database, _nats: nats, _files: files }
-    }
-
-    /// Another app beside the first.
-    pub(crate) async fn another_app(&self) -> AppId {
-        let new = NewApp { name: "other", api_key: "other", development: true };
-        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
-        draft.commit(NewSecret { digest: b"other digest", sealed: b"sealed" }).await.unwrap()
+        let installation = Installation::start(|config| {
+            config.streams.partitions = PARTITIONS;
+            configure(config);
+        })
+        .await;
+        World { app: installation.app("shop").await, installation }
     }
 
     pub(crate) fn serve(&self) {
@@ -123,45 +101,20 @@ impl World {
         freeze.commit(&facts, &[decisions]).await.unwrap();
     }
 
-    pub(crate) async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
-        self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
-    }
-
     /// Waits until as many messages of a lane are acknowledged, all from the first on.
     pub(crate) async fn dispatched(&self, lane: Lane, messages: u64) {
-        eventually(SOON, "sends are dispatched", async || {
-            let stream = StreamName::Send(lane);
-            let progress = self.context.log.consumer_progress(stream, "dispatcher").await.unwrap()?;
-            (progress.ack_floor == messages && progress.ack_pending == 0).then_some(())
-        })
-        .await;
-    }
-
-    pub(crate) async fn count(&self, query: &'static str) -> i64 {
-        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
+        self.consumed(StreamName::Send(lane), "dispatcher", messages).await;
     }
 
     pub(crate) async fn last_seq(&self, stream: StreamName) -> u64 {
         self.context.log.state(stream).await.unwrap().last_seq
     }
 
-    /// Everything that a stream holds.
-    pub(crate) async fn held(&self, stream: StreamName) -> Vec<Envelope> {
-        let state = self.context.log.state(stream).await.unwrap();
-        let mut reader = self.context.log.reader(stream, state.first_seq);
-        let mut envelopes = Vec::new();
-        while u64::try_from(envelopes.len()).unwrap() < state.messages {
-            let records = reader.next_batch(100, Duration::ZERO).await.unwrap();
-            envelopes.extend(records.iter().map(|record| Envelope::decode(&record.payload).unwrap()));
-        }
-        envelopes
-    }
-
     /// What was put into inboxes: send, user and content, in the order of the partitions.
     pub(crate) async fn inboxes(&self) -> Vec<(SendId, UserNumber, InAppContent)> {
         let mut items = Vec::new();
         for partition in 0..PARTITIONS {
-            for envelope in self.held(StreamName::Inbox(partition)).await {
+            for envelope in self.events_in(StreamName::Inbox(partition)).await {
                 let Event::InboxItemsAdded(ItemsAdded { contents, recipients, .. }) = envelope.event else {
                     panic!("{:?}", envelope.event)
                 };
@@ -175,18 +128,12 @@ impl World {
     }
 
     pub(crate) async fn jobs(&self, channel: Channel) -> Vec<DeliveryJob> {
-        let held = self.held(StreamName::Job(channel, Lane::Transactional)).await;
+        let held = self.events_in(StreamName::Job(channel, Lane::Transactional)).await;
         let jobs = held.into_iter().map(|envelope| match envelope.event {
             Event::DeliveryJob(job) => *job,
             other => panic!("{other:?}"),
         });
         jobs.collect()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Apps {
 }
 
 /// Reason why a look-up found no app.
-enum NoApp {
+enum LookupFailure {
     Unknown,
     Failed(Failure),
 }
@@ -87,13 +87,13 @@ impl Apps {
         match self.known.try_get_with_by_ref(key, self.load(key, is_seen)).await {
             Ok(app) => Ok(Some(app)),
             Err(none) => match &*none {
-                NoApp::Unknown => Ok(None),
-                NoApp::Failed(failure) => Err(failure.clone()),
+                LookupFailure::Unknown => Ok(None),
+                LookupFailure::Failed(failure) => Err(failure.clone()),
             },
         }
     }
 
-    async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, NoApp> {
+    async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
         // Requests that share the look-up of an app must not depend on the shares of the first one's holder.
         let app = if is_seen {
@@ -104,7 +104,7 @@ impl Apps {
         } else {
             database(look_up).await
         };
-        match app.map_err(NoApp::Failed)? {
+        match app.map_err(LookupFailure::Failed)? {
             Some(app) => {
                 self.seen.insert(key.to_owned(), ()).await;
                 Ok(Arc::new(KnownApp::open(app, &self.master_key)))
@@ -112,7 +112,7 @@ impl Apps {
             None => {
                 self.seen.invalidate(key).await;
                 self.unknown.insert(key.to_owned(), ()).await;
-                Err(NoApp::Unknown)
+                Err(LookupFailure::Unknown)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Device secrets: proof of one device of a user, for callers without another proof.
 
 use actix_web::HttpRequest;
-use credentials::secrets::{random_token, same, sha256};
+use credentials::secrets::{constant_time_eq, random_token, sha256};
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
@@ -31,7 +31,7 @@ impl Gateway {
         let digest = sha256(sent.as_bytes());
         let known =
             database(self.store.directory().device_secret(caller.app.id, &caller.user, device_id)).await?;
-        if known.is_some_and(|known| same(&known, &digest)) {
+        if known.is_some_and(|known| constant_time_eq(&known, &digest)) {
             return Ok(Some(digest));
         }
         let message =

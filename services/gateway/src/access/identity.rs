@@ -13,7 +13,7 @@ use crate::access::token::Token;
 use crate::gateway::Gateway;
 use crate::http::admission::Admission;
 use crate::http::deprecation;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::headers::Credential;
 use crate::http::query::Query;
 use crate::shares::holder::Holder;
@@ -63,7 +63,7 @@ impl<'a> Identity<'a> {
         let (names, headers) = (&gateway.header_names, request.headers());
         let token = Token::sent_in(headers)?;
         let token_key = token.as_ref().map(Token::unverified_api_key).transpose()?;
-        let api_key = agreed("API key", names.read(headers, Credential::ApiKey)?, token_key)?;
+        let api_key = agreed_value("API key", names.read(headers, Credential::ApiKey)?, token_key)?;
         let secret = names.read(headers, Credential::ApiSecret)?;
         let header_user = names.read(headers, Credential::UserId)?;
         let api_key = api_key.ok_or_else(no_credentials)?;
@@ -79,7 +79,7 @@ impl<'a> Identity<'a> {
             ));
         };
         let token_user = token.map(|token| token.verify(&known)).transpose()?;
-        agreed("user", header_user, token_user.as_deref())?;
+        agreed_value("user", header_user, token_user.as_deref())?;
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
@@ -152,19 +152,19 @@ impl<'a> Identity<'a> {
         let mut problems = Vec::new();
         let in_query =
             if self.by_app { Query::of(self.request).text("userIdentifier", &mut problems) } else { None };
-        agreed("user", in_query.as_deref(), self.token_user.as_deref())?;
+        agreed_value("user", in_query.as_deref(), self.token_user.as_deref())?;
         if in_query.is_some() && self.header_user.is_some_and(|user| in_query.as_deref() != Some(user)) {
             let message = "userIdentifier and the user id header must name the same user";
             return Err(Failure::problem("userIdentifier", "conflict", message));
         }
         let user = self.token_user.clone().or(self.header_user.map(str::to_owned)).or(in_query);
         let user = user.map(|user| check_identifier("the user id", user, &mut problems));
-        sound(Some(user.flatten()), problems)
+        valid_or_problems(Some(user.flatten()), problems)
     }
 }
 
 /// Returns a value that a request may give in one place or the other, or equally in both.
-fn agreed<'a>(
+fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,
     in_token: Option<&'a str>,

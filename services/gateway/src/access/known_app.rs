@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use credentials::MasterKey;
-use credentials::secrets::{SecretsError, app_secret_context, hmac_sha256, same, sha256};
+use credentials::secrets::{SecretsError, app_secret_context, constant_time_eq, hmac_sha256, sha256};
 use domain::Timestamp;
 use secrecy::{ExposeSecret, SecretSlice};
 use service_kit::clock;
@@ -56,7 +56,7 @@ impl KnownApp {
         let digest = sha256(secret.as_bytes());
         let now = clock::now();
         let live = self.app.secrets.iter().filter(|secret| is_live(secret.expires_at, now));
-        live.fold(false, |found, secret| found | same(&secret.digest, &digest))
+        live.fold(false, |found, secret| found | constant_time_eq(&secret.digest, &digest))
     }
 
     /// Returns true if `signature` is the HMAC-SHA256 of the user's identifier with a valid secret, in constant time.
@@ -64,7 +64,7 @@ impl KnownApp {
         let now = clock::now();
         let live = self.signature_keys.iter().filter(|key| is_live(key.expires_at, now));
         live.fold(false, |found, key| {
-            found | same(&hmac_sha256(key.secret.expose_secret(), user.as_bytes()), signature)
+            found | constant_time_eq(&hmac_sha256(key.secret.expose_secret(), user.as_bytes()), signature)
         })
     }
 }

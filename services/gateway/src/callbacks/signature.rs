@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use credentials::secrets::{hmac_sha1, same};
+use credentials::secrets::{constant_time_eq, hmac_sha1};
 
 /// Bytes of HMAC-SHA1.
 const LENGTH: usize = 20;
@@ -25,7 +25,7 @@ pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], sig
         text.push_str(name);
         text.push_str(value);
     }
-    same(&hmac_sha1(token, text.as_bytes()), signature)
+    constant_time_eq(&hmac_sha1(token, text.as_bytes()), signature)
 }
 
 #[cfg(test)]

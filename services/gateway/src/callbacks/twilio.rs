@@ -126,12 +126,12 @@ pub(crate) async fn message(
     let fields = body.callback_form().await?;
     let Account { app, .. } = claim.prove(&fields)?;
     if let Some(number) = field(&fields, "From").filter(|number| is_e164(number)) {
-        match wish(&fields) {
-            Some(Wish::Stop) => {
+        match keyword(&fields) {
+            Some(Keyword::Stop) => {
                 let is_new = database(gateway.store.directory().opt_out_of_sms(app, number)).await?;
                 tracing::info!(%app, is_new, "a recipient opted out of SMS");
             }
-            Some(Wish::Start) => {
+            Some(Keyword::Start) => {
                 let was_stopped = database(gateway.store.directory().opt_in_to_sms(app, number)).await?;
                 tracing::info!(%app, was_stopped, "a recipient opted in to SMS");
             }
@@ -141,21 +141,21 @@ pub(crate) async fn message(
     Ok(HttpResponse::NoContent().finish())
 }
 
-enum Wish {
+enum Keyword {
     Stop,
     Start,
 }
 
-fn wish(fields: &[(String, String)]) -> Option<Wish> {
+fn keyword(fields: &[(String, String)]) -> Option<Keyword> {
     let keyword = match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
-        Some("STOP") => return Some(Wish::Stop),
-        Some("START") => return Some(Wish::Start),
+        Some("STOP") => return Some(Keyword::Stop),
+        Some("START") => return Some(Keyword::Start),
         Some(_) => return None,
         None => field(fields, "Body")?.trim().to_ascii_uppercase(),
     };
     match keyword.as_str() {
-        word if STOP.contains(&word) => Some(Wish::Stop),
-        word if START.contains(&word) => Some(Wish::Start),
+        word if STOP.contains(&word) => Some(Keyword::Stop),
+        word if START.contains(&word) => Some(Keyword::Start),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::openapi;
 use crate::openapi::user::ManyUsers;
@@ -109,7 +109,7 @@ fn read_items(body: Value, strict: bool) -> Result<Vec<Item>, Failure> {
             format!("users must hold at most {MAX_USERS} users; send the others in another request");
         problems.push(Problem::new("users", "too_many", message));
     }
-    let items = sound(items, problems)?.into_iter().enumerate();
+    let items = valid_or_problems(items, problems)?.into_iter().enumerate();
     Ok(items.map(|(index, item)| read_item(format!("{path}[{index}]"), item, strict)).collect())
 }
 

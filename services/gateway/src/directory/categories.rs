@@ -14,7 +14,7 @@ use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
 use crate::http::cursor;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
@@ -79,7 +79,7 @@ pub(crate) async fn create(
         fields.finish(handling.strict, &mut problems);
         Some((identifier?, name?, flags))
     });
-    let (identifier, name, flags) = sound(new, problems)?;
+    let (identifier, name, flags) = valid_or_problems(new, problems)?;
     let (critical, hide_in_in_app, hide_in_preference_manager) = flags;
     let new = NewCategory {
         identifier: &identifier,
@@ -120,7 +120,7 @@ pub(crate) async fn list(
     let mut problems = Vec::new();
     let limit = query.number("limit", 1..=MOST_CATEGORIES, &mut problems).unwrap_or(MOST_CATEGORIES);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
-    sound(Some(()), problems)?;
+    valid_or_problems(Some(()), problems)?;
     // One more than shown, to find out if a next page exists.
     let categories =
         database(gateway.store.directory().list_categories(caller.app, after, limit + 1)).await?;

@@ -22,7 +22,7 @@ use crate::access::device_secret;
 use crate::directory::categories::MOST_CATEGORIES;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
 use crate::openapi;
@@ -121,7 +121,7 @@ pub(crate) async fn connect(
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
     // An app that acts for a user may not know the type of the device.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
-    let (device_id, device) = sound(device_id.zip(device), problems)?;
+    let (device_id, device) = valid_or_problems(device_id.zip(device), problems)?;
 
     let app = caller.app.id;
     let store = &gateway.store;

@@ -10,7 +10,7 @@ use domain::web_push::parse_subscription;
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::status_body::{StatusBody, status_body};
@@ -49,7 +49,7 @@ pub(crate) async fn subscribe(
     let mut problems = Vec::new();
     let hosts = &gateway.push_hosts;
     let subscription = parse_subscription(body, hosts, vapid::is_on_curve, handling.strict, &mut problems);
-    let subscription = sound(subscription, problems)?;
+    let subscription = valid_or_problems(subscription, problems)?;
     let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
     match gateway.device_secret(&request, &caller, &device_id).await? {
         None => database(store.directory().subscribe(app, user, &device_id, &subscription)).await?,

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::openapi::preference::NewPreferences;
 use crate::openapi::vocabulary::{self, Id, Identifier};
@@ -107,7 +107,7 @@ pub(crate) async fn set(
     let named = choices.categories.keys().copied().collect();
     let known = database(gateway.store.directory().known_categories(caller.app.id, &named)).await?;
     choices.check(&known, &mut problems);
-    let choices = sound(Some(choices), problems)?;
+    let choices = valid_or_problems(Some(choices), problems)?;
     database(gateway.store.directory().set_preferences(caller.app.id, &caller.user, &choices.channels))
         .await?;
     answer(&caller, &gateway).await
@@ -122,7 +122,7 @@ impl Choices {
         fields.require("preference", problems);
         let elements = fields.array("preference", problems).unwrap_or_default();
         fields.finish(strict, problems);
-        for (path, element) in bounded("preference", elements, MAX_ELEMENTS, problems) {
+        for (path, element) in checked_elements("preference", elements, MAX_ELEMENTS, problems) {
             choices.read_element(&path, element, strict, problems);
         }
         choices
@@ -136,7 +136,7 @@ impl Choices {
         let category = fields.whole_number("categoryId", problems).map(CategoryId);
         let channels = fields.array("channels", problems).unwrap_or_default();
         let channels_path = fields.path("channels");
-        for (path, channel) in bounded(&channels_path, channels, MAX_CHANNELS, problems) {
+        for (path, channel) in checked_elements(&channels_path, channels, MAX_CHANNELS, problems) {
             let choice = read_channel(&path, channel, strict, problems);
             if let (Some(category), Some((channel, enabled))) = (category, choice) {
                 self.channels.insert((category, channel), enabled);
@@ -160,7 +160,7 @@ impl Choices {
 }
 
 /// Returns the elements of an array with their paths; none if the array is too long.
-fn bounded(
+fn checked_elements(
     path: &str,
     elements: Vec<Value>,
     most: usize,

@@ -10,7 +10,7 @@ use crate::access::caller::UserCaller;
 use crate::directory::users::read_pairs;
 use crate::gateway::{Gateway, database};
 use crate::http::body::{Body, holder};
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
@@ -114,7 +114,7 @@ fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Resu
         check_plain_json(&format!("[{index}]"), operation, &mut problems);
     }
     let patch = Patch::read(operations, most, strict, &mut problems);
-    sound(Some(patch), problems)
+    valid_or_problems(Some(patch), problems)
 }
 
 async fn write(caller: &UserCaller, gateway: &Gateway, change: Change) -> Result<HttpResponse, Failure> {

@@ -43,7 +43,7 @@ pub(crate) async fn ask(
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(Found { subscription, .. }) = gateway.subscription(&request, &token).await? else {
+    let Some(LinkedSubscription { subscription, .. }) = gateway.subscription(&request, &token).await? else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
     let content = if subscription.critical {
@@ -86,7 +86,8 @@ pub(crate) async fn unsubscribe(
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(Found { app, user, category, subscription }) = gateway.subscription(&request, &token).await?
+    let Some(LinkedSubscription { app, user, category, subscription }) =
+        gateway.subscription(&request, &token).await?
     else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
@@ -102,7 +103,7 @@ pub(crate) async fn unsubscribe(
 }
 
 /// The subscription that a link refers to.
-struct Found {
+struct LinkedSubscription {
     app: AppId,
     user: UserNumber,
     category: CategoryId,
@@ -111,7 +112,11 @@ struct Found {
 
 impl Gateway {
     /// Returns the subscription of a token; None if it was not signed for this, or its user or category no longer exists.
-    async fn subscription(&self, request: &HttpRequest, token: &str) -> Result<Option<Found>, Failure> {
+    async fn subscription(
+        &self,
+        request: &HttpRequest,
+        token: &str,
+    ) -> Result<Option<LinkedSubscription>, Failure> {
         self.admit_stranger(request, Holder::stranger(Peer::of_request(request))).await?;
         let link = match wait(self.links.verify(token)).await {
             Ok(link) => link?,
@@ -122,6 +127,6 @@ impl Gateway {
             return Ok(None);
         };
         let subscription = database(self.store.directory().subscription(app, user, category)).await?;
-        Ok(subscription.map(|subscription| Found { app, user, category, subscription }))
+        Ok(subscription.map(|subscription| LinkedSubscription { app, user, category, subscription }))
     }
 }

@@ -40,7 +40,7 @@ pub(crate) enum PageContent<'a> {
 }
 
 /// Texts of the page in one language; `{app}` and `{category}` are placeholders for names.
-struct Words {
+struct PageTexts {
     language: &'static str,
     heading: &'static str,
     asked: &'static str,
@@ -51,8 +51,8 @@ struct Words {
 }
 
 /// Available languages; the first is the default.
-const WORDS: &[Words] = &[
-    Words {
+const WORDS: &[PageTexts] = &[
+    PageTexts {
         language: "en",
         heading: "Email settings",
         asked: "Do you want to unsubscribe from emails of the kind “{category}” from {app}?",
@@ -61,7 +61,7 @@ const WORDS: &[Words] = &[
         critical: "Emails of the kind “{category}” from {app} are necessary and cannot be turned off.",
         unknown: "This link is not valid, or is no longer valid.",
     },
-    Words {
+    PageTexts {
         language: "de",
         heading: "E-Mail-Einstellungen",
         asked: "Möchten Sie keine E-Mails der Art „{category}“ von {app} mehr erhalten?",
@@ -70,7 +70,7 @@ const WORDS: &[Words] = &[
         critical: "E-Mails der Art „{category}“ von {app} sind notwendig und lassen sich nicht abbestellen.",
         unknown: "Dieser Link ist nicht oder nicht mehr gültig.",
     },
-    Words {
+    PageTexts {
         language: "fr",
         heading: "Préférences d’e-mail",
         asked: "Ne souhaitez-vous plus recevoir d’e-mails « {category} » de {app} ?",
@@ -79,7 +79,7 @@ const WORDS: &[Words] = &[
         critical: "Les e-mails « {category} » de {app} sont nécessaires et ne peuvent pas être désactivés.",
         unknown: "Ce lien n’est pas valide, ou ne l’est plus.",
     },
-    Words {
+    PageTexts {
         language: "es",
         heading: "Preferencias de correo",
         asked: "¿No quiere recibir más correos «{category}» de {app}?",
@@ -93,7 +93,7 @@ const WORDS: &[Words] = &[
 /// Builds the answer with this page.
 pub(crate) fn page(request: &HttpRequest, status: StatusCode, content: &PageContent<'_>) -> HttpResponse {
     let accepted = request.headers().get_all(ACCEPT_LANGUAGE).filter_map(|value| value.to_str().ok());
-    let words = words(accepted.flat_map(|value| value.split(',')));
+    let words = page_texts(accepted.flat_map(|value| value.split(',')));
     HttpResponse::build(status)
         .insert_header((CONTENT_SECURITY_POLICY, POLICY.as_str()))
         .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
@@ -107,8 +107,8 @@ pub(crate) fn page(request: &HttpRequest, status: StatusCode, content: &PageCont
 }
 
 /// Returns the texts in the available language that the reader prefers (RFC 9110, section 12.5.4).
-fn words<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static Words {
-    let mut best: (f32, &Words) = (0.0, &WORDS[0]);
+fn page_texts<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static PageTexts {
+    let mut best: (f32, &PageTexts) = (0.0, &WORDS[0]);
     for range in accepted {
         let (tag, parameters) = range.split_once(';').unwrap_or((range, ""));
         let primary = tag.trim().split('-').next().unwrap_or_default();
@@ -121,8 +121,8 @@ fn words<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static Words {
     best.1
 }
 
-fn html(words: &Words, content: &PageContent<'_>) -> String {
-    let Words { language, heading, asked, button, done, critical, unknown } = words;
+fn html(words: &PageTexts, content: &PageContent<'_>) -> String {
+    let PageTexts { language, heading, asked, button, done, critical, unknown } = words;
     let (text, subscription) = match content {
         PageContent::Asked(subscription) => (asked, Some(subscription)),
         PageContent::Done(subscription) => (done, Some(subscription)),
@@ -155,7 +155,7 @@ fn html(words: &Words, content: &PageContent<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WORDS, words};
+    use super::{WORDS, page_texts};
 
     #[test]
     fn the_page_uses_the_available_language_that_the_reader_prefers() {
@@ -170,7 +170,7 @@ mod tests {
             ("de;q=much", "en"),
         ];
         for (accepted, language) in cases {
-            assert_eq!(words(accepted.split(',')).language, language, "{accepted}");
+            assert_eq!(page_texts(accepted.split(',')).language, language, "{accepted}");
         }
     }
 

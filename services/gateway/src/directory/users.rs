@@ -16,7 +16,7 @@ use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
 use crate::http::cursor;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
@@ -119,7 +119,7 @@ pub(crate) async fn create(
         fields.finish(handling.strict, &mut problems);
         Some((identifier?, pairs))
     });
-    let (identifier, pairs) = sound(new, problems)?;
+    let (identifier, pairs) = valid_or_problems(new, problems)?;
     match database(gateway.store.directory().create_user(caller.app, &identifier, pairs)).await? {
         Some(user) => Ok(answer(&user)),
         None => {
@@ -204,7 +204,7 @@ pub(crate) async fn list(
     let mut problems = Vec::new();
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
-    sound(Some(()), problems)?;
+    valid_or_problems(Some(()), problems)?;
     // One more than shown, to find out if a next page exists.
     let users = database(gateway.store.directory().list_users(caller.app, after, limit + 1)).await?;
     let (shown, more) = users.split_at(users.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
@@ -224,7 +224,7 @@ pub(super) fn read_pairs(body: Option<Value>) -> Result<Object, Failure> {
     check_plain_json("", &body, &mut problems);
     let pairs = Fields::open("", body, &mut problems).map(Fields::rest);
     pairs.iter().for_each(|pairs| profile::check("", pairs, &mut problems));
-    sound(pairs, problems)
+    valid_or_problems(pairs, problems)
 }
 
 fn answer(user: &User) -> HttpResponse {

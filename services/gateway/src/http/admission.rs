@@ -12,7 +12,7 @@ use store::control::app::App;
 
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
-use crate::http::rate_limit::{RateLimits, Standing};
+use crate::http::rate_limit::{BucketState, RateLimits};
 use crate::shares::holder::{Holder, Key, Proof};
 use crate::shares::peer::Peer;
 use crate::waiting::continue_as;
@@ -54,8 +54,8 @@ impl Limits {
     /// Counts a request `times` times against each limit of its holder. Stops at the first limit that refuses the request, and
     /// returns the state of its bucket. Otherwise returns the state of the bucket with the fewest requests left; None if the
     /// holder has no limit.
-    async fn count(&self, times: NonZeroU32, holder: Holder, app: Option<&App>) -> Option<Standing> {
-        let mut tightest: Option<Standing> = None;
+    async fn count(&self, times: NonZeroU32, holder: Holder, app: Option<&App>) -> Option<BucketState> {
+        let mut tightest: Option<BucketState> = None;
         let of_app = app.and_then(|app| app.rate_limit).unwrap_or(self.per_app);
         // One user or one peer may use at most half of the app's limit.
         let half = NonZeroU32::new(of_app.get() / 2).unwrap_or(NonZeroU32::MIN);
@@ -96,7 +96,7 @@ impl Gateway {
         app: &App,
     ) -> Result<(), Failure> {
         if holder.has_secret() {
-            self.connections.know(Peer::of_request(request)).await;
+            self.connections.remember(Peer::of_request(request)).await;
         }
         request.extensions_mut().insert(holder);
         continue_as(holder);
@@ -151,7 +151,7 @@ impl Gateway {
     }
 }
 
-fn limited(standing: Standing) -> Result<(), Failure> {
+fn limited(standing: BucketState) -> Result<(), Failure> {
     standing.retry_after.map_or(Ok(()), |seconds| Err(Failure::Limited { seconds }))
 }
 

@@ -69,7 +69,7 @@ struct ReservedRoom {
     files: Place,
 }
 
-struct IsRead;
+struct BodyRead;
 
 /// Media type of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl FromRequest for Body {
     type Future = Ready<Result<Body, Failure>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        request.extensions_mut().insert(IsRead);
+        request.extensions_mut().insert(BodyRead);
         ready(Ok(Body {
             request: request.clone(),
             payload: payload.take(),
@@ -177,7 +177,7 @@ impl Body {
 
     /// Returns true if the handler of this request reads its body.
     pub(crate) fn is_read(request: &HttpRequest) -> bool {
-        request.extensions().contains::<IsRead>()
+        request.extensions().contains::<BodyRead>()
     }
 
     async fn read(mut self) -> Result<BytesMut, Failure> {

@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::gateway::Gateway;
 use crate::http::admission::Admission;
 use crate::http::failure::Failure;
-use crate::http::rate_limit::Standing;
+use crate::http::rate_limit::BucketState;
 use crate::http::slow_reader::kept_until_read;
 use crate::http::{cors, deprecation, trailing_slash};
 use crate::shares::holder::Holder;
@@ -52,7 +52,7 @@ pub(crate) async fn exchange(
     let mut response = kept_until_read(response.map_into_boxed_body(), &gateway);
     complete(&mut response, &gateway);
     response.headers_mut().insert(REQUEST_ID, request_id);
-    if closes(&response, &gateway) {
+    if closes_connection(&response, &gateway) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     note_refusal(&response);
@@ -62,7 +62,7 @@ pub(crate) async fn exchange(
 
 /// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the
 /// caller has not proven the API secret.
-fn closes(response: &ServiceResponse, gateway: &Gateway) -> bool {
+fn closes_connection(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()
 }
@@ -83,7 +83,7 @@ fn request_id(request: &ServiceRequest) -> HeaderValue {
 fn complete(response: &mut ServiceResponse, gateway: &Gateway) {
     let request = response.request();
     let cors = cors::headers(request);
-    let standing = request.extensions().get::<Standing>().copied();
+    let standing = request.extensions().get::<BucketState>().copied();
     let deprecated = deprecation::is_noted(request);
     let varies = gateway.header_names.vary();
     let headers = response.headers_mut();

@@ -8,13 +8,13 @@ use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use credentials::link::LinkError;
 use domain::Problem;
-use domain::profile::{self, Inapplicable};
+use domain::profile::{self, PatchFailure};
 use event_log::{PublishError, Refusal};
 use serde::Serialize;
 use service_kit::clock;
 use uuid::Uuid;
 
-use crate::shares::room::Crowded;
+use crate::shares::room::Overuse;
 
 /// Seconds after which a client may retry a request that was answered with 503.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
@@ -108,7 +108,7 @@ impl Failure {
 }
 
 /// Finishes validation: returns the value if there are no problems, otherwise a 400 with all of them.
-pub(crate) fn sound<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Failure> {
+pub(crate) fn valid_or_problems<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Failure> {
     match value {
         Some(value) if problems.is_empty() => Ok(value),
         _ => Err(Failure::Invalid(problems)),
@@ -166,7 +166,7 @@ impl From<profile::Refusal> for Failure {
             profile::Refusal::AppOnly => Failure::refused(StatusCode::FORBIDDEN, "app_only", message),
             profile::Refusal::ReservedKey => unprocessable("reserved_key", message),
             profile::Refusal::NoObject => unprocessable("not_an_object", message),
-            profile::Refusal::Inapplicable(_, Inapplicable::TestFailed) => {
+            profile::Refusal::Inapplicable(_, PatchFailure::TestFailed) => {
                 unprocessable("test_failed", message)
             }
             profile::Refusal::Inapplicable(..) => unprocessable("not_applicable", message),
@@ -194,8 +194,8 @@ pub(crate) fn unconfirmed(cause: impl Display) -> Failure {
     )
 }
 
-impl From<Crowded> for Failure {
-    fn from(_: Crowded) -> Self {
+impl From<Overuse> for Failure {
+    fn from(_: Overuse) -> Self {
         crowded()
     }
 }

@@ -9,7 +9,7 @@ use domain::fields::check_identifier;
 use domain::{CategoryId, ItemId, SendId};
 use percent_encoding::percent_decode_str;
 
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 
 const PLACE: &str = "{id";
 
@@ -49,7 +49,7 @@ impl PathId {
             return Err(Failure::problem(name, "invalid_character", format!("{name} must be UTF-8")));
         };
         let mut problems = Vec::new();
-        sound(check_identifier(name, text, &mut problems), problems)
+        valid_or_problems(check_identifier(name, text, &mut problems), problems)
     }
 
     /// Parses the id as that of a notification; 400 if it is not a whole number.

@@ -34,7 +34,7 @@ struct Bucket {
 
 /// State of a bucket after a request was counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct BucketState {
     /// Requests per second; also the burst size.
     limit: u32,
     /// Requests that would be accepted now.
@@ -52,7 +52,7 @@ impl RateLimits {
     }
 
     /// Counts one request of a key, which may make `rate` requests per second.
-    pub(crate) async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> Standing {
+    pub(crate) async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> BucketState {
         self.count_times(NonZeroU32::MIN, proof, key, rate).await
     }
 
@@ -63,7 +63,7 @@ impl RateLimits {
         proof: Proof,
         key: Key,
         rate: NonZeroU32,
-    ) -> Standing {
+    ) -> BucketState {
         let buckets = &self.buckets[proof as usize];
         let known = buckets.get(&key).await;
         if let Some(bucket) = known.filter(|bucket| bucket.rate == rate) {
@@ -80,23 +80,23 @@ impl Bucket {
         Bucket { rate, limiter: RateLimiter::direct(Quota::per_second(rate)).with_middleware() }
     }
 
-    fn count(&self, times: NonZeroU32) -> Standing {
+    fn count(&self, times: NonZeroU32) -> BucketState {
         let limit = self.rate.get();
         match self.limiter.check_n(times.min(self.rate)) {
             Ok(Ok(state)) => {
-                Standing { limit, remaining: state.remaining_burst_capacity(), retry_after: None }
+                BucketState { limit, remaining: state.remaining_burst_capacity(), retry_after: None }
             }
             // Never reached: `times` is at most the bucket's size.
-            Err(_) => Standing { limit, remaining: 0, retry_after: Some(1) },
+            Err(_) => BucketState { limit, remaining: 0, retry_after: Some(1) },
             Ok(Err(refusal)) => {
                 let wait = refusal.wait_time_from(DefaultClock::default().now());
-                Standing { limit, remaining: 0, retry_after: Some(wait.as_secs() + 1) }
+                BucketState { limit, remaining: 0, retry_after: Some(wait.as_secs() + 1) }
             }
         }
     }
 }
 
-impl Standing {
+impl BucketState {
     /// Adds the headers `RateLimit-*` to an answer. `RateLimit-Reset` is 1 second or less, because a bucket refills within a
     /// second.
     pub(crate) fn add(self, headers: &mut HeaderMap) {

@@ -18,7 +18,7 @@ use crate::shares::room::Place;
 const SMALL: u64 = 16 * 1024;
 
 /// Body of an answer, with its room. The room is released when the connection has sent the body or is closed.
-struct Kept {
+struct BodyWithRoom {
     body: BoxBody,
     _place: Place,
 }
@@ -31,12 +31,12 @@ pub(crate) fn kept_until_read(response: ServiceResponse, gateway: &Gateway) -> S
     let holder = holder.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)));
     let kibibytes = usize::try_from(size.div_ceil(1024)).unwrap_or(usize::MAX);
     match gateway.answer_room.take(&holder, kibibytes) {
-        Ok(place) => response.map_body(|_, body| BoxBody::new(Kept { body, _place: place })),
+        Ok(place) => response.map_body(|_, body| BoxBody::new(BodyWithRoom { body, _place: place })),
         Err(_) => response.into_response(crowded().error_response()),
     }
 }
 
-impl MessageBody for Kept {
+impl MessageBody for BodyWithRoom {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {

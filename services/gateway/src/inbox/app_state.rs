@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::access::caller::Caller;
 use crate::gateway::Gateway;
 use crate::http::body::Body;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::status_body::StatusBody;
@@ -71,7 +71,7 @@ fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure
             }
         }
     });
-    sound(state, problems)
+    valid_or_problems(state, problems)
 }
 
 fn check_state(state: String, problems: &mut Vec<Problem>) -> Option<String> {

@@ -10,7 +10,7 @@ use store::inbox::list::InboxItem;
 
 use crate::access::caller::Caller;
 use crate::gateway::{Gateway, database};
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
@@ -43,8 +43,9 @@ pub(crate) async fn retrieve(
     let mut problems = Vec::new();
     let mark_seen = query.flag("markSeen", &mut problems);
     query.finish(handling, &mut problems);
-    let mark_seen =
-        sound(Some(mark_seen.unwrap_or(true)), problems)? && !caller.by_app && method == Method::GET;
+    let mark_seen = valid_or_problems(Some(mark_seen.unwrap_or(true)), problems)?
+        && !caller.by_app
+        && method == Method::GET;
     let item = gateway.find_item(&caller, id.item()?).await?;
     let seen = if mark_seen && item.state.seen_at.is_none() {
         gateway.mark_seen(&caller, &item).await

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::inbox::notification::Notification;
@@ -151,7 +151,7 @@ impl Page {
                 (Some(number), PageStart::Offset((number - 1) * limit))
             }
         };
-        sound(Some(Page { number, start, limit, filter, category }), problems)
+        valid_or_problems(Some(Page { number, start, limit, filter, category }), problems)
     }
 
     fn filter(&self) -> InboxFilter<'_> {

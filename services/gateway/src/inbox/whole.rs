@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::deprecation;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::query::Query;
 use crate::http::status_body::StatusBody;
 use crate::inbox::change::{Visibility, not_shown_yet};
@@ -137,7 +137,7 @@ fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Fa
             (InboxFilter::default(), start, limit)
         }
     };
-    sound(Some(page), problems)
+    valid_or_problems(Some(page), problems)
 }
 
 impl Gateway {

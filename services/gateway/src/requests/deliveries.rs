@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
@@ -150,7 +150,7 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(MAX_LIMIT);
     let after = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
     query.finish(handling, &mut problems);
-    sound(Some(()), problems)?;
+    valid_or_problems(Some(()), problems)?;
 
     let request = id.request()?;
     let accepted_at = gateway.await_planning(caller.app, request).await?;

@@ -13,7 +13,7 @@ use service_kit::{clock, metrics, trace};
 use store::sends::idempotency::{Reservation, Reserved};
 use tokio::time::timeout;
 
-use crate::gateway::{Gateway, Repeats, database};
+use crate::gateway::{Gateway, Repetition, database};
 use crate::http::failure::Failure;
 use crate::sending::idempotency::Idempotency;
 use crate::shares::holder::{Key, Proof};
@@ -49,7 +49,7 @@ impl Gateway {
         let Submission { app, mut send, files, idempotency, .. } = submission;
         send.lane = lane;
         let mut send_id = SendId(clock::new_id());
-        let repeats = if idempotency.is_some() { Repeats::Possible } else { Repeats::Impossible };
+        let repeats = if idempotency.is_some() { Repetition::Possible } else { Repetition::Impossible };
         match idempotency {
             None => checked?,
             Some(Idempotency { key, body_hash }) => {

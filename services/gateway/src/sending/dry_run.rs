@@ -24,7 +24,7 @@ use crate::openapi::vocabulary::{self, Identifier};
 
 use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
-use crate::waiting::left;
+use crate::waiting::remaining_time;
 
 /// Number of recipients whose content is shown, the first ones of the send. It bounds the size of the answer.
 const SHOWN: usize = 10;
@@ -86,8 +86,8 @@ impl Gateway {
     pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
-        let within = left(WITHIN);
-        match timeout(within, Box::pin(self.imagine(app, send, Instant::now() + within))).await {
+        let within = remaining_time(WITHIN);
+        match timeout(within, Box::pin(self.plan_without_writing(app, send, Instant::now() + within))).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 let message = "the dry run took too long; name fewer recipients";
@@ -98,7 +98,12 @@ impl Gateway {
 
     /// Plans the send chunk by chunk, without writing. Rendering stops at `until` too, because a timeout does not stop blocking
     /// threads.
-    async fn imagine(&self, app: AppId, send: SendRequest, until: Instant) -> Result<DryRun, Failure> {
+    async fn plan_without_writing(
+        &self,
+        app: AppId,
+        send: SendRequest,
+        until: Instant,
+    ) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
         for number in (0..).take(send.chunks()) {
@@ -126,7 +131,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = template.as_ref();
     let category = facts.category(0).map(Arc::as_ref);
     let writer = Writer::new(&chunk.send, template, facts.app_name(chunk.app), category)
-        .seeing(facts.template_profile(chunk.app));
+        .with_template_profile(facts.template_profile(chunk.app));
     let no_profile = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in

@@ -3,7 +3,7 @@
 use actix_web::web::{self, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use domain::Problem;
-use domain::request::{SendRules, Unsound, parse_send};
+use domain::request::{InvalidRequest, SendRules, parse_send};
 use serde::Serialize;
 use service_kit::clock;
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 use crate::http::admission::Admission;
 use crate::http::body::{Body, MAX_BODY, is_large, too_large};
 use crate::http::deprecation;
-use crate::http::failure::{Failure, sound};
+use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::openapi::send::SendRequest;
@@ -79,7 +79,7 @@ pub(crate) async fn send(
     };
     let parsed = match parsed {
         Ok(parsed) => Some(parsed),
-        Err(Unsound { problems: found, template }) => {
+        Err(InvalidRequest { problems: found, template }) => {
             problems.extend(found);
             if let Some(template) = template {
                 problems.extend(gateway.unknown_template(caller.app, &template).await?);
@@ -92,7 +92,7 @@ pub(crate) async fn send(
         let message = "idempotencyKey and the header Idempotency-Key must be the same";
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
-    let parsed = sound(parsed, problems)?;
+    let parsed = valid_or_problems(parsed, problems)?;
     // The part of the body that is not files has the same limit as a body without files.
     if is_large(size.saturating_sub(parsed.files.encoded)) {
         return Err(too_large(MAX_BODY));

@@ -82,7 +82,7 @@ impl Connections {
     }
 
     /// Remembers for 10 minutes that this peer sent an app's API secret.
-    pub(crate) async fn know(&self, peer: Peer) {
+    pub(crate) async fn remember(&self, peer: Peer) {
         if !self.known.contains_key(&peer) {
             self.known.insert(peer, ()).await;
         }

@@ -26,11 +26,11 @@ pub(crate) const FOR_PEERS: Parts = Parts { nothing: 2, ..FOR_STRANGERS };
 pub(crate) struct Room {
     total: usize,
     parts: Parts,
-    used: Arc<Mutex<Used>>,
+    used: Arc<Mutex<Usage>>,
 }
 
 #[derive(Debug, Default)]
-struct Used {
+struct Usage {
     all: usize,
     by_proof: [usize; Proof::ALL.len()],
     by_key: HashMap<(Proof, Key), usize>,
@@ -46,7 +46,7 @@ pub(crate) struct Place {
 
 /// Error: the holder's share of a room is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Crowded;
+pub(crate) struct Overuse;
 
 impl Room {
     /// Creates a room of `total` free units.
@@ -55,7 +55,7 @@ impl Room {
     }
 
     /// Takes `units` for a holder until the place is dropped. Fails if the holder's share is used up.
-    pub(crate) fn take(&self, holder: &Holder, units: usize) -> Result<Place, Crowded> {
+    pub(crate) fn take(&self, holder: &Holder, units: usize) -> Result<Place, Overuse> {
         let mut place = Place { room: self.clone(), holder: *holder, units: 0 };
         place.grow(units)?;
         Ok(place)
@@ -65,11 +65,11 @@ impl Room {
     pub(crate) fn is_busy(&self) -> bool {
         let used = self.used();
         let nothing = Proof::Nothing;
-        used.all > self.total / 2 || used.by_proof[nothing as usize] > self.most(nothing) / 2
+        used.all > self.total / 2 || used.by_proof[nothing as usize] > self.limit_for(nothing) / 2
     }
 
     /// Returns the maximum number of units, at least 1, that all callers with this proof may use together.
-    fn most(&self, proof: Proof) -> usize {
+    fn limit_for(&self, proof: Proof) -> usize {
         let one_of = |parts: usize| (self.total / parts).max(1);
         match proof {
             Proof::Secret => self.total,
@@ -79,29 +79,30 @@ impl Room {
         }
     }
 
-    fn used(&self) -> MutexGuard<'_, Used> {
+    fn used(&self) -> MutexGuard<'_, Usage> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Place {
     /// Takes `units` more. Fails, without changing the place, if the holder's share is used up.
-    pub(crate) fn grow(&mut self, units: usize) -> Result<(), Crowded> {
+    pub(crate) fn grow(&mut self, units: usize) -> Result<(), Overuse> {
         if units == 0 {
             return Ok(());
         }
         let proof = self.holder.proof();
         let mut used = self.room.used();
         let free_of_all = self.room.total - used.all;
-        let mut free = free_of_all.min(self.room.most(proof).saturating_sub(used.by_proof[proof as usize]));
+        let mut free =
+            free_of_all.min(self.room.limit_for(proof).saturating_sub(used.by_proof[proof as usize]));
         if units > free {
-            return Err(Crowded);
+            return Err(Overuse);
         }
         for key in self.holder.shared_keys() {
             let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
             // With these units, a key must not have more units than were free before.
             if has + units > free {
-                return Err(Crowded);
+                return Err(Overuse);
             }
             // The key may still take half of the difference. The same rule applies to the next narrower key within that half.
             free = (free - has).div_ceil(2);
@@ -237,10 +238,10 @@ mod tests {
         let holder = Holder::user(AppId(1), "ada");
         for _ in 0..3 {
             let mut place = room.take(&holder, 20).unwrap();
-            assert_eq!(place.grow(TOTAL).unwrap_err(), Crowded);
+            assert_eq!(place.grow(TOTAL).unwrap_err(), Overuse);
             place.grow(30).unwrap();
             assert_eq!(place.units(), 50);
-            assert_eq!(room.take(&holder, 1).unwrap_err(), Crowded);
+            assert_eq!(room.take(&holder, 1).unwrap_err(), Overuse);
         }
         let used = room.used();
         assert!(used.by_key.is_empty());

@@ -165,7 +165,7 @@ impl World {
         )
         .bind(app.0)
         .bind(NOW.millis())
-        .fetch_all(&self.database)
+        .fetch_all(&self.pool)
         .await
         .unwrap();
         let row = |row: &sqlx::postgres::PgRow| {
@@ -204,7 +204,7 @@ impl World {
         let from = first - 1 + again % steps.len() as u64;
         sqlx::query("UPDATE checkpoint SET seq = $1")
             .bind(from.cast_signed())
-            .execute(&self.database)
+            .execute(&self.pool)
             .await
             .unwrap();
         // Something new makes the projection look up the checkpoint.

@@ -33,7 +33,7 @@ async fn events_that_come_again_add_nothing() {
 async fn an_event_that_cannot_be_read_or_written_is_set_aside_and_the_rest_goes_on() {
     let world = World::start().await;
     let refuse = "ALTER TABLE inbox_item ADD CHECK (send_id <> '00000000-0000-0000-0000-000000000007')";
-    sqlx::raw_sql(refuse).execute(&world.database).await.unwrap();
+    sqlx::raw_sql(refuse).execute(&world.pool).await.unwrap();
     let without_send = ItemsAdded {
         created_at: Timestamp::from_millis(0),
         category_id: None,
@@ -50,10 +50,8 @@ async fn an_event_that_cannot_be_read_or_written_is_set_aside_and_the_rest_goes_
     assert_eq!(world.count("SELECT count(DISTINCT send_id) FROM inbox_item").await, 3);
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 6);
     assert_eq!(world.count(WRONG_COUNTERS).await, 0);
-    let dead: Vec<i64> = sqlx::query_scalar("SELECT seq FROM dead_event ORDER BY seq")
-        .fetch_all(&world.database)
-        .await
-        .unwrap();
+    let dead: Vec<i64> =
+        sqlx::query_scalar("SELECT seq FROM dead_event ORDER BY seq").fetch_all(&world.pool).await.unwrap();
     assert_eq!(dead, [2, 4, 5]);
 }
 
@@ -67,7 +65,7 @@ async fn a_refused_event_is_tried_five_times() {
           RAISE EXCEPTION 'refused' USING ERRCODE = '22000';
         END $$;
         CREATE TRIGGER refuse BEFORE INSERT ON inbox_item FOR EACH ROW EXECUTE FUNCTION refuse()";
-    sqlx::raw_sql(refuse).execute(&world.database).await.unwrap();
+    sqlx::raw_sql(refuse).execute(&world.pool).await.unwrap();
     world.publish(vec![added(1, 1)]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;
@@ -86,10 +84,7 @@ async fn a_new_process_goes_on_where_the_last_one_stopped() {
     world.projected().await;
     stop(&first).await;
     // Were the first events read again, the item that is gone would come back.
-    sqlx::raw_sql("DELETE FROM inbox_item; DELETE FROM inbox_counter")
-        .execute(&world.database)
-        .await
-        .unwrap();
+    sqlx::raw_sql("DELETE FROM inbox_item; DELETE FROM inbox_counter").execute(&world.pool).await.unwrap();
     world.publish(vec![added(2, 3)]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;

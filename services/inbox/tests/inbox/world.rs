@@ -1,20 +1,16 @@
-//! Servers of its own for a test, and events to publish.
+//! An installation, and events to publish.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use credentials::MasterKey;
 use domain::content::InAppContent;
 use domain::event::{AllChanged, ItemsAdded, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use event_log::Message;
-use local_servers::NatsServer;
-use service_kit::{Config, Context, connections, installation};
-use sqlx::PgPool;
-use store::control::app::{NewApp, NewSecret};
+use service_kit::Context;
 use store::inbox::projection::INBOX;
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::{Installation, eventually};
 use uuid::Uuid;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -23,13 +19,17 @@ pub(crate) const STREAM: StreamName = StreamName::Inbox(0);
 /// When everything happens.
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// Servers of its own, and nobody who projects yet.
+/// An installation without a running projection. The first app has the number 1.
 pub(crate) struct World {
-    pub(crate) context: Context,
-    pub(crate) database: PgPool,
-    _database: Database,
-    _nats: NatsServer,
-    _files: TempDir,
+    installation: Installation,
+}
+
+impl Deref for World {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
 }
 
 impl World {
@@ -39,27 +39,7 @@ impl World {
     }
 
     pub(crate) async fn with_partitions(partitions: u32) -> World {
-        let database = Database::create().await;
-        let nats = NatsServer::start().await.unwrap();
-        let files = tempfile::tempdir().unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, partitions).await.unwrap();
-        let pool = PgPool::connect(database.url()).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
-        World { context, database: pool, _database: database, _nats: nats, _files: files }
-    }
-
-    /// Another process beside, or after, the first.
-    pub(crate) async fn another(&self) -> Context {
-        Context::connect(Config::clone(&self.context.config)).await.unwrap()
+        World { installation: Installation::start(|config| config.streams.partitions = partitions).await }
     }
 
     pub(crate) async fn publish(&self, payloads: Vec<Vec<u8>>) {
@@ -69,13 +49,6 @@ impl World {
         }
     }
 
-    /// An app that the directory knows; the first has the number 1.
-    pub(crate) async fn app(&self, name: &str) -> AppId {
-        let new = NewApp { name, api_key: name, development: true };
-        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
-        draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
-    }
-
     /// Notes in the directory that a user was erased.
     pub(crate) async fn erase(&self, app: AppId, user: i64) {
         sqlx::query(
@@ -83,7 +56,7 @@ impl World {
         )
         .bind(app.0)
         .bind(user)
-        .execute(&self.database)
+        .execute(&self.pool)
         .await
         .unwrap();
     }
@@ -97,21 +70,11 @@ impl World {
         })
         .await;
     }
-
-    pub(crate) async fn count(&self, query: &'static str) -> i64 {
-        sqlx::query_scalar(query).fetch_one(&self.database).await.unwrap()
-    }
 }
 
 pub(crate) async fn stop(context: &Context) {
     context.tasks.stop();
     tokio::time::timeout(SOON, context.tasks.finish()).await.unwrap().unwrap();
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
-    }
 }
 
 pub(crate) fn envelope(send: Option<u128>, event: Event) -> Vec<u8> {

@@ -2,49 +2,24 @@
 
 use std::time::Duration;
 
-use credentials::MasterKey;
 use domain::{AppId, Channel, Outcome};
-use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, connections, installation};
 use stand_ins::smsc::{SmscSettings, SmscStandIn};
-use store::control::app::{NewApp, NewSecret};
 use store::control::provider::{NewProvider, SecretChange};
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::{Installation, eventually};
 
 use crate::fixture::{LIMIT, Line, TO, limits, smpp_settings, smsc_with};
 
 /// An installation with an app, in which a worker can be started.
 struct World {
-    context: Context,
     app: AppId,
-    database: Database,
-    _nats: NatsServer,
-    _files: TempDir,
+    installation: Installation,
 }
 
 impl World {
     async fn start() -> World {
-        let files = tempfile::tempdir().unwrap();
-        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        config.outbound.allow_private = true;
-        let store = connections::store(&config, LIMIT).await.unwrap();
-        let log = connections::event_log(&config, LIMIT).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, 1).await.unwrap();
-        let draft =
-            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
-        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
-        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
-        let context = Box::pin(Context::connect(config)).await.unwrap();
-        World { context, app, database, _nats: nats, _files: files }
+        let installation = Installation::start(|config| config.outbound.allow_private = true).await;
+        World { app: installation.app("shop").await, installation }
     }
 
     async fn provider(&self, identifier: &str, settings: &Value) {
@@ -58,20 +33,18 @@ impl World {
             secret: SecretChange::Keep,
             max_per_second: None,
         };
-        self.context.store.control().put_provider(self.app, provider, "test").await.unwrap();
+        self.installation.context.store.control().put_provider(self.app, provider, "test").await.unwrap();
     }
 
     async fn awaits_a_receipt(&self) {
-        let pool = sqlx::PgPool::connect(self.database.url()).await.unwrap();
         sqlx::query(
             "INSERT INTO awaiting_receipt (app_id, delivery_id, user_number, stream, message)
              VALUES ($1, gen_random_uuid(), 1, 'JOB_SMS_T', 'x')",
         )
         .bind(self.app.0)
-        .execute(&pool)
+        .execute(&self.installation.pool)
         .await
         .unwrap();
-        pool.close().await;
     }
 }
 
@@ -100,12 +73,12 @@ async fn a_worker_that_starts_takes_the_receipts_that_are_waited_for() {
     world.provider("broken", &json!({})).await;
     world.provider("main", &smpp_settings(&server)).await;
     world.awaits_a_receipt().await;
-    let context = world.context.clone();
-    world.context.spawn("worker", async { Box::pin(sms::run(context)).await });
+    let context = world.installation.context.clone();
+    world.installation.context.spawn("worker", async { Box::pin(sms::run(context)).await });
     eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
     assert_eq!((server.bound(), server.submissions(), server.receipts_left()), (1, 1, 0));
     assert_eq!(other.bound(), 0);
-    world.context.tasks.stop();
+    world.installation.context.tasks.stop();
     eventually(LIMIT, "it unbinds", async || (server.bound() == 0).then_some(())).await;
 }
 

@@ -27,7 +27,7 @@ impl Range {
     }
 }
 
-/// The ranges of all streams.
+/// The ranges of all streams, in the order in which a restore reads them.
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) ranges: Vec<Range>,
@@ -44,7 +44,7 @@ impl Reach {
         let marks: HashMap<StreamName, _> =
             store.database().log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();
         let mut ranges = Vec::new();
-        for stream in StreamName::all(partitions) {
+        for stream in in_order(partitions) {
             let state = log.state(stream).await?;
             let known = match stream {
                 StreamName::Inbox(_) => store.inbox().checkpoint(INBOX, stream).await?,
@@ -75,11 +75,19 @@ impl Reach {
         let marked_at = marks.values().map(|mark| mark.at).max();
         Ok(Reach { ranges, marked_at })
     }
+}
 
-    /// Lists the ranges of the streams that `is_wanted` selects.
-    pub(super) fn of_streams(&self, is_wanted: impl Fn(StreamName) -> bool) -> impl Iterator<Item = Range> {
-        self.ranges.iter().copied().filter(move |range| is_wanted(range.stream))
-    }
+/// Lists the streams: erasures come before the users that plans create, and sends and jobs before the plans that refer to
+/// them.
+fn in_order(partitions: u32) -> Vec<StreamName> {
+    let mut streams = StreamName::all(partitions);
+    streams.sort_by_key(|stream| match stream {
+        StreamName::Inbox(_) => 0,
+        StreamName::Send(_) => 1,
+        StreamName::Job(..) => 2,
+        StreamName::Outcome => 3,
+    });
+    streams
 }
 
 /// The durable consumer of a stream.

@@ -8,24 +8,21 @@ use serde_json::json;
 
 use super::reach::Reach;
 
-/// Data that the log does not hold.
-const LOST: [&str; 11] = [
+/// Data that a restore does not bring back.
+const LOST: [&str; 8] = [
     "changes since the backup to users' profiles, devices, push subscriptions, preferences and opt-outs; of users created \
-     since, only the identifier and the profile data in sends are recovered",
-    "users who were created since the backup and were sent nothing",
-    "changes since the backup to apps, keys, secrets, providers, templates, settings of categories and webhook endpoints: \
-     set them again before services start. A send whose template or template version is missing waits until it is put \
-     again; a send whose provider is missing skips that channel",
+     since, only the identifiers in sends are recovered",
+    "changes since the backup to apps, keys, secrets, providers, templates, categories and webhook endpoints: set them again \
+     before services start. A send whose template or template version is missing waits until it is put again; a send whose \
+     provider is missing skips that channel",
     "files of sends that were accepted since the backup: an email that needs one fails with the code attachment_gone",
-    "providers' answers to single attempts since the backup, and the providers' own ids that a later receipt may name",
-    "an erasure or a cancellation of the last moment before the loss, if it was not in the log yet",
-    "messages since the backup that a full stream refused and that waited in the database: items of inboxes are lost that \
-     way, jobs are planned again",
-    "suppressions that were lifted since the backup, and the reasons (START by SMS, a subscription registered again): the \
-     log records dead targets, not their return",
-    "rows of the audit log since the backup",
-    "the position of webhooks: events since the backup are delivered again, under the same ids",
-    "the provider to which a retry was due: the retry goes to the provider that was called last",
+    "retries since the backup: deliveries that waited for one, or that a worker had, end as unknown",
+    "the messages of deliveries that were parked since the backup: they stay parked and cannot be redriven",
+    "attempts since the backup with the providers' answers, and the providers' own ids that a later receipt may name",
+    "what had not reached the log: an erasure or a cancellation of the last moment before the loss, items of inboxes that a \
+     full stream had refused",
+    "suppressions that were lifted since the backup, rows of the audit log, and the position of webhooks: events since the \
+     backup are delivered again, under the same ids",
 ];
 
 /// Counts of a restore.
@@ -46,16 +43,10 @@ pub(super) struct Report {
     pub(super) deliveries: u64,
     pub(super) chunks: u64,
     pub(super) users: u64,
-    pub(super) categories: u64,
     pub(super) outcomes: u64,
     pub(super) suppressed: u64,
     pub(super) cancelled: u64,
-    pub(super) reopened: u64,
-    pub(super) reopened_sends: u64,
     pub(super) unknown: u64,
-    pub(super) attempts: u64,
-    pub(super) parked: u64,
-    pub(super) without_job: u64,
     pub(super) ordered: u64,
 }
 
@@ -82,28 +73,18 @@ impl Report {
         format!("{}\n", json!({"report": self, "lost": lost}))
     }
 
-    fn lines(&self) -> [(u64, &'static str); 17] {
+    fn lines(&self) -> [(u64, &'static str); 10] {
         [
             (self.requests, "requests"),
             (self.keys, "idempotency keys"),
             (self.chunks, "planned chunks of sends"),
             (self.users, "users"),
-            (self.categories, "categories"),
             (self.deliveries, "deliveries, or started attempts of deliveries"),
             (self.outcomes, "outcomes of deliveries"),
             (self.suppressed, "dead targets"),
             (self.cancelled, "cancellations"),
             (self.erased, "erasures"),
-            (self.reopened, "deliveries that were redriven after they were parked"),
-            (self.reopened_sends, "sends that were redriven after they were parked"),
-            (self.parked, "parked deliveries"),
-            (
-                self.attempts,
-                "deliveries that are attempted now; a provider may have received some of them, under the same id",
-            ),
-            (self.unknown, "SMS that may have been sent: they end as unknown"),
             (self.ordered, "sends that are planned now, or at their time"),
-            (self.without_job, "deliveries whose job is no longer in the log: they stay unchanged"),
         ]
     }
 }
@@ -128,6 +109,11 @@ impl Display for Report {
         for (count, what) in self.lines().iter().filter(|(count, _)| *count > 0) {
             writeln!(f, "  {count:>9}  {what}")?;
         }
+        writeln!(
+            f,
+            "{} deliveries end as unknown, because the log does not contain their outcome. They are not sent again.",
+            self.unknown
+        )?;
         if !self.apps.is_empty() {
             let apps: Vec<_> = self.apps.iter().map(i64::to_string).collect();
             writeln!(

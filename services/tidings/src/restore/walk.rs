@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use domain::Envelope;
 use domain::event::DecodeError;
-use domain::{Envelope, Timestamp};
 use event_log::{EventLog, Reader};
 use tokio::time::Instant;
 
@@ -33,8 +33,6 @@ pub(super) struct Walk {
 /// A message with its sequence.
 pub(super) struct Found {
     pub(super) seq: u64,
-    /// Time at which the log stored the message.
-    pub(super) stored_at: Timestamp,
     pub(super) envelope: Envelope,
 }
 
@@ -76,10 +74,7 @@ impl Walk {
             let mut found = Vec::with_capacity(records.len());
             for record in records.iter().filter(|record| record.seq <= self.range.to) {
                 match Envelope::decode(&record.payload) {
-                    Ok(envelope) => {
-                        let stored_at = Timestamp::from_millis(record.published_at);
-                        found.push(Found { seq: record.seq, stored_at, envelope });
-                    }
+                    Ok(envelope) => found.push(Found { seq: record.seq, envelope }),
                     Err(newer @ DecodeError::Newer { .. }) => {
                         return Err(newer).with_context(|| format!("{} {}", self.range.stream, record.seq));
                     }

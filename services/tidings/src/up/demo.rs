@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use credentials::secrets::{same, sha256};
+use credentials::secrets::{constant_time_eq, sha256};
 use domain::{AppId, Channel};
 use email::smtp::Smtp;
 use mobile_push::apns::Apns;
@@ -84,7 +84,7 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
     let digest = sha256(kept.api_secret.as_bytes());
     let app = context.store.control().app_by_key(&kept.api_key).await?;
     Ok(app.is_some_and(|app| {
-        app.id == kept.app_id && app.secrets.iter().any(|secret| same(&secret.digest, &digest))
+        app.id == kept.app_id && app.secrets.iter().any(|secret| constant_time_eq(&secret.digest, &digest))
     }))
 }
 

@@ -1,39 +1,40 @@
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use credentials::{MasterKey, link, vapid};
+use credentials::{link, vapid};
 use domain::content::{Content, PushContent};
 use domain::event::DeliveryJob;
 use domain::web_push::{Subscription, parse_subscription};
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, UserNumber};
-use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, clock, connections, installation};
+use service_kit::{Config, clock};
 use stand_ins::http::HttpSettings;
 use stand_ins::outbox::Outbox;
 use stand_ins::push_service::{Browser, PushServiceStandIn};
-use store::control::app::{NewApp, NewSecret};
-use tempfile::TempDir;
-use testkit::Database;
+use testkit::Installation;
 use uuid::Uuid;
 use web_push::WebPushSender;
 use worker::{Call, ChannelSender as _, Provider};
 
-const SOON: Duration = Duration::from_secs(30);
 pub(crate) const USER: &str = "ada";
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(7));
 pub(crate) const PUBLIC_URL: &str = "https://notify.example.com";
 
 /// Servers, an app with a key pair, a push service, and a sender that may call it.
 pub(crate) struct World {
-    pub(crate) context: Context,
     pub(crate) app: AppId,
     pub(crate) push_service: PushServiceStandIn,
     pub(crate) sender: WebPushSender,
     pub(crate) provider: Provider,
-    _nats: NatsServer,
-    _database: Database,
-    _files: TempDir,
+    installation: Installation,
+}
+
+impl Deref for World {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
 }
 
 impl World {
@@ -45,47 +46,21 @@ impl World {
 
     /// With an app that has no key pair yet.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
-        Box::pin(World::assembled(configure)).await
-    }
-
-    async fn assembled(configure: impl FnOnce(&mut Config)) -> World {
-        let files = tempfile::tempdir().unwrap();
-        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
         let push_service = push_service().await;
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        config.gateway.public_url = Some(PUBLIC_URL.parse().unwrap());
-        config.outbound.allow_private = true;
-        config.web_push.hosts.push(push_service.url().parse().unwrap());
-        configure(&mut config);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, 1).await.unwrap();
-        let draft =
-            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
-        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
-        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
+        let installation = Installation::start(|config| {
+            config.gateway.public_url = Some(PUBLIC_URL.parse().unwrap());
+            config.outbound.allow_private = true;
+            config.web_push.hosts.push(push_service.url().parse().unwrap());
+            configure(config);
+        })
+        .await;
+        let (app, context) = (installation.app("shop").await, &installation.context);
         link::create(&context.store, &context.master_key, app).await.unwrap();
         let settings = json!({"subject": "mailto:push@example.com"});
         let (identifier, kind) = ("browsers".to_owned(), "vapid".to_owned());
         let provider = Provider { app, identifier, kind, settings, version: 1 };
-        let sender = WebPushSender::new(&context).unwrap();
-        World {
-            context,
-            app,
-            push_service,
-            sender,
-            provider,
-            _nats: nats,
-            _database: database,
-            _files: files,
-        }
+        let sender = WebPushSender::new(context).unwrap();
+        World { app, push_service, sender, provider, installation }
     }
 
     /// A browser of the user that has subscribed, and told the service so.
@@ -157,12 +132,6 @@ impl World {
     pub(crate) fn header(&self, name: &str) -> Vec<String> {
         let captures = self.push_service.outbox().captures();
         captures.iter().map(|capture| capture.summary.headers[name].join(",")).collect()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
     }
 }
 

@@ -1,22 +1,17 @@
 //! Servers, an app with users, and its backend.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use credentials::MasterKey;
 use credentials::secrets::webhook_secret_context;
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, UserNumber};
-use event_log::Message;
-use local_servers::NatsServer;
 use secrecy::ExposeSecret;
-use service_kit::{Config, Context, clock, connections, installation};
-use sqlx::PgPool;
+use service_kit::{Config, clock};
 use stand_ins::webhook::WebhookReceiver;
-use store::control::app::{NewApp, NewSecret};
 use store::webhooks::Pace;
-use tempfile::TempDir;
-use testkit::{Database, eventually};
+use testkit::{Installation, eventually};
 use uuid::Uuid;
 use webhooks::{Secret, Settings};
 
@@ -24,14 +19,18 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(77));
 
 pub(crate) struct World {
-    pub(crate) context: Context,
     pub(crate) app: AppId,
-    pub(crate) pool: PgPool,
     pub(crate) backend: WebhookReceiver,
     secrets: Vec<String>,
-    _database: Database,
-    _nats: NatsServer,
-    _files: TempDir,
+    installation: Installation,
+}
+
+impl Deref for World {
+    type Target = Installation;
+
+    fn deref(&self) -> &Installation {
+        &self.installation
+    }
 }
 
 /// Quick where the real ones are slow.
@@ -58,37 +57,18 @@ impl World {
     }
 
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
-        let database = Database::create().await;
-        let nats = NatsServer::start().await.unwrap();
-        let files = tempfile::tempdir().unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        configure(&mut config);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, 1).await.unwrap();
-        let pool = PgPool::connect(database.url()).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
-        let draft =
-            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
-        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
-        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        let installation = Installation::start(configure).await;
+        let app = installation.app("shop").await;
         sqlx::query(
             "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE
              SELECT $1, number, 'user-' || number FROM generate_series(1, 100) AS number",
         )
         .bind(app.0)
-        .execute(&pool)
+        .execute(&installation.pool)
         .await
         .unwrap();
         let backend = WebhookReceiver::start().await.unwrap();
-        let (secrets, _database, _nats, _files) = (Vec::new(), database, nats, files);
-        World { context, app, pool, backend, secrets, _database, _nats, _files }
+        World { app, backend, secrets: Vec::new(), installation }
     }
 
     /// An endpoint of the backend that is told everything.
@@ -110,11 +90,6 @@ impl World {
 
     pub(crate) fn serve(&self, settings: Settings) {
         self.context.serve("webhooks", |context| webhooks::run_with(context, settings));
-    }
-
-    /// Another process beside, or after, the first.
-    pub(crate) async fn another(&self) -> Context {
-        Context::connect(Config::clone(&self.context.config)).await.unwrap()
     }
 
     /// Tells the log that a delivery to user 1 settled so.
@@ -156,12 +131,8 @@ impl World {
         self.publish(stream, envelope.encode().unwrap()).await;
     }
 
-    pub(crate) async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
-        self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
-    }
-
     /// Waits until the backend has taken as many messages.
-    pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::Received> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::ReceivedCall> {
         eventually(SOON, "the backend is told everything", async || {
             let received = self.backend.received();
             (received.len() >= count).then_some(received)
@@ -203,11 +174,5 @@ impl World {
             .fetch_one(&self.pool)
             .await
             .unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
     }
 }

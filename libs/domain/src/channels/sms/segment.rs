@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_of_the_extension_table_count_two_and_stay_whole() {
+    fn characters_of_the_extension_table_count_two_and_are_not_split() {
         assert_eq!(lengths(&"€".repeat(80)), (Alphabet::Gsm7, vec![80]));
         assert_eq!(lengths(&"€".repeat(81)), (Alphabet::Gsm7, vec![76, 5]));
         assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn surrogates_stay_whole() {
+    fn surrogate_pairs_are_not_split() {
         assert_eq!(lengths(&"Ж".repeat(70)), (Alphabet::Ucs2, vec![70]));
         assert_eq!(lengths(&"Ж".repeat(71)), (Alphabet::Ucs2, vec![67, 4]));
         assert_eq!(lengths(&"😀".repeat(35)), (Alphabet::Ucs2, vec![35]));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_may_be_written_as_ucs2() {
+    fn any_text_can_be_encoded_as_ucs2() {
         assert_eq!(Segmented::in_ucs2(&"a".repeat(71)).count(), 2);
         assert_eq!(Alphabet::Ucs2.encode("a😀"), Some(vec![0, b'a', 0xd8, 0x3d, 0xde, 0x00]));
         assert_eq!(Alphabet::Gsm7.encode("ç"), None);

@@ -38,10 +38,10 @@ pub const TABLE: &[(u32, Outcome)] = &[
     (21611, Outcome::RETRY),
     (30001, Outcome::RETRY),
     (30022, Outcome::RETRY),
-    // Unknown error; the phone is switched off or unreachable.
+    // Unknown error, or the phone is switched off or unreachable.
     (30008, ONCE),
     (30003, TWICE_A_DAY),
-    // Number does not exist, is not mobile, or is a landline; opted out until the recipient sends START.
+    // The number does not exist, is a landline or otherwise not mobile, or opted out until the recipient sends START.
     (21211, Outcome::GONE),
     (21614, Outcome::GONE),
     (21635, Outcome::GONE),

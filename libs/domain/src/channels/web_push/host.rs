@@ -57,22 +57,24 @@ impl PushHost {
 /// A text that is neither a host name nor an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("neither a host name nor an origin")]
-pub struct NotAHost;
+pub struct InvalidHost;
 
 impl FromStr for PushHost {
-    type Err = NotAHost;
+    type Err = InvalidHost;
 
-    fn from_str(text: &str) -> Result<Self, NotAHost> {
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
         let text = text.to_ascii_lowercase();
         if let Some((scheme, authority)) = text.split_once("://") {
-            return origin(scheme, authority).map(|origin| PushHost(Place::Origin(origin))).ok_or(NotAHost);
+            return origin(scheme, authority)
+                .map(|origin| PushHost(Place::Origin(origin)))
+                .ok_or(InvalidHost);
         }
         let (below, name) = match text.strip_prefix("*.") {
             Some(name) => (true, name),
             None => (false, &*text),
         };
         if !is_name(name) || is_address(name) {
-            return Err(NotAHost);
+            return Err(InvalidHost);
         }
         Ok(PushHost(Place::Host { name: name.to_owned(), below }))
     }

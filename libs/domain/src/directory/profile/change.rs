@@ -68,7 +68,7 @@ pub enum Refusal {
     NoObject,
     /// An operation of a patch, named by its index, cannot be applied.
     #[error("[{0}] cannot be applied: {1}")]
-    Inapplicable(usize, super::Inapplicable),
+    Inapplicable(usize, super::PatchFailure),
 }
 
 impl Change {

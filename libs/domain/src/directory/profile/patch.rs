@@ -33,7 +33,7 @@ pub struct Patch(Vec<PatchOperation>);
 
 /// Reason why a well-formed operation cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Inapplicable {
+pub enum PatchFailure {
     /// A `test` found a different value.
     #[error("the value at path differs")]
     TestFailed,
@@ -194,17 +194,17 @@ fn required(at: &str) -> Problem {
     Problem::new(at, "required", format!("{at} is required"))
 }
 
-fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Inapplicable> {
+fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), PatchFailure> {
     if let PatchOperation::Test(TestOperation { path, value }) = operation {
-        let found = document.pointer(path.as_str()).ok_or(Inapplicable::NoPath)?;
-        return same(found, value).then_some(()).ok_or(Inapplicable::TestFailed);
+        let found = document.pointer(path.as_str()).ok_or(PatchFailure::NoPath)?;
+        return same(found, value).then_some(()).ok_or(PatchFailure::TestFailed);
     }
     // The callers drop the document when an operation fails, so it needs no rollback.
     json_patch::patch_unsafe(document, slice::from_ref(operation)).map_err(|error| match error.kind {
-        PatchErrorKind::TestFailed => Inapplicable::TestFailed,
-        PatchErrorKind::InvalidFromPointer => Inapplicable::NoFrom,
-        PatchErrorKind::CannotMoveInsideItself => Inapplicable::IntoItself,
-        _ => Inapplicable::NoPath,
+        PatchErrorKind::TestFailed => PatchFailure::TestFailed,
+        PatchErrorKind::InvalidFromPointer => PatchFailure::NoFrom,
+        PatchErrorKind::CannotMoveInsideItself => PatchFailure::IntoItself,
+        _ => PatchFailure::NoPath,
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) fn merge(profile: &mut Object, pairs: Object) {
 fn merge_holder(holder: &mut Object, mut update: Object) {
     let added = collect(&mut update);
     holder.extend(update);
-    keep(holder, added);
+    add_tokens(holder, added);
 }
 
 /// Normalizes the tokens of a patched profile to the form that [`merge`] produces.
@@ -47,7 +47,7 @@ pub(super) fn settle(profile: &mut Object) {
     for key in TOKEN_HOLDERS {
         if let Some(Value::Object(holder)) = profile.get_mut(key) {
             let tokens = collect(holder);
-            keep(holder, tokens);
+            add_tokens(holder, tokens);
         }
     }
 }
@@ -73,7 +73,7 @@ fn collect(holder: &mut Object) -> Option<Vec<String>> {
 }
 
 /// Adds new tokens, and keeps the latest [`MAX_TOKENS`].
-fn keep(holder: &mut Object, added: Option<Vec<String>>) {
+fn add_tokens(holder: &mut Object, added: Option<Vec<String>>) {
     let Some(added) = added else {
         return;
     };
@@ -106,10 +106,10 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
 /// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// Tokens that the write contains and the profile has afterwards, even if the profile had them before. A patch counts as
-    /// containing only new tokens.
+    /// Tokens that the write contains and the profile has afterwards. For a merge, this includes tokens that the profile already
+    /// had; for a patch, only new tokens.
     pub named: Vec<String>,
-    /// Tokens that the profile no longer has.
+    /// Tokens that the profile had before and no longer has.
     pub dropped: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ impl TokenChange {
         TokenChange::between(before, after, |target| named.contains(target))
     }
 
-    /// Returns the effect of a patch; `named` contains only new tokens.
+    /// Returns the effect of a patch. `named` contains new tokens only.
     #[must_use]
     pub fn patched(before: &Object, after: &Object) -> TokenChange {
         TokenChange::between(before, after, |_| false)
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_change_only_if_some_are_given() {
+    fn tokens_change_only_if_the_write_contains_tokens() {
         let cases = [
             (json!({}), json!({"fcm": {"token": "a"}}), json!({"fcm": {"tokens": ["a"]}})),
             (json!({"fcm": null}), json!({"fcm": {"token": "a"}}), json!({"fcm": {"tokens": ["a"]}})),

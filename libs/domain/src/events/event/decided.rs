@@ -16,7 +16,6 @@ use crate::{CategoryId, Channel, Reason, UserNumber};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
-    /// The send's category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
     /// The template and its version, which all chunks of the send use.

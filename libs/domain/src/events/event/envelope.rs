@@ -59,7 +59,7 @@ const UNKNOWN_VALUE: &str = "unknown variant `";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireOut<'a> {
+struct EnvelopeOut<'a> {
     id: Uuid,
     #[serde(rename = "type")]
     kind: &'a str,
@@ -75,7 +75,7 @@ struct WireOut<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WireIn<'a> {
+struct EnvelopeIn<'a> {
     id: Uuid,
     #[serde(rename = "type")]
     kind: &'a str,
@@ -96,7 +96,7 @@ impl Envelope {
     /// # Errors
     /// Serialization failed. This cannot happen in practice, because JSON can represent every event.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&WireOut {
+        serde_json::to_vec(&EnvelopeOut {
             id: self.id,
             kind: self.event.kind(),
             v: VERSION,
@@ -114,7 +114,7 @@ impl Envelope {
     /// # Errors
     /// See [`DecodeError`]. Callers skip a message of an unknown type, and leave a newer message to an upgraded process.
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
-        let wire: WireIn<'_> = serde_json::from_slice(bytes)?;
+        let wire: EnvelopeIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());
         let newer = |what| DecodeError::Newer { kind: wire.kind.to_owned(), what };
         let event = match read {
@@ -127,7 +127,7 @@ impl Envelope {
             }
             other => other?,
         };
-        let WireIn { id, app, at, send_id, caused_by, trace, .. } = wire;
+        let EnvelopeIn { id, app, at, send_id, caused_by, trace, .. } = wire;
         Ok(Envelope { id, app, at, send_id, caused_by, trace, event })
     }
 }

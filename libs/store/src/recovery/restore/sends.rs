@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use domain::{AppId, SendId, Timestamp};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::Error;
@@ -14,35 +13,16 @@ use crate::sends::send::{self, NewRequest};
 /// Number of rows restored from accepted sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredSends {
-    /// Number of requests that were created or whose body was restored.
+    /// Number of created requests.
     pub requests: u64,
     /// Number of restored idempotency keys.
     pub keys: u64,
 }
 
 impl Restore {
-    /// Removes the parked messages of sends that were redriven later: messages that were parked before the time in
-    /// `stored`, at which the log stored the send. Returns the number of removed messages.
-    ///
-    /// # Errors
-    /// The database failed; no message is removed.
-    pub async fn reopen_sends(&mut self, stored: &[(AppId, SendId, Timestamp)]) -> Result<u64, Error> {
-        let reopened = sqlx::query(
-            "DELETE FROM parked p USING unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) AS again (app_id, send_id, at)
-             WHERE (p.app_id, p.send_id) = (again.app_id, again.send_id) AND p.stream = ANY($4) AND p.parked_at < again.at",
-        )
-        .bind(stored.iter().map(|(app, ..)| app.0).collect::<Vec<_>>())
-        .bind(stored.iter().map(|(_, send_id, _)| send_id.0).collect::<Vec<_>>())
-        .bind(stored.iter().map(|(.., at)| instant(*at)).collect::<Vec<_>>())
-        .bind(send::streams())
-        .execute(&mut self.connection)
-        .await?;
-        Ok(reopened.rows_affected())
-    }
-
-    /// Adds accepted sends, each given as its first chunk. Writes the request with its body, which [`Restore::go_on`]
-    /// removes if it is not needed, and the idempotency key, unless it has expired. Sends that are parked stay parked and
-    /// get no request.
+    /// Adds accepted sends, each given as its first chunk. Writes the request with its body, which [`Restore::plan_open`]
+    /// removes if it is not needed, and the idempotency key, unless it has expired. A send that is parked in the backup is
+    /// planned again.
     ///
     /// # Errors
     /// The database failed; no send is added.
@@ -58,35 +38,22 @@ impl Restore {
     }
 }
 
-/// Adds requests. The body of an existing request is restored only if one of its deliveries may wait for a job that was
-/// never published, because processing the chunk again requires the body.
 async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {
     let requests: Vec<_> = accepted
         .iter()
         .map(|chunk| NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) })
         .collect();
-    if requests.is_empty() {
-        return Ok(0);
-    }
-    send::insert(
-        connection,
-        "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
-           category_id, template_id, template_version, body)
-         SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
-           $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
-           AS new (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients, category_id, template_id,
-             template_version, body)
-         WHERE NOT EXISTS (
-           SELECT FROM parked p WHERE (p.app_id, p.send_id) = (new.app_id, new.send_id) AND p.stream LIKE 'SEND%'
-         )
-         ON CONFLICT (app_id, send_id) DO UPDATE SET body = excluded.body
-           WHERE request.body IS NULL AND EXISTS (
-             SELECT FROM delivery d WHERE (d.app_id, d.send_id) = (request.app_id, request.send_id)
-               AND d.status = 'queued' AND d.attempt = 1
-           )",
-        &requests,
+    let written = send::write_requests_if_new(connection, &requests).await?;
+    sqlx::query(
+        "DELETE FROM parked p USING unnest($1::bigint[], $2::uuid[]) AS again (app_id, send_id)
+         WHERE (p.app_id, p.send_id) = (again.app_id, again.send_id) AND p.stream = ANY($3)",
     )
-    .await
+    .bind(accepted.iter().map(|chunk| chunk.app.0).collect::<Vec<_>>())
+    .bind(accepted.iter().map(|chunk| chunk.send_id.0).collect::<Vec<_>>())
+    .bind(send::streams())
+    .execute(connection)
+    .await?;
+    Ok(written)
 }
 
 async fn write_keys(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {

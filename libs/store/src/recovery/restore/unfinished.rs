@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use domain::send::CHUNK_RECIPIENTS;
 use domain::{AppId, SendId};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection, Row};
 
 use crate::Error;
-use crate::deliveries::timer::NewTimer;
-use crate::recovery::restore::{Restore, stranded};
+use crate::deliveries::timer::{self, NewTimer};
+use crate::recovery::restore::{Restore, plans};
 use crate::sends::chunk::Chunk;
 
 /// A send whose body is stored.
@@ -35,12 +34,7 @@ impl Restore {
     ) -> Result<Vec<Unfinished>, Error> {
         let rows = sqlx::query(
             "SELECT r.app_id, r.send_id, r.accepted_at, r.body,
-               ARRAY(SELECT turn FROM plan p WHERE (p.app_id, p.send_id) = (r.app_id, r.send_id)) AS frozen,
-               ARRAY(
-                 SELECT DISTINCT d.recipient_index / $4 FROM delivery d
-                 WHERE (d.app_id, d.send_id) = (r.app_id, r.send_id) AND d.status = 'queued' AND d.attempt = 1
-                   AND NOT EXISTS (SELECT FROM restored_job j WHERE (j.app_id, j.delivery_id) = (d.app_id, d.id))
-               ) AS waiting
+               ARRAY(SELECT turn FROM plan p WHERE (p.app_id, p.send_id) = (r.app_id, r.send_id)) AS frozen
              FROM request r
              WHERE r.body IS NOT NULL AND ($1::bigint IS NULL OR (r.app_id, r.send_id) > ($1, $2))
              ORDER BY r.app_id, r.send_id LIMIT $3",
@@ -48,7 +42,6 @@ impl Restore {
         .bind(after.map(|(app, _)| app.0))
         .bind(after.map(|(_, send_id)| send_id.0))
         .bind(limit)
-        .bind(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
         .fetch_all(&mut self.connection)
         .await?;
         rows.iter().map(read).collect()
@@ -60,13 +53,13 @@ impl Restore {
     ///
     /// # Errors
     /// The database failed; nothing is changed.
-    pub async fn go_on(&mut self, sends: &[Unfinished], timers: &[NewTimer]) -> Result<u64, Error> {
+    pub async fn plan_open(&mut self, sends: &[Unfinished], timers: &[NewTimer]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         let mut users = 0;
         for unfinished in sends.iter().filter(|unfinished| unfinished.is_open) {
             users += add_users(&mut transaction, &unfinished.send).await?;
         }
-        stranded::insert(&mut transaction, timers).await?;
+        set_timers(&mut transaction, timers).await?;
         let done = sends.iter().filter(|unfinished| !unfinished.send.send.is_kept());
         let (apps, send_ids): (Vec<i64>, Vec<_>) =
             done.map(|done| (done.send.app.0, done.send.send_id.0)).unzip();
@@ -85,10 +78,8 @@ impl Restore {
 
 async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, Error> {
     let named: Vec<(i32, i64)> = sqlx::query_as(
-        "SELECT DISTINCT recipient_index, user_number FROM delivery d
-         WHERE app_id = $1 AND send_id = $2 AND recipient_index >= 0
-           AND NOT EXISTS (SELECT FROM app_user u WHERE (u.app_id, u.number) = (d.app_id, d.user_number))
-           AND NOT EXISTS (SELECT FROM erased e WHERE (e.app_id, e.user_number) = (d.app_id, d.user_number))",
+        "SELECT DISTINCT recipient_index, user_number FROM delivery
+         WHERE app_id = $1 AND send_id = $2 AND recipient_index >= 0",
     )
     .bind(send.app.0)
     .bind(send.send_id.0)
@@ -96,21 +87,20 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
     .await?;
     let recipient = |index: i32| send.send.recipients.get(usize::try_from(index).ok()?);
     let named = named.into_iter().filter_map(|(index, number)| Some((number, recipient(index)?)));
-    let (numbers, identifiers): (Vec<i64>, Vec<&str>) = named
+    let users = named
         .filter(|(_, recipient)| !recipient.is_erased())
-        .map(|(number, recipient)| (number, recipient.identifier.as_str()))
-        .unzip();
-    let written = sqlx::query(
-        "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE
-         SELECT $1, number, identifier FROM unnest($2::bigint[], $3::text[]) AS named (number, identifier)
-         ON CONFLICT DO NOTHING",
-    )
-    .bind(send.app.0)
-    .bind(numbers)
-    .bind(identifiers)
-    .execute(connection)
-    .await?;
-    Ok(written.rows_affected())
+        .map(|(number, recipient)| ((send.app.0, number), recipient.identifier.as_str()))
+        .collect();
+    plans::add_users(connection, &users).await
+}
+
+/// Sets timers, replacing those with the same ids from an earlier, interrupted restore.
+pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {
+    sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
+        .bind(timers.iter().map(|timer| timer.id).collect::<Vec<_>>())
+        .execute(&mut *connection)
+        .await?;
+    timer::insert(connection, timers).await
 }
 
 /// Reads a send and finds the chunk to execute; each chunk starts the next one. If all chunks of a send with several chunks
@@ -119,9 +109,8 @@ fn read(row: &PgRow) -> Result<Unfinished, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
     let frozen: Vec<i32> = row.try_get("frozen")?;
-    let waiting: Vec<i32> = row.try_get("waiting")?;
     let chunks = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
-    let open = (0..chunks).find(|chunk| !frozen.contains(chunk) || waiting.contains(chunk));
+    let open = (0..chunks).find(|chunk| !frozen.contains(chunk));
     let next = open.or(send.is_kept().then_some(chunks - 1));
     let chunk = Chunk {
         app: AppId(row.try_get("app_id")?),

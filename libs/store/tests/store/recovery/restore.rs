@@ -1,0 +1,351 @@
+//! Restoring rows from the log.
+
+mod ledger;
+mod plans;
+mod unknown;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::content::{Content, SmsContent};
+use domain::event::{Decided, DeliveryJob, DeliverySettled, SendPlanned, Shape, UserErased};
+use domain::send::{IdempotencyKey, Recipient};
+use domain::{
+    AppId, Channel, DeliveryId, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
+    UserNumber,
+};
+use store::database::installation::{LogMark, Recorded};
+use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Restore};
+use store::sends::chunk::Chunk;
+use store::sends::idempotency::{Reservation, Reserved};
+use store::{Settings, Store};
+use testkit::eventually;
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
+
+const SOON: Duration = Duration::from_secs(10);
+
+impl Fixture {
+    async fn restore(&self) -> Restore {
+        self.store.recovery().begin_restore().await.unwrap().expect("no other restore")
+    }
+
+    /// A job for the recipient with this index; the user's number is 100 greater.
+    fn job(&self, app: AppId, place: u32, channel: Channel, attempt: u32) -> FoundJob {
+        let user = UserNumber(100 + i64::from(place));
+        let target = format!("target-{place}");
+        let id = DeliveryId::derive(send_id(1), user, channel, &target);
+        let content = Content::Sms(SmsContent::default());
+        let job = DeliveryJob {
+            attempt,
+            recipient: Some(place),
+            ..DeliveryJob::first(id, channel, user, target, content)
+        };
+        FoundJob { app, send_id: send_id(1), handed_out: true, job }
+    }
+}
+
+fn accepted(app: AppId, recipients: Vec<Recipient>) -> Chunk {
+    Chunk { app, send_id: send_id(1), chunk: 0, accepted_at: NOW, send: Arc::new(send_to(recipients)) }
+}
+
+fn people(count: usize) -> Vec<Recipient> {
+    (0..count).map(|place| recipient(&format!("user-{place}"))).collect()
+}
+
+/// A plan in which the first `recipients` of a chunk get an inbox item, with `deliveries` external deliveries in total.
+fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
+    let first = 100 + i64::from(chunk) * 500;
+    let users = (first..).take(recipients as usize).map(|user| (Some(UserNumber(user)), 0)).collect();
+    let shapes = vec![Shape { in_app: true, skips: vec![(Channel::WebPush, domain::Reason::NoAddress)] }];
+    let decided = Decided { shapes, recipients: users, ..Decided::default() };
+    let (in_app, skipped) = (recipients, recipients);
+    let planned = SendPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
+    FoundPlan { app, send_id: send_id(1), planned }
+}
+
+fn outcome(found: &FoundJob, status: Status) -> FoundOutcome {
+    let settled = DeliverySettled {
+        delivery_id: found.job.delivery_id,
+        channel: found.job.channel,
+        user: found.job.user,
+        attempt: found.job.attempt,
+        status,
+        reason: None,
+        provider: Some("main".to_owned()),
+    };
+    FoundOutcome { app: found.app, at: NOW, settled }
+}
+
+#[tokio::test]
+async fn one_restore_runs_at_a_time_and_no_service_starts_meanwhile() {
+    let fixture = fixture().await;
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Nowhere);
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+
+    let restore = fixture.restore().await;
+    assert!(fixture.store.recovery().begin_restore().await.unwrap().is_none());
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
+    drop(restore);
+    assert!(
+        !fixture.store.recovery().adopt_database().await.unwrap(),
+        "an unfinished restore is not adopted"
+    );
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
+    fixture.restore().await.finish().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+}
+
+#[tokio::test]
+async fn a_dump_restored_into_another_database_is_detected() {
+    let fixture = fixture().await;
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
+    sqlx::query("UPDATE installation SET database_oid = database_oid + 1")
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(
+        fixture.store.database().recorded_database().await.unwrap(),
+        Recorded::Elsewhere,
+        "it is not recorded again"
+    );
+    assert!(
+        fixture.store.recovery().adopt_database().await.unwrap(),
+        "the operator confirms that it was only moved"
+    );
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+}
+
+#[tokio::test]
+async fn a_dump_restored_over_its_own_database_is_detected() {
+    let fixture = fixture().await;
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
+    // Like pg_restore --clean.
+    sqlx::raw_sql(
+        "CREATE TABLE kept AS TABLE installation; DROP TABLE installation;
+         CREATE TABLE installation AS TABLE kept",
+    )
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+}
+
+#[tokio::test]
+async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
+    let fixture = fixture().await;
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
+    let of_before = "UPDATE installation SET table_oid = NULL";
+    sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Nowhere);
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+
+    sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
+    fixture.store.database().disown_unrecorded().await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+    sqlx::query("UPDATE installation SET system_identifier = 1, table_oid = NULL")
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(
+        fixture.store.database().recorded_database().await.unwrap(),
+        Recorded::Elsewhere,
+        "an earlier dump"
+    );
+}
+
+#[tokio::test]
+async fn sessions_of_other_processes_are_listed() {
+    let fixture = fixture().await;
+    let settings = Settings { url: fixture.database.url().to_owned(), max_connections: 2 };
+    fixture.store.close().await;
+    let asking = Store::connect(&settings).await.unwrap();
+    eventually(SOON, "the other sessions have ended", async || {
+        asking.recovery().other_sessions().await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    let _service = Store::connect(&settings).await.unwrap();
+    assert_eq!(asking.recovery().other_sessions().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn marks_never_decrease() {
+    let fixture = fixture().await;
+    let mark = |seq, second| LogMark { stream: StreamName::Outcome, seq, at: at(second) };
+    for (seq, second) in [(5, 1), (7, 2), (6, 3), (7, 4)] {
+        fixture.store.database().mark_log(&[mark(seq, second)]).await.unwrap();
+    }
+    assert_eq!(fixture.store.database().log_marks().await.unwrap(), [mark(7, 4)]);
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_millis(NOW.millis() + second * 1_000)
+}
+
+#[tokio::test]
+async fn no_number_is_assigned_twice() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.store.directory().merge_user(app, "ada", domain::content::Object::new()).await.unwrap();
+    let number =
+        async |user: &str| fixture.store.directory().find_user(app, user).await.unwrap().unwrap().number;
+    fixture.restore().await.finish().await.unwrap();
+    fixture.store.directory().merge_user(app, "bob", domain::content::Object::new()).await.unwrap();
+    assert!(number("bob").await.0 > number("ada").await.0 + 1_000_000_000);
+    assert!(fixture.app("other").await.0 > app.0 + 1_000_000);
+}
+
+#[tokio::test]
+async fn lost_apps_get_a_disabled_row() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let lost = AppId(app.0 + 7);
+    let mut restore = fixture.restore().await;
+    assert_eq!(restore.add_apps(&[app, lost].into()).await.unwrap(), [lost]);
+    assert_eq!(restore.add_apps(&[app, lost].into()).await.unwrap(), []);
+    assert_eq!(fixture.count("SELECT count(*) FROM app WHERE disabled AND name LIKE 'lost-%'").await, 1);
+}
+
+#[tokio::test]
+async fn an_unexpired_idempotency_key_names_its_send_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let now: chrono::DateTime<chrono::Utc> =
+        sqlx::query_scalar("SELECT now()").fetch_one(&fixture.pool).await.unwrap();
+    let keyed = |number: u128, key: &str, accepted_at| {
+        let mut send = send_to(people(1));
+        let body_hash = Digest([u8::try_from(number).unwrap(); 32]);
+        send.idempotency = Some(IdempotencyKey { key: key.to_owned(), body_hash });
+        Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
+    };
+    let known = Reserved { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
+    let reservation = Reservation { app, key: "known".to_owned(), send: known };
+    fixture.store.sends().reserve_keys(&[reservation]).await.unwrap();
+
+    let fresh = keyed(1, "fresh", now.into());
+    let accepted = [fresh.clone(), fresh, keyed(2, "old", NOW), keyed(3, "known", now.into())];
+    let mut restore = fixture.restore().await;
+    for _ in 0..2 {
+        restore.add_sends(&accepted).await.unwrap();
+    }
+    let of = async |key: &str| fixture.store.sends().reserved_key(app, key).await.unwrap();
+    let lane = Lane::Transactional;
+    assert_eq!(of("fresh").await, Some(Reserved { send_id: send_id(1), body_hash: [1; 32], lane }));
+    assert_eq!(of("old").await, None);
+    assert_eq!(of("known").await, Some(known));
+    assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 3);
+}
+
+#[tokio::test]
+async fn a_send_that_is_parked_in_the_backup_is_planned_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    park_send(&fixture, app, b"").await;
+    let restored = fixture.restore().await.add_sends(&[accepted(app, people(1))]).await.unwrap();
+    assert_eq!((restored.requests, fixture.count("SELECT count(*) FROM parked").await), (1, 0));
+}
+
+/// Parks the message of a send, as in a backup.
+async fn park_send(fixture: &Fixture, app: AppId, message: &[u8]) {
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
+         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', $3, 'own failure')",
+    )
+    .bind(app.0)
+    .bind(send_id(1).0)
+    .bind(message)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn erased_users_are_erased_again_and_not_re_created() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let known = fixture.store.directory().merge_user(app, "ada", domain::content::Object::new()).await;
+    known.unwrap();
+    let ada = fixture.store.directory().find_user(app, "ada").await.unwrap().unwrap().number;
+    let mut restore = fixture.restore().await;
+    for (user, is_new) in [(ada, true), (UserNumber(100), true), (ada, false)] {
+        let erased = UserErased { user, digest: None };
+        assert_eq!(restore.add_erasure(app, &erased, NOW).await.unwrap(), is_new);
+    }
+    assert!(fixture.store.directory().find_user(app, "ada").await.unwrap().is_none());
+    assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 1);
+
+    // Only the plan names the second user.
+    restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
+    let restored = restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap();
+    assert_eq!((restored.chunks, restored.users), (1, 1));
+    assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());
+    assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 2);
+}
+
+#[tokio::test]
+async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let named = app.0.to_string() + "\nuser-0";
+    let digest: Vec<u8> = sqlx::query_scalar("SELECT sha256(convert_to($1, 'UTF8'))")
+        .bind(named)
+        .fetch_one(&fixture.pool)
+        .await
+        .unwrap();
+    let erased = UserErased { user: UserNumber(100), digest: digest.try_into().ok().map(Digest) };
+    let mut restore = fixture.restore().await;
+    assert!(restore.add_erasure(app, &erased, at(60)).await.unwrap());
+
+    let chunks = [accepted(app, people(2))];
+    let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
+    let facts = freeze.facts().await.unwrap();
+    assert!(facts.is_erased(&chunks[0], "user-0") && !facts.is_erased(&chunks[0], "user-1"));
+    freeze.commit(&facts, &[Vec::new()]).await.unwrap();
+    assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn cancelled_requests_stay_cancelled_after_restore() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut restore = fixture.restore().await;
+    restore.add_sends(&[accepted(app, people(1))]).await.unwrap();
+    let cancelled = [(app, send_id(1), NOW), (app, SendId(Uuid::from_u128(2)), NOW)];
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 0);
+    assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+}
+
+#[tokio::test]
+async fn a_parked_send_stays_cancelled_after_restore() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let envelope = Envelope {
+        id: send_id(1).0,
+        app,
+        at: NOW,
+        send_id: Some(send_id(1)),
+        caused_by: None,
+        trace: None,
+        event: Event::SendAccepted(Box::new(send_to(people(1)))),
+    };
+    park_send(&fixture, app, &envelope.encode().unwrap()).await;
+    let mut restore = fixture.restore().await;
+    let cancelled = [(app, send_id(1), NOW)];
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 0);
+    assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
+}

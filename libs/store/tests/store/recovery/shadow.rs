@@ -1,0 +1,223 @@
+//! Shadow tables of the inbox, and switching to them.
+
+use domain::content::InAppContent;
+use domain::event::ItemsAdded;
+use domain::{AppId, Envelope, Event, UserNumber};
+use sqlx::AssertSqlSafe;
+use store::recovery::shadow::{Origin, Purpose, Shadow, Switched};
+use store::{Error, Settings};
+use uuid::Uuid;
+
+use crate::erasure::user::LATER;
+use crate::{Fixture, NOW, fixture};
+
+impl Fixture {
+    async fn shadow(&self, purpose: Purpose) -> Shadow {
+        let settings = Settings { url: self.database.url().to_owned(), max_connections: 2 };
+        Shadow::take(&settings, purpose).await.unwrap().unwrap()
+    }
+
+    async fn origin(&self) -> Origin {
+        let schema = self.store.schema_version().await.unwrap().unwrap();
+        let release = "0.0.0".to_owned();
+        Origin { release, schema, start: vec![0, 0], is_from_backup: false, is_copied: true }
+    }
+
+    async fn execute(&self, statement: &str) {
+        sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&self.pool).await.unwrap();
+    }
+}
+
+async fn switched(shadow: &mut Shadow) -> Result<Switched, Error> {
+    shadow.hold(&["INBOX_0".to_owned(), "INBOX_1".to_owned()]).await.unwrap().commit().await
+}
+
+#[tokio::test]
+async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
+    let fixture = fixture().await;
+    let mut shadow = fixture.shadow(Purpose::Replacement).await;
+    shadow.create(&fixture.origin().await).await.unwrap();
+    // A reader such as a dump, and a vacuum of the live and new tables.
+    for lock in [
+        "LOCK TABLE inbox_counter IN ACCESS SHARE MODE",
+        "LOCK TABLE inbox_item IN SHARE UPDATE EXCLUSIVE MODE",
+        "LOCK TABLE inbox_rebuild.inbox_item IN SHARE UPDATE EXCLUSIVE MODE",
+        "LOCK TABLE inbox_rebuild.dead_event IN ACCESS SHARE MODE",
+    ] {
+        let mut other = fixture.pool.begin().await.unwrap();
+        sqlx::raw_sql(lock).execute(&mut *other).await.unwrap();
+        assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Hindered, "{lock}");
+        other.rollback().await.unwrap();
+    }
+    assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Yes);
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'inbox_rebuild'";
+    assert_eq!(fixture.count(left).await, 0);
+}
+
+#[tokio::test]
+async fn a_switch_refuses_to_drop_later_changes_to_the_live_tables() {
+    let fixture = fixture().await;
+    let mut shadow = fixture.shadow(Purpose::Replacement).await;
+    let origin = fixture.origin().await;
+    for (change, told) in [
+        ("GRANT SELECT ON inbox_item TO pg_monitor", "SELECT granted to pg_monitor"),
+        ("GRANT UPDATE (state) ON inbox_item TO PUBLIC", "UPDATE (state) granted to -"),
+        ("CREATE INDEX added ON inbox_item (event_id)", "INDEX added ON inbox_item"),
+        ("ALTER TABLE inbox_item ADD COLUMN more bigint", "column more bigint"),
+        ("ALTER TABLE inbox_item ADD CHECK (id > 0)", "CHECK ((id > 0))"),
+        ("ALTER TABLE inbox_item ALTER state SET STATISTICS 7", "column state text STATISTICS 7"),
+        ("ALTER TABLE inbox_counter SET (fillfactor = 60)", "inbox_counter: WITH (fillfactor=60)"),
+    ] {
+        shadow.create(&origin).await.unwrap();
+        assert!(shadow.is_like_live().await.unwrap());
+        fixture.execute(change).await;
+        assert!(!shadow.is_like_live().await.unwrap(), "{change}");
+        let refused = switched(&mut shadow).await.unwrap_err().to_string();
+        assert!(refused.contains(told) && refused.contains("the live table alone"), "{change}: {refused}");
+    }
+    shadow.create(&origin).await.unwrap();
+    fixture
+        .execute(
+            "INSERT INTO _sqlx_migrations SELECT version + 1, description, now(), success, checksum, 0
+                  FROM _sqlx_migrations ORDER BY version DESC LIMIT 1",
+        )
+        .await;
+    let refused = switched(&mut shadow).await.unwrap_err().to_string();
+    assert!(refused.contains(&format!("the schema version was {}", origin.schema)), "{refused}");
+    // Tables created again have all changes.
+    let origin = Origin { schema: origin.schema + 1, ..origin };
+    shadow.create(&origin).await.unwrap();
+    assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Yes);
+    let given = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'inbox_item'::regclass
+                 AND (attname = 'state' AND attstattarget = 7 AND attacl IS NOT NULL OR attname = 'more')";
+    assert_eq!(fixture.count(given).await, 2);
+}
+
+#[tokio::test]
+async fn a_shadow_is_refused_if_it_cannot_get_all_properties_of_the_live_tables() {
+    let fixture = fixture().await;
+    let shadow = fixture.shadow(Purpose::Replacement).await;
+    let origin = fixture.origin().await;
+    fixture
+        .execute("CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
+        .await;
+    for (change, back, told) in [
+        (
+            "CREATE TRIGGER noted AFTER INSERT ON inbox_item FOR EACH ROW EXECUTE FUNCTION noted()",
+            "DROP TRIGGER noted ON inbox_item",
+            "inbox_item: trigger noted",
+        ),
+        (
+            "CREATE PUBLICATION told FOR TABLE inbox_counter",
+            "DROP PUBLICATION told",
+            "inbox_counter: publication told",
+        ),
+        (
+            "CREATE POLICY mine ON inbox_item USING (app_id = 1)",
+            "DROP POLICY mine ON inbox_item",
+            "inbox_item: policy mine",
+        ),
+        (
+            "ALTER TABLE inbox_item REPLICA IDENTITY FULL",
+            "ALTER TABLE inbox_item REPLICA IDENTITY DEFAULT",
+            "inbox_item: replica identity f",
+        ),
+    ] {
+        fixture.execute(change).await;
+        let refused = shadow.create(&origin).await.unwrap_err().to_string();
+        assert!(refused.contains(told), "{change}: {refused}");
+        assert_eq!(shadow.origin().await.unwrap(), None, "nothing is created");
+        fixture.execute(back).await;
+    }
+    shadow.create(&origin).await.unwrap();
+    shadow.discard().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_has_no_estimate_before_it_is_analyzed() {
+    let fixture = fixture().await;
+    let backup = Shadow::open_backup(fixture.database.url()).await.unwrap();
+    fixture.execute("ALTER TABLE inbox_item SET (autovacuum_enabled = false)").await;
+    fill(&fixture, "public", AppId(1), UserNumber(1)).await;
+    assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 0, "no statistics yet");
+    fixture.execute("ANALYZE inbox_item").await;
+    assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 2);
+}
+
+/// An item, a deleted one, and counters of a user.
+async fn fill(fixture: &Fixture, schema: &str, app: AppId, user: UserNumber) {
+    let statement = format!(
+        "INSERT INTO {schema}.inbox_item (app_id, user_number, id, send_id, created_at, deleted_at, event_id)
+         SELECT {app}, {user}, {user} * 10 + n, gen_random_uuid(), now(), CASE n WHEN 2 THEN now() END, gen_random_uuid()
+         FROM generate_series(1, 2) AS n;
+         INSERT INTO {schema}.inbox_counter VALUES ({app}, {user}, 1, 1, 1)"
+    );
+    fixture.execute(&statement).await;
+}
+
+#[tokio::test]
+async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
+    for purpose in [Purpose::Replacement, Purpose::Comparison] {
+        let fixture = fixture().await;
+        let schema = if purpose == Purpose::Replacement { "inbox_rebuild" } else { "inbox_verify" };
+        let app = fixture.app("shop").await;
+        let ada = fixture.user(app, "ada").await;
+        let bob = fixture.user(app, "bob").await;
+        let shadow = fixture.shadow(purpose).await;
+        shadow.create(&fixture.origin().await).await.unwrap();
+        fill(&fixture, schema, app, ada).await;
+        fill(&fixture, schema, app, bob).await;
+        let title = |name: &str| InAppContent { title: Some(name.to_owned()), ..InAppContent::default() };
+        let added = ItemsAdded {
+            created_at: NOW,
+            category_id: None,
+            contents: vec![title("for ada"), title("for bob")],
+            recipients: vec![(ada, 0), (bob, 1)],
+        };
+        let event = Event::InboxItemsAdded(added);
+        let envelope =
+            Envelope { id: Uuid::nil(), app, at: NOW, send_id: None, caused_by: None, trace: None, event };
+        sqlx::query(AssertSqlSafe(format!(
+            "INSERT INTO {schema}.dead_event (projection, stream, seq, message, cause)
+             VALUES ('inbox', 'INBOX_0', 1, $1, '')"
+        )))
+        .bind(envelope.encode().unwrap())
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+        fixture.erase(app, "ada", LATER).await;
+        let of = |user: UserNumber| {
+            format!(
+                "SELECT (SELECT count(*) FROM {schema}.inbox_item WHERE user_number = {user})
+                   + (SELECT count(*) FROM {schema}.inbox_counter WHERE user_number = {user})
+                   + (SELECT count(*) FROM {schema}.dead_event
+                      WHERE position('for ada' in convert_from(message, 'UTF8')) > 0)"
+            )
+        };
+        let left = async |user| -> i64 {
+            sqlx::query_scalar(AssertSqlSafe(of(user))).fetch_one(&fixture.pool).await.unwrap()
+        };
+        let undone = "SELECT count(*) FROM erased WHERE done_at IS NULL";
+
+        // A process holds the tables to compare them: nothing is removed, and the erasure is not done.
+        fixture.pass().await;
+        assert_eq!((left(ada).await, fixture.count(undone).await), (4, 1));
+        drop(shadow);
+        fixture.wait_until_no_shadow_is_held().await;
+        fixture.execute("UPDATE erased SET next_pass_at = now()").await;
+        fixture.pass().await;
+        assert_eq!((left(ada).await, left(bob).await, fixture.count(undone).await), (0, 3, 0), "{schema}");
+    }
+}
+
+impl Fixture {
+    /// Waits until the server has noticed that the shadow's connection is closed.
+    async fn wait_until_no_shadow_is_held(&self) {
+        testkit::eventually(crate::LIMIT, "the lock is free", async || {
+            let locks = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
+                         WHERE locktype = 'advisory' AND datname = current_database()";
+            (self.count(locks).await == 0).then_some(())
+        })
+        .await;
+    }
+}

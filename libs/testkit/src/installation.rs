@@ -1,0 +1,104 @@
+//! An installation whose services run in the process of the test.
+
+use std::time::Duration;
+
+use domain::{AppId, Envelope, StreamName};
+use event_log::Message;
+use service_kit::{Config, Context};
+use sqlx::PgPool;
+use store::control::app::{NewApp, NewSecret};
+
+use crate::eventually;
+use crate::servers::Servers;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Private servers with schema and streams, and the context with which services run on them. Dropping it stops the services.
+/// A method panics if a server cannot be started or refuses.
+pub struct Installation {
+    pub context: Context,
+    /// Connections for statements that the store does not have.
+    pub pool: PgPool,
+    pub servers: Servers,
+}
+
+#[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
+impl Installation {
+    /// Starts servers and prepares them for [`Servers::config`], changed by `configure`.
+    pub async fn start(configure: impl FnOnce(&mut Config)) -> Self {
+        Self::start_on(Servers::start().await, configure).await
+    }
+
+    /// As [`start`](Self::start), on servers that run.
+    pub async fn start_on(servers: Servers, configure: impl FnOnce(&mut Config)) -> Self {
+        let mut config = servers.config();
+        configure(&mut config);
+        servers.prepare(&config).await;
+        let pool = PgPool::connect(servers.database_url()).await.unwrap();
+        let context = Box::pin(Context::connect(config)).await.unwrap();
+        Self { context, pool, servers }
+    }
+
+    /// Connects another process.
+    pub async fn another(&self) -> Context {
+        Box::pin(Context::connect(Config::clone(&self.context.config))).await.unwrap()
+    }
+
+    /// Creates an app that is in development. Its name is also its API key and the digest of its secret.
+    pub async fn app(&self, name: &str) -> AppId {
+        let new = NewApp { name, api_key: name, development: true };
+        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
+        draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
+    }
+
+    /// Appends a message to a stream.
+    pub async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
+        self.publish_as(None, stream, payload).await;
+    }
+
+    /// As [`publish`](Self::publish), with an id by which the log recognises a repetition.
+    pub async fn publish_as(&self, id: Option<String>, stream: StreamName, payload: Vec<u8>) {
+        let message = Message { stream, id, payload: payload.into() };
+        self.context.log.publish(message).await.unwrap();
+    }
+
+    /// Reads all messages of a stream, oldest first.
+    pub async fn events_in(&self, stream: StreamName) -> Vec<Envelope> {
+        let state = self.context.log.state(stream).await.unwrap();
+        let mut reader = self.context.log.reader(stream, state.first_seq);
+        let mut envelopes = Vec::new();
+        while u64::try_from(envelopes.len()).unwrap() < state.messages {
+            let records = reader.next_batch(100, Duration::ZERO).await.unwrap();
+            envelopes.extend(records.iter().map(|record| Envelope::decode(&record.payload).unwrap()));
+        }
+        envelopes
+    }
+
+    /// Waits until the consumer has acknowledged the first `count` messages of the stream and holds none.
+    ///
+    /// # Panics
+    /// After 60 s.
+    pub async fn consumed(&self, stream: StreamName, consumer: &str, count: u64) {
+        eventually(SOON, "messages are acknowledged", async || {
+            let progress = self.context.log.consumer_progress(stream, consumer).await.unwrap()?;
+            (progress.ack_floor == count && progress.ack_pending == 0).then_some(())
+        })
+        .await;
+    }
+
+    /// Runs a query that selects one number.
+    pub async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// Runs a statement.
+    pub async fn run(&self, statement: &'static str) {
+        sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}

@@ -1,0 +1,122 @@
+//! Messages that providers accepted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::Channel;
+use uuid::Uuid;
+
+use crate::record::{Attempt, Delivery, Record};
+use crate::scene::{Accepted, Fault};
+
+/// Lease of a claim under the settings of the crash run, in milliseconds. A fault explains a lost acceptance only if it is active within
+/// the lease.
+pub(crate) const LEASE: i64 = 3_000;
+
+/// A second acceptance of a delivery.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeat {
+    pub(crate) delivery: Uuid,
+    pub(crate) channel: Channel,
+    pub(crate) first: i64,
+    pub(crate) second: i64,
+    /// The fault that explains it.
+    pub(crate) because: Option<String>,
+}
+
+fn by_delivery(record: &Record) -> BTreeMap<Uuid, Vec<&Accepted>> {
+    let mut taken: BTreeMap<Uuid, Vec<&Accepted>> = BTreeMap::new();
+    for accepted in &record.accepted {
+        if let Ok(id) = accepted.delivery.parse() {
+            taken.entry(id).or_default().push(accepted);
+        }
+    }
+    taken
+}
+
+/// A target as providers name it: in the ledger, tokens of phones begin with their service.
+fn bare_target(delivery: &Delivery) -> &str {
+    let target = delivery.target.as_str();
+    target.strip_prefix("apns:").or(target.strip_prefix("fcm:")).unwrap_or(target)
+}
+
+/// Every `sent` delivery was accepted, and every accepted message is in the ledger, under its own id.
+pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
+    let taken = by_delivery(record);
+    let mut wrong = Vec::new();
+    for accepted in &record.accepted {
+        let found = accepted.delivery.parse().ok().and_then(|id: Uuid| record.tables.deliveries.get(&id));
+        let is_it = |delivery: &&Delivery| {
+            delivery.channel == accepted.channel && bare_target(delivery) == accepted.target
+        };
+        if found.filter(is_it).is_none() {
+            wrong.push(format!("accepted, but not in the ledger: {accepted:?}"));
+        }
+    }
+    for (id, delivery) in &record.tables.deliveries {
+        let is_sent = delivery.attempts.iter().any(|attempt| attempt.outcome == "sent");
+        if is_sent && !taken.contains_key(id) {
+            wrong.push(format!("{id} is sent, and no provider took it: {delivery:?}"));
+        }
+    }
+    wrong
+}
+
+/// Every acceptance of a delivery after its first, by the same provider or another.
+pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
+    let mut repeats = Vec::new();
+    for (id, taken) in by_delivery(record).into_iter().filter(|(_, taken)| taken.len() > 1) {
+        let attempts = record.tables.deliveries.get(&id).map_or(&[][..], |delivery| &delivery.attempts);
+        let mut explained = BTreeSet::new();
+        for pair in taken.windows(2) {
+            let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
+            // It explains one call: the other one of the same attempt has to have a reason of its own.
+            let made_it = attempts.iter().rev().find(|attempt| attempt.started_at <= first);
+            let unheard = made_it.filter(|made_it| is_unheard(made_it) && explained.insert(made_it.number));
+            let because = match unheard {
+                Some(attempt) => Some(format!("attempt {} was not answered", attempt.number)),
+                None => fault(record, channel, first, second),
+            };
+            repeats.push(Repeat { delivery: id, channel, first, second, because });
+        }
+    }
+    repeats
+}
+
+/// Returns true if the ledger has the attempt as unknown, because the connection broke or the call timed out.
+fn is_unheard(attempt: &Attempt) -> bool {
+    attempt.outcome == "unknown"
+}
+
+/// A fault that can have prevented the record of an acceptance at `first`, within the lease.
+fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
+    let until = second.min(first + LEASE);
+    let fault = record.faults.iter().find(|fault| {
+        fault.from <= until && fault.until >= first && can_part_a_yes_from_the_ledger(fault, channel)
+    });
+    fault.map(|fault| format!("{} from {} until {}", fault.what, fault.from, fault.until))
+}
+
+/// A fault of a worker of the channel, or of its connection to the database. A fault of the broker does not count, because a
+/// redelivered job finds its claim.
+fn can_part_a_yes_from_the_ledger(fault: &Fault, channel: Channel) -> bool {
+    let worker = match channel {
+        Channel::Email => "email",
+        Channel::WebPush => "web-push",
+        Channel::MobilePush => "mobile-push",
+        Channel::Sms => "sms",
+        _ => return false,
+    };
+    let is_of_the_broker = fault.what.contains("withhold") || fault.what.contains("broker");
+    (fault.what.contains(worker) || fault.what.contains("postgres")) && !is_of_the_broker
+}
+
+pub(crate) fn twice_only_by_a_fault(record: &Record) -> Vec<String> {
+    let unexplained = repeats(record).into_iter().filter(|repeat| repeat.because.is_none());
+    let told = |repeat: Repeat| format!("{repeat:?} of {:?}", record.tables.deliveries.get(&repeat.delivery));
+    unexplained.map(told).collect()
+}
+
+pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {
+    let short = repeats(record).into_iter().filter(|repeat| repeat.channel == Channel::Sms);
+    short.map(|repeat| format!("{repeat:?}")).collect()
+}

@@ -1,0 +1,102 @@
+//! Final status of every (recipient, channel) of confirmed sends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{Channel, Status};
+use uuid::Uuid;
+
+use crate::record::{Asked, Delivery, Record, Request, User};
+
+/// The deliveries of each send.
+fn by_send(record: &Record) -> BTreeMap<Uuid, Vec<(&Uuid, &Delivery)>> {
+    let mut deliveries: BTreeMap<Uuid, Vec<_>> = BTreeMap::new();
+    for (id, delivery) in &record.tables.deliveries {
+        deliveries.entry(delivery.send).or_default().push((id, delivery));
+    }
+    deliveries
+}
+
+pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
+    let deliveries = by_send(record);
+    let items: BTreeSet<(Uuid, i64)> =
+        record.tables.items.values().map(|item| (item.send, item.user)).collect();
+    let numbers = record.numbers();
+    let mut wrong = Vec::new();
+    for (id, asked) in record.meant() {
+        let Some(request) = record.tables.requests.get(&id) else {
+            wrong.push(format!("{id} ({}) was confirmed, and never planned", asked.title));
+            continue;
+        };
+        let of_send = deliveries.get(&id).map(Vec::as_slice).unwrap_or_default();
+        for recipient in &asked.recipients {
+            let user = (asked.app, recipient.clone());
+            let in_inbox = numbers.get(&user).is_some_and(|number| items.contains(&(id, *number)));
+            let whom = Recipient { record, user: &user, asked, of_send, in_inbox };
+            let open = Channel::DELIVERED.into_iter().filter(|channel| whom.is_open(request, *channel));
+            wrong.extend(open.map(|channel| {
+                format!("{id} ({}) for {recipient} over {channel} has no end, or a wrong one", asked.title)
+            }));
+        }
+    }
+    let waiting = record.tables.deliveries.iter().filter(|(_, delivery)| !has_ended(delivery));
+    wrong.extend(
+        waiting.map(|(id, delivery)| format!("{id} waits, or has an end that it cannot have: {delivery:?}")),
+    );
+    wrong
+}
+
+/// No client cancels, and no delivery expires. Only an SMS may end as `unknown`, and a planned delivery is skipped only if its target was
+/// suppressed in the meantime.
+fn has_ended(delivery: &Delivery) -> bool {
+    match delivery.status {
+        Status::Sent | Status::Delivered | Status::Failed | Status::Parked => true,
+        Status::Unknown => delivery.channel == Channel::Sms,
+        Status::Skipped => delivery.reason.as_deref() == Some("suppressed"),
+        Status::Queued | Status::Sending | Status::Retrying | Status::Cancelled | Status::Expired => false,
+    }
+}
+
+/// A recipient of a send.
+struct Recipient<'r> {
+    record: &'r Record,
+    user: &'r User,
+    asked: &'r Asked,
+    of_send: &'r [(&'r Uuid, &'r Delivery)],
+    in_inbox: bool,
+}
+
+impl Recipient<'_> {
+    /// Whether nothing says what became of a channel, or something that cannot be.
+    fn is_open(&self, request: &Request, channel: Channel) -> bool {
+        let Some(planned) = request.recipients.get(&self.user.1) else { return true };
+        let skipped = planned.skips.iter().find(|(skipped, _)| skipped == channel.as_str());
+        let of_channel = || {
+            let deliveries = self.of_send.iter().map(|(_, delivery)| *delivery);
+            deliveries.filter(move |delivery| (delivery.index, delivery.channel) == (planned.index, channel))
+        };
+        match (skipped, channel) {
+            (Some((_, reason)), _) => !self.is_left_for(channel, reason) || of_channel().next().is_some(),
+            (None, _) if !self.asked.channels.contains(&channel) => true,
+            (None, Channel::InApp) => !(planned.in_app && self.in_inbox),
+            (None, _) => !of_channel().any(|delivery| delivery.status.is_terminal()),
+        }
+    }
+
+    /// Whether a channel can have been left for this reason. A dead token goes with its profile, a dead browser with its
+    /// subscription; dead addresses and numbers stay.
+    fn is_left_for(&self, channel: Channel, reason: &str) -> bool {
+        if !self.asked.channels.contains(&channel) {
+            return reason == "not_selected";
+        }
+        let had_none =
+            || !self.record.targets.get(self.user).is_some_and(|targets| targets.contains_key(&channel));
+        let is_dead = || self.record.has_dead_target(self.user, channel);
+        match (channel, reason) {
+            (Channel::InApp, _) => false,
+            (_, "suppressed") => is_dead(),
+            (Channel::WebPush | Channel::MobilePush, "no_address") => had_none() || is_dead(),
+            (_, "no_address") => had_none(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
+
+mod falsified_records;
+mod valid_record;
+
+use std::collections::BTreeSet;
+
+use crate::check;
+use crate::scene::Fault;
+use falsified_records::FALSIFIED;
+use suite::check::describe;
+use valid_record::valid;
+
+#[test]
+fn a_valid_record_passes() {
+    let failures = check::failures(&valid());
+    assert!(failures.is_empty(), "{}", describe(&failures));
+}
+
+#[test]
+fn every_falsified_record_fails_its_check() {
+    for (number, (name, falsify)) in FALSIFIED.iter().enumerate() {
+        let mut record = valid();
+        falsify(&mut record);
+        let failures = check::failures(&record);
+        assert!(failures.contains_key(name), "{number}: {name} passes, only {failures:?} fail");
+    }
+    let falsified: BTreeSet<&str> = FALSIFIED.iter().map(|(name, _)| *name).collect();
+    let checks: BTreeSet<&str> = check::CHECKS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(falsified, checks);
+}
+
+#[test]
+fn if_the_system_was_not_idle_only_that_check_fails() {
+    let mut record = valid();
+    record.meanwhile = 1;
+    record.log.outcomes.clear();
+    record.log.items.clear();
+    record.log.ends.values_mut().for_each(|end| *end += 1);
+    record.inboxes.values_mut().for_each(Vec::clear);
+    record.accepted.clear();
+    record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_told = false);
+    record.told.values_mut().for_each(|told| told.deliveries.clear());
+    let failures = check::failures(&record);
+    assert_eq!(failures.into_keys().collect::<Vec<_>>(), ["the system was idle while it was checked"]);
+}
+
+#[test]
+fn a_run_whose_sends_were_all_disturbed_has_no_verdict_on_latency() {
+    let mut record = valid();
+    record.visible.iter_mut().for_each(|visible| visible.visible_at += 10_000);
+    record.faults.push(Fault { what: "kill postgres".to_owned(), from: 100_500, until: 101_000 });
+    let undecided = check::undecided(&record);
+    let reason = &undecided[check::SMALL_APPS_DO_NOT_WAIT];
+    assert_eq!(reason, "only 0 of 60 sends of small apps were undisturbed");
+    assert!(!check::failures(&record).contains_key(check::SMALL_APPS_DO_NOT_WAIT));
+    let applying: Vec<_> = check::applying(&record).map(|(name, _)| *name).collect();
+    assert_eq!(applying.len(), check::CHECKS.len() - 1);
+    assert!(!applying.contains(&check::SMALL_APPS_DO_NOT_WAIT));
+}
+
+#[test]
+fn the_page_of_guarantees_names_every_check() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guarantees.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let unnamed =
+        check::CHECKS.iter().map(|(name, _)| format!("| {name} |")).filter(|cell| !page.contains(cell));
+    assert_eq!(unnamed.collect::<Vec<_>>(), Vec::<String>::new());
+}

@@ -1,0 +1,219 @@
+//! Minimum numbers of everything that must happen in a run for its checks to mean something.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use sabotage::CrashPoint;
+use serde::Serialize;
+use stand_ins::faults::Fault;
+use suite::Role;
+
+use crate::check;
+use crate::faults::disturbance::Disturbance;
+use crate::faults::schedule::Size;
+use crate::faults::tally::Tally;
+use crate::journal::{Change, Line};
+use crate::record::Record;
+
+/// Of so many notifications that were asked for, one has to come to each outcome that is asked for by number.
+const SMALL_RUN: usize = 1_000;
+/// Of so many notifications, one at least is of a send that is sent again; clients do so with every tenth of about three.
+const REPEATED: usize = 60;
+/// Of so many notifications, one send of a small app at least is on its way undisturbed while the large app floods.
+const BESIDE_A_FLOOD: usize = 4_000;
+
+/// A minimum number, and the actual one.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Need {
+    what: String,
+    least: usize,
+    seen: usize,
+}
+
+/// The requested size of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) notifications: usize,
+    pub(crate) size: Size,
+}
+
+impl Need {
+    pub(crate) fn is_met(&self) -> bool {
+        self.seen >= self.least
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} of {}", self.what, self.seen, self.least)
+    }
+}
+
+/// All minimum numbers of a run.
+pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> Vec<Need> {
+    let need = |what: &str, least, seen| Need { what: what.to_owned(), least, seen };
+    let confirmed = confirmed(record);
+    let small_run = asked.size.least_of_each.min(asked.notifications / SMALL_RUN).max(1);
+    let mut needs = vec![
+        need("notifications that were confirmed", asked.notifications, confirmed.notifications),
+        need("repeats of confirmed sends", asked.notifications / REPEATED, confirmed.repeats),
+        need("sends and jobs in the bulk lane", asked.notifications / 10, usize::try_from(bulk).unwrap()),
+        need("suppressed targets", small_run, record.tables.suppressions.len()),
+    ];
+    // A check without a verdict needs no evidence.
+    if !check::undecided(record).contains_key(check::SMALL_APPS_DO_NOT_WAIT) {
+        needs.push(need(
+            "sends of small apps beside a flood of the large one",
+            asked.notifications / BESIDE_A_FLOOD,
+            check::beside_a_flood(record).0,
+        ));
+    }
+    needs.extend(of_faults(asked.size, tally));
+    needs.extend(of_users(asked.size.least_of_each, record));
+    needs.extend(of_providers(small_run, record));
+    needs
+}
+
+struct Confirmed {
+    notifications: usize,
+    /// 202s beyond the first of each send.
+    repeats: usize,
+}
+
+fn confirmed(record: &Record) -> Confirmed {
+    let mut times: BTreeMap<usize, usize> = BTreeMap::new();
+    record.confirmed().for_each(|(notice, _)| *times.entry(notice).or_default() += 1);
+    let recipients = |notice| record.asked.get(notice).map_or(0, |asked| asked.recipients.len());
+    Confirmed {
+        notifications: times.keys().map(recipients).sum(),
+        repeats: times.values().sum::<usize>() - times.len(),
+    }
+}
+
+fn of_faults(size: Size, tally: &Tally) -> Vec<Need> {
+    let need =
+        |what: String, least, seen: Option<&usize>| Need { what, least, seen: seen.copied().unwrap_or(0) };
+    let kills = tally.number_of_kills();
+    let mut needs = vec![need("kills".to_owned(), size.least_kills, Some(&kills))];
+    let kill = |of: &str, least| need(format!("kills of {of}"), least, tally.kills.get(of));
+    needs.extend(["postgres", "nats"].map(|server| kill(server, size.least_of_each)));
+    needs.extend(Role::ALL.map(|role| kill(role.as_str(), 1)));
+    needs.extend(CrashPoint::ALL.iter().map(|point| {
+        need(format!("deaths at {}", point.as_str()), size.least_of_each, tally.crashes.get(point))
+    }));
+    needs
+        .extend(Disturbance::ALL.map(|other| {
+            need(other.as_str().to_owned(), size.least_of_each, tally.disturbances.get(&other))
+        }));
+    needs
+}
+
+/// Changes of each kind that every list has to show from their answer on.
+fn of_users(least: usize, record: &Record) -> Vec<Need> {
+    let mut answered: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in &record.journal {
+        if let Line::Changed { change, status: Some(200), .. } = line {
+            *answered.entry(change.kind()).or_default() += 1;
+        }
+    }
+    let need = |kind: &&str| Need {
+        what: format!("changes answered with 200: {kind}"),
+        least,
+        seen: answered.get(kind).copied().unwrap_or_default(),
+    };
+    Change::KINDS.iter().map(need).collect()
+}
+
+/// Faults of providers, and outcomes of attempts.
+fn of_providers(least: usize, record: &Record) -> Vec<Need> {
+    let need = |what: String, seen: usize| Need { what, least, seen };
+    let mut attempts: BTreeMap<&str, usize> = BTreeMap::new();
+    for attempt in record.tables.deliveries.values().flat_map(|delivery| &delivery.attempts) {
+        *attempts.entry(&attempt.outcome).or_default() += 1;
+    }
+    let outcomes = ["sent", "retry", "failed", "target_gone", "pause_provider", "unknown"];
+    let mut needs: Vec<Need> = outcomes
+        .into_iter()
+        .map(|name| {
+            let seen = attempts.get(name).copied().unwrap_or_default();
+            need(format!("attempts that end as {name}"), seen)
+        })
+        .collect();
+    let classes = [
+        Fault::Temporary,
+        Fault::Busy,
+        Fault::Gone,
+        Fault::Refused,
+        Fault::Pause,
+        Fault::CutBefore,
+        Fault::CutAfter,
+        Fault::Stall,
+    ];
+    needs.extend(classes.map(|class| {
+        let name = format!("{class:?}");
+        let seen = record.provider_faults.get(&name).copied().unwrap_or_default();
+        need(format!("calls that providers answered with {name}"), seen)
+    }));
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::record;
+
+    const ASKED: Asked = Asked { notifications: 20_000, size: Size::CI };
+
+    fn met(record: &Record, tally: &Tally) -> BTreeSet<String> {
+        let needs = needs(ASKED, record, tally, 0);
+        needs.into_iter().filter(Need::is_met).map(|need| need.what).collect()
+    }
+
+    #[test]
+    fn an_empty_run_meets_no_need() {
+        assert_eq!(met(&Record::default(), &Tally::default()), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_need_is_met_at_its_minimum_and_not_below() {
+        let asked = record::Asked {
+            app: domain::AppId(1),
+            title: String::new(),
+            recipients: ["a".to_owned(), "b".to_owned()].into(),
+            channels: Vec::new(),
+            is_small: false,
+        };
+        let confirmed = |notice| Line::Confirmed { notice, request: uuid::Uuid::nil(), at: 0 };
+        let changed = Line::Changed { user: 1, change: Change::AllRead, status: Some(200), at: 0 };
+        let mut record = Record {
+            asked: (0..10_000).map(|notice| (notice, asked.clone())).collect(),
+            journal: (0..10_000).chain(0..333).map(confirmed).collect(),
+            provider_faults: [("Stall".to_owned(), 3), ("Busy".to_owned(), 2)].into(),
+            ..Record::default()
+        };
+        record.journal.extend([changed.clone(), changed.clone(), changed]);
+        let tally = Tally {
+            disturbances: [(Disturbance::Pause, 3), (Disturbance::CutFromBroker, 2)].into(),
+            crashes: [(CrashPoint::AfterYes, 3), (CrashPoint::InCommit, 2)].into(),
+            kills: [("postgres", 3), ("nats", 2), ("sms", 35)].into(),
+            ..Tally::default()
+        };
+        let expected = [
+            "notifications that were confirmed",
+            "repeats of confirmed sends",
+            "kills",
+            "kills of postgres",
+            "kills of sms",
+            "deaths at after_yes",
+            "paused",
+            "changes answered with 200: all read",
+            "calls that providers answered with Stall",
+        ];
+        assert_eq!(met(&record, &tally), expected.map(str::to_owned).into());
+        record.journal.retain(|line| !matches!(line, Line::Confirmed { notice: 9_999 | 332, .. }));
+        let met = met(&record, &tally);
+        assert!(!met.contains(expected[0]) && !met.contains(expected[1]), "{met:?}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Faults that are no kills.
+
+use std::time::Duration;
+
+use suite::{Name, Role};
+
+use super::injection::{Injection, ScheduledFault, Server};
+use super::schedule::{Size, between, shuffle};
+use crate::dice::Dice;
+
+/// Tries to find a process without an overlapping fault.
+const TRIES: usize = 100;
+
+/// A kind of fault that is no kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Disturbance {
+    Pause,
+    CutFromDatabase,
+    CutFromBroker,
+    /// Data from the broker is late.
+    WithholdAndDeliver,
+    /// Data from the broker is lost.
+    WithholdAndLose,
+}
+
+impl Disturbance {
+    pub(crate) const ALL: [Disturbance; 5] = [
+        Disturbance::Pause,
+        Disturbance::CutFromDatabase,
+        Disturbance::CutFromBroker,
+        Disturbance::WithholdAndDeliver,
+        Disturbance::WithholdAndLose,
+    ];
+    /// Kinds that are dealt before any is dealt again.
+    const DECK: [Disturbance; 6] = [
+        Disturbance::Pause,
+        Disturbance::Pause,
+        Disturbance::CutFromDatabase,
+        Disturbance::CutFromBroker,
+        Disturbance::WithholdAndDeliver,
+        Disturbance::WithholdAndLose,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Disturbance::Pause => "paused",
+            Disturbance::CutFromDatabase => "cut from the database",
+            Disturbance::CutFromBroker => "cut from the broker",
+            Disturbance::WithholdAndDeliver => "acks withheld, then delivered",
+            Disturbance::WithholdAndLose => "acks withheld, then lost",
+        }
+    }
+}
+
+/// Disturbances until `end`, dealt from a deck: most of them a little apart from the kills, some together with one.
+pub(super) fn disturbances(dice: Dice, size: &Size, end: Duration) -> Vec<ScheduledFault> {
+    let (mut all, mut deck, mut at) = (Vec::new(), Vec::new(), size.calm + size.pace / 2);
+    while at < end {
+        if deck.is_empty() {
+            deck = Disturbance::DECK.to_vec();
+            shuffle(dice, ("others", all.len()), &mut deck);
+        }
+        all.extend(deck.pop().and_then(|other| scheduled(dice, other, at, &all)));
+        at += size.pace_of_disturbances;
+    }
+    all
+}
+
+/// Finds a process without an overlapping fault. None if there is none.
+fn scheduled(dice: Dice, other: Disturbance, at: Duration, all: &[ScheduledFault]) -> Option<ScheduledFault> {
+    let mut tries =
+        (0..TRIES).map(|try_| ScheduledFault { at, injection: injection(dice, other, (all.len(), try_)) });
+    tries.find(|planned| !all.iter().any(|earlier| planned.overlaps(earlier)))
+}
+
+fn injection(dice: Dice, other: Disturbance, about: (usize, usize)) -> Injection {
+    let name = Name {
+        role: Role::ALL[dice.below(Role::ALL.len(), ("role", about))],
+        number: 1 + dice.below(2, ("number", about)),
+    };
+    let withhold = |is_lost| Injection::Withhold {
+        from: name,
+        for_: between(dice, 500, 7_000, ("withhold", about)),
+        is_lost,
+    };
+    match other {
+        // The lease is 3 s.
+        Disturbance::Pause => Injection::Pause(name, between(dice, 4_000, 9_000, ("pause", about))),
+        Disturbance::CutFromDatabase => Injection::Cut(name, Server::Database),
+        Disturbance::CutFromBroker => Injection::Cut(name, Server::Broker),
+        Disturbance::WithholdAndDeliver => withhold(false),
+        Disturbance::WithholdAndLose => withhold(true),
+    }
+}

@@ -1,0 +1,102 @@
+//! Faults that can be injected.
+
+use std::fmt;
+use std::time::Duration;
+
+use sabotage::CrashPoint;
+use suite::Name;
+
+use super::disturbance::Disturbance;
+
+/// Maximum delay of an injection while a server restarts.
+const LATE: Duration = Duration::from_secs(3);
+
+/// A fault to inject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Injection {
+    /// kill -9 and a restart.
+    Kill(Name),
+    /// kill -9 and a restart of a process that then kills itself at this passage of the point.
+    Crash { at: Name, point: CrashPoint, passage: u64 },
+    /// SIGSTOP, and SIGCONT after this time.
+    Pause(Name, Duration),
+    /// The process's connections to the server are closed.
+    Cut(Name, Server),
+    /// Data from the broker is withheld from the process for this time, and then delivered or lost.
+    Withhold { from: Name, for_: Duration, is_lost: bool },
+    /// An immediate shutdown of PostgreSQL, and a restart after this time.
+    StopPostgres(Duration),
+    /// kill -9 of nats-server, and a restart after this time.
+    KillNats(Duration),
+}
+
+/// One of the two servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    Database,
+    Broker,
+}
+
+/// A fault with the time at which it is injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScheduledFault {
+    /// Since the first send.
+    pub(crate) at: Duration,
+    pub(crate) injection: Injection,
+}
+
+impl ScheduledFault {
+    /// Returns true if both hold the same process in the same way at the same time.
+    pub(super) fn overlaps(&self, earlier: &ScheduledFault) -> bool {
+        let until = match (earlier.injection, self.injection) {
+            (Injection::Pause(whom, for_), Injection::Pause(name, _)) if whom == name => for_,
+            (Injection::Withhold { from, for_, .. }, Injection::Withhold { from: name, .. })
+                if from == name =>
+            {
+                for_
+            }
+            _ => return false,
+        };
+        self.at <= earlier.at + until + LATE
+    }
+}
+
+impl Injection {
+    /// The kind of disturbance. None for a kill.
+    pub(super) fn disturbance(self) -> Option<Disturbance> {
+        Some(match self {
+            Injection::Pause(..) => Disturbance::Pause,
+            Injection::Cut(_, Server::Database) => Disturbance::CutFromDatabase,
+            Injection::Cut(_, Server::Broker) => Disturbance::CutFromBroker,
+            Injection::Withhold { is_lost: false, .. } => Disturbance::WithholdAndDeliver,
+            Injection::Withhold { is_lost: true, .. } => Disturbance::WithholdAndLose,
+            Injection::Kill(_)
+            | Injection::Crash { .. }
+            | Injection::StopPostgres(_)
+            | Injection::KillNats(_) => {
+                return None;
+            }
+        })
+    }
+}
+
+impl fmt::Display for Injection {
+    /// As in [`crate::scene::Fault::what`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Injection::Kill(name) => write!(f, "kill {name}"),
+            Injection::Crash { at, point, passage } => {
+                write!(f, "kill {at}, and it dies {} at passage {passage}", point.as_str())
+            }
+            Injection::Pause(name, for_) => write!(f, "pause {name} for {for_:?}"),
+            Injection::Cut(name, Server::Database) => write!(f, "cut {name} from the database"),
+            Injection::Cut(name, Server::Broker) => write!(f, "cut {name} from the broker"),
+            Injection::Withhold { from, for_, is_lost } => {
+                let then = if *is_lost { "lose" } else { "deliver" };
+                write!(f, "withhold acks from {from} for {for_:?}, then {then} them")
+            }
+            Injection::StopPostgres(away) => write!(f, "stop postgres for {away:?}"),
+            Injection::KillNats(away) => write!(f, "kill nats for {away:?}"),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Inboxes and requests as the API shows them at the end of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde_json::Value;
+use suite::Api;
+use uuid::Uuid;
+
+use crate::journal::Shown;
+use crate::record::{Record, Told, User};
+use crate::scene::Scene;
+use crate::workload::{Workload, identifier, read_page};
+
+/// Calls at the same time.
+const AT_ONCE: usize = 16;
+/// So many sends the API is asked about, and of more a share.
+const ASKED: usize = 10_000;
+
+/// Every inbox, page by page.
+pub(super) async fn inboxes(scene: &Scene, workload: &Workload) -> BTreeMap<User, Vec<Shown>> {
+    let apis = apis(scene);
+    let of_user = |user: usize| {
+        let app = workload.people.app_of(user);
+        let (api, app) = (&apis[user % apis.len()][app], scene.apps[app].id);
+        async move { ((app, identifier(user)), inbox(api, &identifier(user)).await) }
+    };
+    stream::iter(0..workload.size.users).map(of_user).buffer_unordered(AT_ONCE).collect().await
+}
+
+/// By gateway and app.
+fn apis(scene: &Scene) -> Vec<Vec<Api>> {
+    let at = |gateway: &String| scene.apps.iter().map(|app| Api::new(gateway, app)).collect::<Vec<_>>();
+    scene.gateways.iter().map(at).collect()
+}
+
+async fn inbox(api: &Api, user: &str) -> Vec<Shown> {
+    let (mut items, mut cursor) = (Vec::new(), None);
+    loop {
+        let answer = api.inbox(user, cursor.as_deref()).await;
+        items.extend(read_page(&answer).items);
+        cursor = answer["pagination"]["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return items;
+        }
+    }
+}
+
+/// The confirmed sends, or each nth of them.
+pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, Told> {
+    let apis = apis(scene);
+    let confirmed: BTreeSet<(usize, Uuid)> = record.confirmed().collect();
+    let share = confirmed.len().div_ceil(ASKED).max(1);
+    let asked = confirmed.into_iter().step_by(share).map(|(notice, request)| {
+        let app = record.asked[&notice].app;
+        let index = scene.apps.iter().position(|known| known.id == app).unwrap();
+        let api = &apis[notice / share % apis.len()][index];
+        async move { (request, request_told(api, request).await) }
+    });
+    stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
+}
+
+/// Nothing where the API knows no such send.
+async fn request_told(api: &Api, request: Uuid) -> Told {
+    let path = format!("/v3/requests/{request}");
+    let Some(answer) = api.find(&path).await else { return Told::default() };
+    let mut told = Told { status: answer["status"].as_str().unwrap().to_owned(), deliveries: Vec::new() };
+    let mut next = Some(format!("{path}/deliveries"));
+    while let Some(page) = next {
+        let Some(answer) = api.find(&page).await else { return Told::default() };
+        let rows = answer["data"].as_array().unwrap();
+        let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let rows = rows.iter().map(|row| (text(row, "recipient"), text(row, "channel"), text(row, "status")));
+        told.deliveries.extend(rows);
+        next = answer["nextCursor"].as_str().map(|cursor| format!("{path}/deliveries?cursor={cursor}"));
+    }
+    told
+}

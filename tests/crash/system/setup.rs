@@ -1,0 +1,153 @@
+//! Setup before the first send: settings, apps, providers and the apps' backends.
+
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use stand_ins::faults::Shares;
+use stand_ins::webhook::WebhookReceiver;
+use suite::{App, System};
+use testkit::{Service, binary, eventually};
+
+use super::Settings;
+use super::files::Files;
+
+/// Sends per second of the largest app that one gateway accepts in the transactional lane.
+const RATE_OF_LARGEST: &str = "transactional-rate=5";
+const SOON: Duration = Duration::from_secs(30);
+
+/// Processes must resume what a killed process held; with default times that would take minutes. Attempts are a hundredth of the
+/// default time apart; the last three, which few deliveries reach, follow sooner, so that they end within the time limit.
+///
+/// The concurrency is so low that a worker on a busy machine finishes its deliveries well within the short lease.
+const IMPATIENT: [(&str, &str); 6] = [
+    ("TIDINGS_DELIVERY__LEASE", "3s"),
+    ("TIDINGS_DELIVERY__ACK_WAIT", "5s"),
+    ("TIDINGS_DELIVERY__MAX_CONCURRENCY", "16"),
+    ("TIDINGS_DELIVERY__RETRY_SCHEDULE", "0s,50ms,300ms,1200ms,6s,14s,14s,14s"),
+    ("TIDINGS_WEBHOOKS__TIMEOUT", "2s"),
+    ("TIDINGS_WEBHOOKS__RETRY_SCHEDULE", "50ms,300ms,1200ms,6s,18s,36s,72s,144s,216s,288s"),
+];
+
+/// File of webhooks that the backends accepted.
+pub(super) const WEBHOOKS: &str = "webhooks.jsonl";
+/// Faults of the apps' backends. After `busy`, all webhooks of the app wait for a second, so that a larger share would leave no time
+/// for deliveries.
+const BACKENDS: Shares = Shares {
+    temporary: 0.02,
+    busy: 0.0002,
+    cut_before: 0.003,
+    cut_after: 0.003,
+    refused: 0.003,
+    stall: 0.0005,
+    ..Shares::NONE
+};
+
+/// Addresses of the stand-ins.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Providers {
+    pub(super) push_origin: String,
+    providers: Vec<Value>,
+}
+
+/// Starts the stand-ins of all providers in a separate process, to which no fault happens.
+pub(super) async fn providers(settings: Settings, files: &Files) -> (Service, Providers) {
+    let ready = files.path("providers.json");
+    let accepted = files.path("accepted.jsonl");
+    let seed = settings.seed.to_string();
+    let arguments = [seed.as_str(), accepted.to_str().unwrap(), ready.to_str().unwrap()];
+    let program = binary("faulty-providers");
+    let service = Service::start_logged(&program, &arguments, &[], &files.log("providers")).unwrap();
+    let text = eventually(SOON, "the providers listen", async || std::fs::read_to_string(&ready).ok());
+    (service, serde_json::from_str(&text.await).unwrap())
+}
+
+/// Starts the apps' backends, which receive webhooks, in this process.
+pub(super) async fn backends(seed: u64, files: &Files) -> WebhookReceiver {
+    let backends = WebhookReceiver::listed(&files.path(WEBHOOKS)).await.unwrap();
+    backends.fail_by_chance(seed, BACKENDS);
+    backends
+}
+
+/// Settings of every process and command.
+pub(super) fn settings(
+    files: &Files,
+    providers: &Providers,
+    public_url: &str,
+) -> Vec<(&'static str, String)> {
+    let mut settings = vec![
+        // All processes together must stay below the limit of the server.
+        ("TIDINGS_DATABASE__MAX_CONNECTIONS", "8".to_owned()),
+        ("TIDINGS_GATEWAY__PUBLIC_URL", public_url.to_owned()),
+        ("TIDINGS_WEB_PUSH__HOSTS", providers.push_origin.clone()),
+        (sabotage::CRASHES, files.path("crashes").to_str().unwrap().to_owned()),
+    ];
+    settings.extend(IMPATIENT.map(|(name, value)| (name, value.to_owned())));
+    settings
+}
+
+/// Creates the apps, each with a provider for every channel and an endpoint for all events. Half of them have one SMS provider, the
+/// other half the other.
+pub(super) fn apps(
+    number: usize,
+    system: &System,
+    providers: &Providers,
+    backends: &WebhookReceiver,
+) -> Vec<App> {
+    let (apps, secrets): (Vec<App>, Vec<String>) = thread::scope(|scope| {
+        let created = |number| scope.spawn(move || app(system, providers, backends, number));
+        let apps: Vec<_> = (1..=number).map(created).collect();
+        apps.into_iter().map(|app| app.join().unwrap()).unzip()
+    });
+    backends.trust(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+    apps
+}
+
+/// Creates an app whose endpoint has the app's id as its path. Returns it with the secret of the endpoint.
+fn app(system: &System, providers: &Providers, backends: &WebhookReceiver, number: usize) -> (App, String) {
+    let identifier = format!("app-{number}");
+    let documents: Vec<Value> =
+        providers.providers.iter().filter_map(|provider| of_app(number, provider)).collect();
+    let app = system.create_app(&identifier, &documents);
+    if number == 1 {
+        system.environment.tidings(&["app", "set", &identifier, RATE_OF_LARGEST]);
+    }
+    let secret = system.set_webhook(&identifier, &backends.url(&format!("/{}", app.id)));
+    (app, secret)
+}
+
+/// The document of a provider for an app. Most apps have one SMS provider, which is not declared idempotent. A few have both: the
+/// first is idempotent, so that an unknown outcome may be retried there, and the other is not.
+fn of_app(number: usize, provider: &Value) -> Option<Value> {
+    let mut provider = provider.clone();
+    match (provider["identifier"].as_str(), number % 4) {
+        (Some("sms-http"), 1 | 3) | (Some("twilio"), 2) => None,
+        (Some("sms-http"), 0) => {
+            provider["settings"]["idempotent"] = true.into();
+            provider["priority"] = 1.into();
+            Some(provider)
+        }
+        (Some("twilio"), 0) => {
+            provider["priority"] = 2.into();
+            Some(provider)
+        }
+        _ => Some(provider),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IMPATIENT;
+    use crate::idle;
+
+    #[test]
+    fn all_attempts_of_a_delivery_fit_in_the_time_limit_for_idleness() {
+        let (_, schedule) =
+            IMPATIENT.iter().find(|(name, _)| *name == "TIDINGS_DELIVERY__RETRY_SCHEDULE").unwrap();
+        let delays = schedule.split(',').map(|delay| humantime::parse_duration(delay).unwrap());
+        // Chance lengthens them by a fifth.
+        assert!(delays.sum::<std::time::Duration>() * 6 / 5 < idle::WITHIN);
+    }
+}

@@ -1,0 +1,64 @@
+//! Messages that providers accepted.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Delivery, Record};
+
+/// How often each delivery was taken, by its id.
+fn times(record: &Record) -> BTreeMap<&str, usize> {
+    let deliveries = record.by_content();
+    let mut times = BTreeMap::new();
+    for seen in record.providers.values() {
+        for taken in &seen.taken {
+            let target = seen.target(&taken.target);
+            if let Some(id) = deliveries.get(&(&target, taken.notice.as_str())) {
+                *times.entry(*id).or_default() += 1;
+            }
+        }
+    }
+    times
+}
+
+fn count(delivery: &Delivery, outcome: &str) -> usize {
+    delivery.attempts.iter().filter(|attempt| attempt.outcome == outcome).count()
+}
+
+/// After an acceptance, only an attempt with an unknown outcome may be repeated.
+pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, times) in times(record) {
+        let delivery = &record.deliveries[id];
+        let may = count(delivery, "sent") + count(delivery, "unknown");
+        if times > may {
+            wrong.push(format!("{id}: taken {times} times, which {may} attempts explain: {delivery:?}"));
+        }
+    }
+    wrong
+}
+
+pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {
+    let sms = |id: &str| record.deliveries[id].target.0 == "sms";
+    let twice = times(record).into_iter().filter(|(id, times)| *times > 1 && sms(id));
+    twice.map(|(id, times)| format!("{id}: taken {times} times: {:?}", record.deliveries[id])).collect()
+}
+
+/// Every `sent` delivery was accepted under its own id, and every accepted message is in the ledger.
+pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
+    let (deliveries, times) = (record.by_content(), times(record));
+    let sent = record.deliveries.iter().filter(|(_, delivery)| count(delivery, "sent") > 0);
+    let never = sent.filter(|(id, _)| !times.contains_key(id.as_str()));
+    let mut wrong: Vec<String> = never.map(|(id, delivery)| format!("{id}: {delivery:?}")).collect();
+    for (name, seen) in &record.providers {
+        for taken in &seen.taken {
+            let target = seen.target(&taken.target);
+            match (deliveries.get(&(&target, taken.notice.as_str())), taken.delivery.as_deref()) {
+                (None, _) => wrong.push(format!("{name}: accepted, but not in the ledger: {taken:?}")),
+                (Some(id), Some(named)) if *id != named => {
+                    wrong.push(format!("{name}: {id} was sent as {named}"));
+                }
+                (Some(_), _) => {}
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,63 @@
+//! Outcome events and counts of requests.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Delivery, Record, Request, Told};
+
+/// One event for every attempt, and for the end of a delivery that no attempt ended. One that the log was slow to confirm
+/// may stand behind the next.
+pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.deliveries {
+        let mut told = delivery.told.clone();
+        told.sort_by_key(|told| told.attempt);
+        if told != expected(delivery) {
+            wrong.push(format!("{id}: {delivery:?}"));
+        }
+    }
+    wrong
+}
+
+fn expected(delivery: &Delivery) -> Vec<Told> {
+    let retrying = |attempt| Told { attempt, status: "retrying".to_owned(), reason: None };
+    let mut told: Vec<Told> = (1..delivery.attempt).map(retrying).collect();
+    told.push(Told {
+        attempt: delivery.attempt,
+        status: delivery.status.clone(),
+        reason: delivery.reason.clone(),
+    });
+    told
+}
+
+/// By channel and status.
+type Counts = BTreeMap<String, BTreeMap<String, i64>>;
+
+pub(crate) fn the_counts_add_up(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut ledgers: BTreeMap<&str, Counts> = BTreeMap::new();
+    for delivery in record.deliveries.values() {
+        let counts = ledgers.entry(&delivery.notice).or_default();
+        *counts.entry(delivery.target.0.clone()).or_default().entry(delivery.status.clone()).or_default() +=
+            1;
+    }
+    for request in &record.requests {
+        let mut counts = ledgers.remove(request.notice.as_str()).unwrap_or_default();
+        for ((channel, _), number) in &request.skips {
+            *counts.entry(channel.clone()).or_default().entry("skipped".to_owned()).or_default() += number;
+        }
+        if counts != request.counts {
+            wrong.push(format!("{}: told {:?}, counted {counts:?}", request.notice, request.counts));
+        }
+        wrong.extend(all_are_counted(request));
+    }
+    wrong.extend(ledgers.keys().map(|notice| format!("no client sent {notice}")));
+    wrong
+}
+
+/// Every recipient has at least one line on every channel.
+fn all_are_counted(request: &Request) -> impl Iterator<Item = String> {
+    let recipients = i64::try_from(request.recipients).unwrap();
+    let sum = |counts: &BTreeMap<String, i64>| counts.values().sum::<i64>();
+    let short = request.counts.iter().filter(move |(_, counts)| sum(counts) < recipients);
+    short.map(|(channel, counts)| format!("{}: {channel} {counts:?}", request.notice))
+}

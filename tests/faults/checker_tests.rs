@@ -1,0 +1,206 @@
+//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
+
+use std::collections::BTreeSet;
+
+use domain::Timestamp;
+use stand_ins::faults::{Call, Fault};
+
+use crate::check;
+use crate::record::{Attempt, Codes, Delivery, Record, Request, Seen, Suppression, Taken, Told};
+
+const CODES: Codes =
+    Codes { temporary: "450", busy: "452", gone: "550", lost: &["connection_lost"], down: &["421"] };
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn attempt(number: i32, outcome: &str, code: &str) -> Attempt {
+    let started_at = at(i64::from(number) * 10);
+    Attempt {
+        number,
+        provider: Some("smtp".to_owned()),
+        outcome: outcome.to_owned(),
+        code: code.to_owned(),
+        started_at,
+        ended_at: at(i64::from(number) * 10 + 5),
+    }
+}
+
+fn delivery(channel: &str, target: &str, attempts: Vec<Attempt>, end: (&str, Option<&str>)) -> Delivery {
+    let attempt = i32::try_from(attempts.len()).unwrap().max(1);
+    let (status, reason) = (end.0.to_owned(), end.1.map(str::to_owned));
+    let mut told: Vec<Told> =
+        (1..attempt).map(|attempt| Told { attempt, status: "retrying".to_owned(), reason: None }).collect();
+    told.push(Told { attempt, status: status.clone(), reason: reason.clone() });
+    Delivery {
+        target: (channel.to_owned(), target.to_owned()),
+        notice: "notice".to_owned(),
+        claimed_at: attempts.iter().map(|attempt| attempt.started_at).collect(),
+        status,
+        reason,
+        attempt,
+        attempts,
+        told,
+    }
+}
+
+fn call(millis: i64, target: &str, fault: Option<Fault>) -> Call {
+    Call { at: at(millis), target: target.to_owned(), fault }
+}
+
+fn taken(target: &str, delivery: &str) -> Taken {
+    Taken { target: target.to_owned(), notice: "notice".to_owned(), delivery: Some(delivery.to_owned()) }
+}
+
+/// One sent at the second try, one that was taken and cut and sent again, one dead; and two short messages, of which one
+/// was asked for again where that makes no second one.
+fn valid() -> Record {
+    let mut record = Record::default();
+    let retried = vec![attempt(1, "retry", "450"), attempt(2, "sent", "250")];
+    let repeated = vec![attempt(1, "unknown", "connection_lost"), attempt(2, "sent", "250")];
+    let dead = vec![attempt(1, "target_gone", "550")];
+    let mut short = attempt(1, "sent", "200");
+    short.provider = Some("twilio".to_owned());
+    let mut asked_again = [attempt(1, "unknown", "connection_lost"), attempt(2, "sent", "200")];
+    for attempt in &mut asked_again {
+        attempt.provider = Some("keyed".to_owned());
+    }
+    for (id, delivery) in [
+        ("a", delivery("email", "ada", retried, ("sent", None))),
+        ("b", delivery("email", "bob", repeated, ("sent", None))),
+        ("c", delivery("email", "cyd", dead, ("failed", Some("target_gone")))),
+        ("d", delivery("sms", "+1", vec![short], ("sent", None))),
+        ("e", delivery("sms", "+2", asked_again.into(), ("sent", None))),
+    ] {
+        record.deliveries.insert(id.to_owned(), delivery);
+    }
+    let smtp = Seen {
+        channel: "email".to_owned(),
+        codes: CODES,
+        calls: vec![
+            call(12, "ada", Some(Fault::Temporary)),
+            call(22, "ada", None),
+            call(12, "bob", Some(Fault::CutAfter)),
+            call(22, "bob", None),
+            call(12, "cyd", Some(Fault::Gone)),
+        ],
+        taken: vec![taken("ada", "a"), taken("bob", "b"), taken("bob", "b")],
+        ..Seen::default()
+    };
+    let twilio = Seen {
+        channel: "sms".to_owned(),
+        codes: CODES,
+        calls: vec![call(12, "+1", None)],
+        taken: vec![taken("+1", "d")],
+        ..Seen::default()
+    };
+    let keyed = Seen {
+        calls: vec![call(12, "+2", Some(Fault::CutAfter)), call(22, "+2", None)],
+        taken: vec![taken("+2", "e")],
+        keyed: true,
+        ..twilio.clone()
+    };
+    let providers = [("smtp", smtp), ("twilio", twilio), ("keyed", keyed)];
+    record.providers = providers.map(|(name, seen)| (name.to_owned(), seen)).into();
+    let cyd = ("email".to_owned(), "cyd".to_owned());
+    record.suppressions.insert(cyd, Suppression { committed_by: Some(at(16)) });
+    let counts = [("email", vec![("sent", 2), ("failed", 1)]), ("sms", vec![("sent", 2), ("skipped", 1)])];
+    let named = |(name, number): (&str, i64)| (name.to_owned(), number);
+    record.requests.push(Request {
+        notice: "notice".to_owned(),
+        recipients: 3,
+        counts: counts.map(|(channel, of)| (channel.to_owned(), of.into_iter().map(named).collect())).into(),
+        skips: [(("sms".to_owned(), "no_address".to_owned()), 1)].into(),
+    });
+    record
+}
+
+type Falsify = fn(&mut Record);
+
+/// Falsifies the record, so that the check of this name has to find it.
+const FALSIFIED: &[(&str, Falsify)] = &[
+    ("every delivery has ended", |record| of(record, "a").status = "retrying".to_owned()),
+    ("every end follows from the attempts", |record| of(record, "c").reason = None),
+    ("every end follows from the attempts", |record| of(record, "a").status = "parked".to_owned()),
+    ("every end follows from the attempts", |record| {
+        of(record, "d").attempts[0].outcome = "unknown".to_owned();
+    }),
+    ("every end follows from the attempts", |record| seen(record, "keyed").keyed = false),
+    ("another provider only after a certain no", |record| {
+        of(record, "e").attempts[1].provider = Some("twilio".to_owned());
+        let call = seen(record, "keyed").calls.pop().unwrap();
+        seen(record, "twilio").calls.push(call);
+    }),
+    ("every end follows from the attempts", |record| of(record, "a").attempts[0].number = 7),
+    ("every attempt is what its provider made of it", |record| {
+        seen(record, "smtp").calls.push(call(13, "ada", None));
+    }),
+    ("every attempt is what its provider made of it", |record| {
+        seen(record, "smtp").calls.retain(|call| call.target != "ada");
+    }),
+    ("every attempt is what its provider made of it", |record| {
+        of(record, "a").attempts[0].outcome = "failed".to_owned();
+    }),
+    ("every attempt is what its provider made of it", |record| {
+        seen(record, "smtp").calls[2].at = at(99);
+    }),
+    ("no claim after a suppression", |record| of(record, "c").claimed_at.push(at(17))),
+    ("no claim after a suppression", |record| {
+        record.suppressions.values_mut().next().unwrap().committed_by = None;
+    }),
+    ("dead targets are suppressed, and no others", |record| record.suppressions.clear()),
+    ("dead targets are suppressed, and no others", |record| {
+        let ada = ("email".to_owned(), "ada".to_owned());
+        record.suppressions.insert(ada, Suppression { committed_by: Some(at(99)) });
+    }),
+    ("nothing is accepted twice without a fault", |record| {
+        seen(record, "smtp").taken.push(taken("ada", "a"));
+    }),
+    ("nothing is accepted twice without a fault", |record| {
+        seen(record, "smtp").taken.push(taken("bob", "b"));
+    }),
+    ("no SMS is accepted twice", |record| seen(record, "twilio").taken.push(taken("+1", "d"))),
+    ("the ledger agrees with what providers accepted", |record| seen(record, "twilio").taken.clear()),
+    ("the ledger agrees with what providers accepted", |record| {
+        seen(record, "smtp").taken.push(taken("eve", "e"));
+    }),
+    ("the ledger agrees with what providers accepted", |record| {
+        seen(record, "smtp").taken[0].delivery = Some("x".to_owned());
+    }),
+    ("another provider only after a certain no", |record| {
+        of(record, "b").attempts[1].provider = Some("other".to_owned());
+    }),
+    ("the log agrees with the ledger", |record| of(record, "a").told.clear()),
+    ("the log agrees with the ledger", |record| of(record, "c").told[0].status = "sent".to_owned()),
+    ("the counts of requests add up", |record| {
+        record.requests[0].counts.get_mut("email").unwrap().insert("sent".to_owned(), 3);
+    }),
+    ("the counts of requests add up", |record| record.requests[0].recipients = 4),
+];
+
+fn of<'a>(record: &'a mut Record, id: &str) -> &'a mut Delivery {
+    record.deliveries.get_mut(id).unwrap()
+}
+
+fn seen<'a>(record: &'a mut Record, name: &str) -> &'a mut Seen {
+    record.providers.get_mut(name).unwrap()
+}
+
+#[test]
+fn a_valid_record_passes() {
+    check::pass(&valid());
+}
+
+#[test]
+fn every_falsified_record_fails_its_check() {
+    for (name, falsify) in FALSIFIED {
+        let mut record = valid();
+        falsify(&mut record);
+        let failures = check::failures(&record);
+        assert!(failures.iter().any(|(failed, _)| failed == name), "{name} passes, only {failures:?} fail");
+    }
+    let falsified: BTreeSet<&str> = FALSIFIED.iter().map(|(name, _)| *name).collect();
+    let checks: BTreeSet<&str> = check::CHECKS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(falsified, checks);
+}

@@ -1,0 +1,33 @@
+//! Named checks of the record of a run.
+
+use std::collections::BTreeMap;
+
+/// Violations that are shown of each check.
+const SHOWN: usize = 5;
+
+/// Returns the violations, one line each.
+pub type Check<Record> = fn(&Record) -> Vec<String>;
+
+/// Violations by the name of the check.
+pub type Failures = BTreeMap<&'static str, Vec<String>>;
+
+/// Runs the checks, and returns those that fail.
+pub fn failures<'c, Record: 'c>(
+    checks: impl IntoIterator<Item = &'c (&'static str, Check<Record>)>,
+    record: &Record,
+) -> Failures {
+    let results = checks.into_iter().map(|(name, check)| (*name, check(record)));
+    results.filter(|(_, violations)| !violations.is_empty()).collect()
+}
+
+/// Describes some violations of each check.
+pub fn describe(failures: &Failures) -> String {
+    let mut text = String::new();
+    for (name, violations) in failures {
+        text += &format!("\n{name}: {} violations, such as:\n", violations.len());
+        for violation in violations.iter().take(SHOWN) {
+            text += &format!("  {violation}\n");
+        }
+    }
+    text
+}

@@ -1,0 +1,88 @@
+//! Every claim of a delivery, recorded by the database that grants it.
+
+use chrono::{DateTime, Utc};
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+/// Records every claim with the start of its statement, which is the clock that decides on the claim. Only a claim changes the
+/// token of a delivery. `seen` is what was committed before the statement read suppressions: a statement trigger fires before
+/// the statement reads its rows.
+const CLAIMS: &str = "
+    CREATE TABLE claimed (
+      delivery_id uuid NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL, seen pg_snapshot NOT NULL
+    );
+    CREATE FUNCTION note_seen() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      PERFORM set_config('crash.seen', pg_current_snapshot()::text, true);
+      RETURN NULL;
+    END $$;
+    CREATE TRIGGER note_seen BEFORE UPDATE ON delivery FOR EACH STATEMENT EXECUTE FUNCTION note_seen();
+    CREATE FUNCTION note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      INSERT INTO claimed
+      VALUES (NEW.id, NEW.attempt, statement_timestamp(), current_setting('crash.seen')::pg_snapshot);
+      RETURN NULL;
+    END $$;
+    CREATE TRIGGER note_claim AFTER UPDATE ON delivery FOR EACH ROW
+      WHEN (NEW.status = 'sending' AND NEW.token IS DISTINCT FROM OLD.token) EXECUTE FUNCTION note_claim();";
+
+/// Records every later claim in the table `claimed`.
+pub async fn record(database: &PgPool) {
+    sqlx::raw_sql(CLAIMS).execute(database).await.unwrap();
+}
+
+/// A recorded claim: delivery, attempt, time, and true if the suppression of its target was committed by then. A suppression is
+/// written by one transaction, and never changed.
+pub type Claim = (Uuid, i32, DateTime<Utc>, bool);
+
+/// Every recorded claim, in order.
+pub async fn all(database: impl PgExecutor<'_>) -> Vec<Claim> {
+    sqlx::query_as(
+        "SELECT c.delivery_id, c.attempt, c.at, coalesce(pg_visible_in_snapshot(s.xmin::text::xid8, c.seen), false)
+         FROM claimed c JOIN delivery d ON d.id = c.delivery_id
+         LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
+         ORDER BY c.at",
+    )
+    .fetch_all(database)
+    .await
+    .unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Database;
+
+    use super::*;
+
+    const DELIVERY: &str = "
+        WITH shop AS (INSERT INTO app (name, api_key) VALUES ('shop', 'shop') RETURNING id)
+        INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+        SELECT id, gen_random_uuid(), gen_random_uuid(), 0, 1, 'email', 'ada@example.com' FROM shop";
+    const SUPPRESSION: &str = "
+        INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+        SELECT app_id, channel, target, id, '550' FROM delivery";
+    /// A claim that ignores suppressions.
+    const CLAIM: &str = "UPDATE delivery SET status = 'sending', token = gen_random_uuid()";
+
+    #[tokio::test]
+    async fn a_claim_is_late_once_the_suppression_is_committed_and_not_before() {
+        let database = Database::create().await;
+        let settings = store::Settings { url: database.url().to_owned(), max_connections: 2 };
+        store::Store::connect(&settings).await.unwrap().migrate().await.unwrap();
+        let pool = PgPool::connect(database.url()).await.unwrap();
+        record(&pool).await;
+        sqlx::query(DELIVERY).execute(&pool).await.unwrap();
+
+        let mut claiming = pool.begin().await.unwrap();
+        sqlx::query(CLAIM).execute(&mut *claiming).await.unwrap();
+        let mut suppressing = pool.begin().await.unwrap();
+        sqlx::query(SUPPRESSION).execute(&mut *suppressing).await.unwrap();
+        claiming.commit().await.unwrap();
+        sqlx::query(CLAIM).execute(&pool).await.unwrap();
+        suppressing.commit().await.unwrap();
+        sqlx::query(CLAIM).execute(&pool).await.unwrap();
+
+        let late: Vec<bool> = all(&pool).await.into_iter().map(|(.., is_late)| is_late).collect();
+        assert_eq!(late, [false, false, true]);
+    }
+}

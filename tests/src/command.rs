@@ -1,0 +1,53 @@
+//! Programs of the workspace with the configuration of a system, run to their end.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+/// Environment variables that configure a process.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    /// These variables and `more`, which take precedence.
+    #[must_use]
+    pub fn with<N: AsRef<str>, V: AsRef<str>>(&self, more: impl IntoIterator<Item = (N, V)>) -> Environment {
+        let more =
+            more.into_iter().map(|(name, value)| (name.as_ref().to_owned(), value.as_ref().to_owned()));
+        Environment(self.0.iter().cloned().chain(more).collect())
+    }
+
+    pub fn pairs(&self) -> Vec<(&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    /// A command of the workspace's program `name`.
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(testkit::binary(name));
+        command.envs(self.pairs());
+        command
+    }
+
+    /// Runs the program `name`, whether it succeeds or not.
+    pub fn run(&self, name: &str, arguments: &[&str]) -> Output {
+        self.command(name).args(arguments).output().unwrap()
+    }
+
+    /// Runs `tidings`, and returns what it printed.
+    ///
+    /// # Panics
+    /// The command fails.
+    pub fn tidings(&self, arguments: &[&str]) -> String {
+        self.tidings_with_input(arguments, "")
+    }
+
+    /// As [`tidings`](Self::tidings), with standard input.
+    pub fn tidings_with_input(&self, arguments: &[&str], input: &str) -> String {
+        let mut command = self.command("tidings");
+        let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // A command without input may end before the input is written.
+        child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "tidings {arguments:?}: {}", ended.status);
+        String::from_utf8(ended.stdout).unwrap()
+    }
+}

@@ -1,0 +1,41 @@
+//! Sends with a number in their title and their text, so that a message that a provider received can be traced back to its
+//! delivery.
+
+use serde_json::{Value, json};
+use stand_ins::outbox::Capture;
+
+const NAME: &str = "notice-";
+const DIGITS: usize = 7;
+
+/// The title of a send.
+pub fn title(number: usize) -> String {
+    format!("{NAME}{number:0DIGITS$}")
+}
+
+/// The request's body.
+pub fn body(number: usize, recipients: &[String], channels: &[&str], lane: &str) -> Value {
+    let title = title(number);
+    json!({
+        "notification": {"title": title, "message": format!("{title} is on its way.")},
+        "sendTo": {"recipients": recipients},
+        "override": {"channels": channels},
+        "lane": lane,
+    })
+}
+
+/// The title in a message that a provider received.
+///
+/// # Panics
+/// The message has none.
+pub fn title_in(capture: &Capture) -> String {
+    let raw = String::from_utf8_lossy(&capture.raw);
+    let summary = &capture.summary;
+    let texts = [summary.subject.as_deref(), summary.text.as_deref(), Some(&raw)];
+    let mut found = texts.into_iter().flatten().filter_map(title_of);
+    found.next().unwrap_or_else(|| panic!("a message without the title of a send: {capture:?}"))
+}
+
+fn title_of(text: &str) -> Option<String> {
+    let start = text.find(NAME)?;
+    Some(text.get(start..start + NAME.len() + DIGITS)?.to_owned())
+}

@@ -1,0 +1,181 @@
+//! The service processes of a system.
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use local_servers::port;
+use reqwest::Client;
+use testkit::{Service, binary, eventually};
+
+use crate::command::Environment;
+
+/// Time that a service has for an orderly stop.
+const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// A paused process must not hold up the caller.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
+
+/// The service that a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    Gateway,
+    Dispatcher,
+    Email,
+    WebPush,
+    MobilePush,
+    Sms,
+    Inbox,
+    Webhooks,
+}
+
+impl Role {
+    pub const ALL: [Role; 8] = [
+        Role::Gateway,
+        Role::Dispatcher,
+        Role::Email,
+        Role::WebPush,
+        Role::MobilePush,
+        Role::Sms,
+        Role::Inbox,
+        Role::Webhooks,
+    ];
+    pub const WORKERS: [Role; 4] = [Role::Email, Role::WebPush, Role::MobilePush, Role::Sms];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Gateway => "gateway",
+            Role::Dispatcher => "dispatcher",
+            Role::Email => "email",
+            Role::WebPush => "web-push",
+            Role::MobilePush => "mobile-push",
+            Role::Sms => "sms",
+            Role::Inbox => "inbox",
+            Role::Webhooks => "webhooks",
+        }
+    }
+
+    /// Name of the program.
+    pub fn program(self) -> String {
+        format!("tidings-{}", self.as_str())
+    }
+}
+
+/// Name of a process, such as `email-2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    pub role: Role,
+    /// From 1.
+    pub number: usize,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.role.as_str(), self.number)
+    }
+}
+
+/// A service process and its restarts.
+#[derive(Debug)]
+pub struct Process {
+    pub name: Name,
+    pub service: Service,
+    /// Origin of its metrics and health endpoints.
+    origin: String,
+    /// Peak memory of the processes so far, in bytes.
+    most_memory: u64,
+}
+
+impl Process {
+    /// Starts the service. Its log goes to the file `log`, or to one that is removed with the process.
+    pub fn start(name: Name, environment: &Environment, log: Option<&Path>) -> Process {
+        let metrics = format!("127.0.0.1:{}", port::free().unwrap());
+        let environment = environment.with([("TIDINGS_METRICS__LISTEN", &metrics)]);
+        let (program, variables) = (binary(&name.role.program()), environment.pairs());
+        let service = match log {
+            Some(log) => Service::start_logged(&program, &[], &variables, log),
+            None => Service::start_program(&program, &[], &variables),
+        };
+        Process { name, service: service.unwrap(), origin: format!("http://{metrics}"), most_memory: 0 }
+    }
+
+    /// Returns true if the service reports that it is ready.
+    pub async fn is_ready(&self, client: &Client) -> bool {
+        let call = client.get(format!("{}/readyz", self.origin)).timeout(ANSWERED_WITHIN);
+        call.send().await.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    /// Waits until the service is ready.
+    ///
+    /// # Panics
+    /// It ends, or is not ready within 60 s.
+    pub async fn ready(&mut self, client: &Client) {
+        let what = format!("{} is ready", self.name);
+        eventually(READY_WITHIN, &what, async || {
+            self.assert_running();
+            self.is_ready(client).await.then_some(())
+        })
+        .await;
+    }
+
+    /// Returns true if the service exposes exactly this line of metrics.
+    pub async fn has_metric(&self, client: &Client, line: &str) -> bool {
+        let Ok(answer) = client.get(format!("{}/metrics", self.origin)).send().await else { return false };
+        answer.text().await.unwrap().lines().any(|other| other == line)
+    }
+
+    /// Exit status; None while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.service.ended().unwrap()
+    }
+
+    /// # Panics
+    /// The process has ended.
+    pub fn assert_running(&mut self) {
+        let (ended, name) = (self.ended(), self.name);
+        assert!(ended.is_none(), "{name} ended by itself ({ended:?}); {}", self.service.last_words());
+    }
+
+    /// Waits for the end of a process that was asked to stop.
+    ///
+    /// # Panics
+    /// It runs for longer than 30 s.
+    pub async fn stopped(&mut self) -> ExitStatus {
+        let what = format!("{} stops", self.name);
+        eventually(STOPPED_WITHIN, &what, async || self.ended()).await
+    }
+
+    /// Stops the service with SIGTERM, starts it again, and waits until it is ready.
+    ///
+    /// # Panics
+    /// It does not stop with exit code 0, or is not ready in time.
+    pub async fn restart_orderly(&mut self, client: &Client) {
+        self.service.terminate().unwrap();
+        let ended = self.stopped().await;
+        assert!(ended.success(), "{}: {ended}; {}", self.name, self.service.last_words());
+        self.service.restart().unwrap();
+        self.ready(client).await;
+    }
+
+    /// Kills the process with SIGKILL if it runs, and starts it again, with additional variables for this run.
+    pub fn restart(&mut self, environment: &[(&str, &str)]) {
+        self.note_memory();
+        self.service.restart_with(environment).unwrap();
+    }
+
+    /// Peak memory of its processes so far, in bytes.
+    pub fn most_memory(&mut self) -> u64 {
+        self.note_memory();
+        self.most_memory
+    }
+
+    /// `VmHWM:   12345 kB` of proc(5) is the peak of this process. A process that is gone, or another system, has none.
+    fn note_memory(&mut self) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.service.id()));
+        let status = status.unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        self.most_memory = self.most_memory.max(kibibytes.unwrap_or_default() * 1024);
+    }
+}

@@ -1,0 +1,172 @@
+//! Every service is restarted in order, one process after the other, while there is load.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reqwest::Client;
+use serde_json::Value;
+use sqlx::PgPool;
+use suite::numbered_send::{title, title_in};
+use suite::retrying_client::RetryingClient;
+use testkit::eventually;
+
+use crate::audience::{Audience, Message, recipients};
+use crate::load::{Journal, Load};
+use crate::system::System;
+
+const SOON: Duration = Duration::from_secs(240);
+/// Sends between two restarts.
+const SENDS: usize = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice() {
+    let mut system = System::start().await;
+    let client = RetryingClient::new(&system.origins(), &system.app);
+    let audience = Audience::create(&client, &system.providers).await;
+    let mut load = Load::begin(&client);
+    load.goes_on(SENDS).await;
+    let client = system.client.clone();
+    for number in 0..system.processes.len() {
+        system.processes[number].restart_orderly(&client).await;
+        load.goes_on(SENDS).await;
+    }
+    let journal = load.end().await;
+    system.assert_running();
+    println!("{} sends, {} notifications marked as read", journal.sends.len(), journal.read.len());
+
+    let messages: Vec<Message> = journal.sends.keys().flat_map(|&send| audience.messages(send)).collect();
+    all_is_settled(&system.database, &journal, messages.len()).await;
+    every_inbox_has_what_was_sent(&system.database, &journal).await;
+    what_was_read_is_read(&system.database, &journal).await;
+    every_provider_took_everything_once(&system, &messages);
+    the_backend_is_told_of_everything(&system, &journal).await;
+}
+
+/// Sooner than any lease or wait for an acknowledgement ends.
+async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
+    let items: usize = journal.sends.keys().map(|&send| recipients(send).len()).sum();
+    let wanted = (i64::try_from(messages).unwrap(), i64::try_from(items).unwrap());
+    eventually(SOON, &format!("so much is sent and shown: {wanted:?}"), async || {
+        let settled: (i64, i64) = sqlx::query_as(
+            "SELECT (SELECT count(*) FROM delivery WHERE status = 'sent'), (SELECT count(*) FROM inbox_item)",
+        )
+        .fetch_one(database)
+        .await
+        .unwrap();
+        (settled == wanted).then_some(())
+    })
+    .await;
+    let left: (i64, i64, i64) = sqlx::query_as(
+        "SELECT (SELECT count(*) FROM delivery WHERE status <> 'sent'), (SELECT count(*) FROM timer),
+                (SELECT count(*) FROM parked)",
+    )
+    .fetch_one(database)
+    .await
+    .unwrap();
+    assert_eq!(left, (0, 0, 0), "deliveries, timers, parked");
+}
+
+async fn every_inbox_has_what_was_sent(database: &PgPool, journal: &Journal) {
+    let rows: Vec<(String, String, String)> = sqlx::query_as(
+        "SELECT identifier, content->>'title', send_id::text FROM inbox_item
+         JOIN app_user ON (app_user.app_id, number) = (inbox_item.app_id, user_number)",
+    )
+    .fetch_all(database)
+    .await
+    .unwrap();
+    let mut shown = rows;
+    shown.sort_unstable();
+    let promised = journal.sends.iter().flat_map(|(&send, request)| {
+        let people = recipients(send).into_iter();
+        people.map(move |person| (person.identifier(), title(send), request.clone()))
+    });
+    let mut promised: Vec<_> = promised.collect();
+    promised.sort_unstable();
+    assert!(shown == promised, "{} items are shown, {} were sent", shown.len(), promised.len());
+}
+
+async fn what_was_read_is_read(database: &PgPool, journal: &Journal) {
+    let unread: Vec<String> = sqlx::query_scalar("SELECT id::text FROM inbox_item WHERE clicked_at IS NULL")
+        .fetch_all(database)
+        .await
+        .unwrap();
+    let denied: Vec<_> = unread.iter().filter(|id| journal.read.contains(*id)).collect();
+    assert_eq!(denied, Vec::<&String>::new());
+    assert!(journal.read.len() > 10);
+}
+
+fn every_provider_took_everything_once(system: &System, messages: &[Message]) {
+    let mut taken: BTreeMap<Message, usize> = BTreeMap::new();
+    for capture in system.providers.outbox.captures() {
+        let message = (capture.channel.clone(), capture.to[0].clone(), title_in(&capture));
+        *taken.entry(message).or_default() += 1;
+    }
+    let promised: BTreeMap<_, _> = messages.iter().map(|message| (message.clone(), 1)).collect();
+    let differing: Vec<_> =
+        taken.iter().filter(|(message, times)| promised.get(*message) != Some(times)).collect();
+    assert!(differing.is_empty(), "not once: {differing:?}");
+    assert_eq!(taken.len(), promised.len());
+}
+
+/// Of every delivery and of everything that was read, in one message, however often that was sent.
+async fn the_backend_is_told_of_everything(system: &System, journal: &Journal) {
+    let backend = &system.backend;
+    let sent: Vec<(String, String, String, String)> = sqlx::query_as(
+        "SELECT delivery.id::text, send_id::text, identifier, channel FROM delivery
+         JOIN app_user ON (app_user.app_id, number) = (delivery.app_id, user_number) ORDER BY 1",
+    )
+    .fetch_all(&system.database)
+    .await
+    .unwrap();
+    let wanted = sent.len() + journal.read.len();
+    let told = eventually(SOON, &format!("the backend is told of {wanted} things"), async || {
+        let received = backend.received();
+        (received.len() >= wanted).then_some(received)
+    })
+    .await;
+    let (read, outcomes): (Vec<_>, Vec<_>) =
+        told.iter().map(|told| &told.body).partition(|body| body["type"] == "notification.read");
+    assert!(outcomes.iter().all(|body| body["type"] == "delivery.sent"), "nothing failed");
+    let text = |body: &Value, member: &str| body["data"][member].as_str().unwrap().to_owned();
+    let tell =
+        |body: &&Value| ["deliveryId", "requestId", "recipient", "channel"].map(|member| text(body, member));
+    let mut outcomes: Vec<_> =
+        outcomes.iter().map(tell).map(<(String, String, String, String)>::from).collect();
+    outcomes.sort_unstable();
+    assert!(outcomes == sent, "{} are told, {} were sent", outcomes.len(), sent.len());
+    let read: Vec<_> = read.iter().map(|body| body["data"]["notificationId"].to_string()).collect();
+    let distinct: BTreeSet<_> = read.iter().cloned().collect();
+    assert_eq!((distinct, read.len()), (journal.read.clone(), journal.read.len()));
+    assert_eq!(backend.refused(), Vec::<&str>::new());
+    println!("{} calls told of {wanted} things", backend.attempts().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_stops_says_so_while_it_still_takes_what_comes() {
+    let mut system = System::start().await;
+    let origin = system.origins().remove(0);
+    // Each request uses a new connection, as from a new client.
+    let stranger = Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let customer = Client::new();
+    let ask = |client: &Client, path: &str| client.get(format!("{origin}{path}")).send();
+    let before = ask(&customer, "/healthz").await.unwrap();
+    assert!(before.headers().get("connection").is_none(), "it keeps connections: {before:?}");
+    let gateway = &mut system.processes[0];
+    gateway.service.terminate().unwrap();
+    let told = eventually(SOON, "it says that it stops", async || {
+        let answer = ask(&stranger, "/readyz").await.expect("it takes connections");
+        (answer.status() == 503).then_some(answer)
+    })
+    .await;
+    assert_eq!(told.headers()["connection"], "close");
+    assert!(told.text().await.unwrap().contains("stopping"));
+    for client in [&stranger, &customer] {
+        let answer = ask(client, "/healthz").await.unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["connection"].to_str().unwrap()),
+            (200, &"close")
+        );
+    }
+    assert!(gateway.stopped().await.success());
+    assert!(ask(&stranger, "/healthz").await.unwrap_err().is_connect());
+}
