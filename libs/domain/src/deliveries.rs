@@ -1,11 +1,9 @@
 //! A delivery: its status, attempts, outcomes, retries, routes, and the health of providers.
 
-pub mod attempt;
 pub mod breaker;
 pub mod delivery;
 pub mod health;
 pub mod outcome;
-pub mod pace;
 pub mod retry;
 pub mod route;
 pub mod target;

@@ -1,15 +1,16 @@
-//! Acknowledging, returning and parking the messages of a work stream.
+//! Decoding, acknowledging, returning and parking the messages of a work stream.
 
 use std::time::Duration;
 
-use domain::{AppId, SendId, StreamName};
+use domain::event::DecodeError;
+use domain::{AppId, Envelope, SendId, StreamName};
 use event_log::DeliveredMessage;
 use metrics::counter;
 use store::Store;
 use store::database::failure::{MAX_FAILURES, SetAside};
 
 use crate::clock;
-use crate::metrics::DEAD_EVENTS;
+use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 
 /// Delay before a message that could not be handled is delivered again. It must be shorter than the one-second fetches of idle
 /// consumers: if a redelivery falls due at the moment a fetch ends, nats-server 2.9.10 postpones it by the whole `ack_wait`.
@@ -34,6 +35,29 @@ impl Inbound {
     #[must_use]
     pub fn new(store: Store, stream: StreamName) -> Inbound {
         Inbound { store, stream }
+    }
+
+    /// Decodes a message. Returns None if this release cannot handle the message: then it has been acknowledged (unknown type),
+    /// returned for a newer release, or counted as failed.
+    pub async fn decode(&self, delivered: &DeliveredMessage) -> Option<Envelope> {
+        match Envelope::decode(&delivered.payload) {
+            Ok(envelope) => return Some(envelope),
+            Err(DecodeError::UnknownType(kind)) => {
+                counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
+                self.done(delivered).await;
+            }
+            Err(newer @ DecodeError::Newer { .. }) => {
+                counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
+                tracing::error!(
+                    stream = %self.stream, seq = delivered.seq, error = %newer, "a message waits for a newer release"
+                );
+                self.again(delivered).await;
+            }
+            Err(malformed) => {
+                self.failed_by_itself(delivered, Owner::default(), &malformed.to_string()).await;
+            }
+        }
+        None
     }
 
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.

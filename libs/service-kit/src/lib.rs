@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config;
 pub mod connections;
 mod context;
+pub mod follower;
 pub mod fullness;
 mod health;
 pub mod inbound;

@@ -134,14 +134,13 @@ async fn wait<'p>(
         return Admission::Later { at: clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE), cause: "busy" };
     };
     loop {
-        let now = clock::now();
-        match gate.take(now) {
+        match gate.take() {
             Ok(()) => {
                 let room = Room { _slot: slot, _share: share };
                 return Admission::Call(Admitted { provider, entry, room });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
-            Err(_) => return Admission::Later { at: gate.promise(now), cause: "rate" },
+            Err(_) => return Admission::Later { at: gate.promise(clock::now()), cause: "rate" },
         }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use domain::breaker::Breaker;
 use domain::health::Health;
 use domain::outcome::Blame;
-use domain::pace::Pace;
 use domain::{Answer, AppId, Channel, Lane, Outcome, Timestamp, UserNumber};
 use metrics::gauge;
 use moka::future::Cache;
@@ -16,6 +15,7 @@ use service_kit::metrics::PROVIDER_BREAKER;
 use tokio::sync::Semaphore;
 
 use crate::provider::Usable;
+use crate::rate::Rate;
 use crate::shares::{Share, Shares};
 
 /// Maximum number of providers whose state is kept.
@@ -41,7 +41,7 @@ pub(crate) struct Gate {
     app: AppId,
     identifier: String,
     health: Mutex<Health>,
-    pace: Option<Mutex<Pace>>,
+    rate: Option<Rate>,
     /// Permits for concurrent calls, per lane.
     slots: [Arc<Semaphore>; 2],
     /// Shares of users and hosts in the concurrent calls, per lane.
@@ -87,7 +87,7 @@ impl Gates {
                 app: provider.app,
                 identifier: provider.identifier.clone(),
                 health: Mutex::default(),
-                pace: usable.max_per_second.map(|limit| Mutex::new(Pace::new(limit))),
+                rate: usable.max_per_second.map(Rate::new),
                 slots: [(); 2].map(|()| Arc::new(Semaphore::new(self.share))),
                 shares: [(); 2].map(|()| Arc::new(Shares::of(self.share))),
             })
@@ -114,13 +114,13 @@ impl Gate {
     }
 
     /// Consumes one token of the rate limit, or returns how long until the next one.
-    pub(crate) fn take(&self, now: Timestamp) -> Result<(), Duration> {
-        self.pace.as_ref().map_or(Ok(()), |pace| locked(pace).take(now))
+    pub(crate) fn take(&self) -> Result<(), Duration> {
+        self.rate.as_ref().map_or(Ok(()), Rate::take)
     }
 
     /// Returns the time to which a job that got no token is postponed.
     pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
-        self.pace.as_ref().map_or(now, |pace| locked(pace).promise(now))
+        self.rate.as_ref().map_or(now, |rate| rate.promise(now))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Health) -> T) -> T {

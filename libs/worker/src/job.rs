@@ -4,15 +4,14 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use domain::attempt::{AttemptEnd, Next};
-use domain::event::{DecodeError, DeliveryJob};
-use domain::retry::RetryPolicy;
+use domain::event::DeliveryJob;
+use domain::retry::{AttemptEnd, Next, RetryPolicy};
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
 use event_log::DeliveredMessage;
 use metrics::counter;
 use sabotage::CrashPoint;
 use service_kit::inbound::{Inbound, Owner};
-use service_kit::metrics::{NEWER_EVENTS, POSTPONED, UNKNOWN_EVENTS};
+use service_kit::metrics::POSTPONED;
 use service_kit::{Context, clock, trace};
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{FollowUp, Settlement};
@@ -88,21 +87,7 @@ impl<S: ChannelSender> Worker<S> {
 
     /// Handles one message of the lane.
     pub(crate) async fn handle(&self, inbound: &Inbound, delivered: DeliveredMessage, lane: Lane) {
-        let envelope = match Envelope::decode(&delivered.payload) {
-            Ok(envelope) => envelope,
-            Err(DecodeError::UnknownType(kind)) => {
-                counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
-                return inbound.done(&delivered).await;
-            }
-            Err(newer @ DecodeError::Newer { .. }) => {
-                counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
-                tracing::error!(error = %newer, "this release is too old for a job; leaving the job to a newer worker");
-                return inbound.again(&delivered).await;
-            }
-            Err(malformed) => {
-                return inbound.failed_by_itself(&delivered, Owner::default(), &malformed.to_string()).await;
-            }
-        };
+        let Some(envelope) = inbound.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
             let cause = format!("{} is no job", envelope.event.kind());

@@ -16,6 +16,7 @@ mod open_providers;
 pub mod outbound;
 mod provider;
 mod provider_kind;
+mod rate;
 mod refusals;
 mod settle;
 mod shares;

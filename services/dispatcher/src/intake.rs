@@ -6,14 +6,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::event::{DecodeError, SendContinues};
+use domain::event::SendContinues;
 use domain::send::CHUNK_RECIPIENTS;
 use domain::structure::json_memory;
 use domain::{AppId, Envelope, Event, Lane, SendId, StreamName};
 use event_log::{ConsumerSettings, DeliveredMessage};
-use metrics::counter;
 use service_kit::inbound::{Inbound, Owner};
-use service_kit::metrics::{NEWER_EVENTS, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
 use store::deliveries::timer::NewTimer;
@@ -170,9 +168,8 @@ impl Intake {
         let mut messages = messages.into_iter();
         let mut batch = Batch::default();
         while let Some(delivered) = messages.next() {
-            let Some(ordered) = self.open(delivered).await else {
-                continue;
-            };
+            let Some(envelope) = self.inbound.decode(&delivered).await else { continue };
+            let Some(ordered) = self.take(delivered, envelope).await else { continue };
             batch.add(ordered);
             if batch.recipients >= self.batch_recipients() || batch.bytes >= BATCH_BYTES {
                 self.plan_batch(std::mem::take(&mut batch).chunks).await;
@@ -182,26 +179,6 @@ impl Intake {
             }
         }
         self.plan_batch(batch.chunks).await;
-    }
-
-    /// Decodes a message. Returns its chunk if there is one to plan now; otherwise the message has been handled.
-    async fn open(&self, delivered: DeliveredMessage) -> Option<OrderedChunk> {
-        match Envelope::decode(&delivered.payload) {
-            Ok(envelope) => return self.take(delivered, envelope).await,
-            Err(DecodeError::UnknownType(kind)) => {
-                counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
-                self.inbound.done(&delivered).await;
-            }
-            Err(newer @ DecodeError::Newer { .. }) => {
-                counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
-                tracing::error!(error = %newer, seq = delivered.seq, "a message waits for a newer release");
-                self.inbound.again(&delivered).await;
-            }
-            Err(malformed) => {
-                self.inbound.failed_by_itself(&delivered, Owner::default(), &malformed.to_string()).await;
-            }
-        }
-        None
     }
 
     /// Returns the chunk of a decoded message if there is one to plan now; otherwise the message has been handled.

@@ -18,16 +18,15 @@ use tokio_util::sync::CancellationToken;
 use crate::access::apps::Apps;
 use crate::access::refusals::Refusals;
 use crate::callbacks::Callbacks;
-use crate::http::admission::Limits;
 use crate::http::failure::{Failure, crowded, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
+use crate::http::limits::Limits;
 use crate::http::rate_limit::RateLimits;
-use crate::openapi::document::Document;
 use crate::positions::Positions;
 use crate::sending::category::KnownCategories;
 use crate::shares::connections::Connections;
 use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
-use crate::waiting::{WaitError, WaitingRoom, wait, wait_for_database};
+use crate::waiting::{WaitError, WaitingRoom, wait};
 
 /// Memory for all concurrent bodies, both as sent and as parsed, in KiB.
 pub const BODY_ROOM: usize = 128 * 1024;
@@ -38,8 +37,6 @@ pub const CALLBACK_ROOM: usize = 4 * 1024;
 pub const FILE_ROOM: usize = 64 * 1024;
 /// Memory for large answers that clients have not read yet, in KiB.
 pub const ANSWER_ROOM: usize = 64 * 1024;
-
-pub(crate) const DATABASE_OVERDUE: &str = "the database did not answer in time; repeat the request";
 
 /// The broker's limit of 1 MiB for a message, less room for its headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
@@ -63,7 +60,6 @@ pub(crate) struct Gateway {
     pub(crate) refusals: Refusals,
     pub(crate) header_names: HeaderNames,
     pub(crate) push_hosts: Vec<PushHost>,
-    pub(crate) document: Document,
     pub(crate) callbacks: Callbacks,
     pub(crate) links: Links,
     pub(crate) reservations: Reservations,
@@ -107,9 +103,7 @@ impl Gateway {
         let config = &context.config.gateway;
         let connections = Connections::new(config);
         context.spawn("idle connections", connections.clone().sweep_until(served.clone()));
-        let prefixes = &context.config.header_prefixes;
-        let header_names = HeaderNames::new(prefixes);
-        let shown_prefix = prefixes.first().context("header_prefixes is empty")?;
+        let header_names = HeaderNames::new(&context.config.header_prefixes);
         Ok(web::Data::new(Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
@@ -118,7 +112,6 @@ impl Gateway {
             limits: Limits::new(&context.config.gateway),
             refusals: Refusals::new(),
             header_names: header_names.context("header_prefixes")?,
-            document: Document::new(shown_prefix).context("the OpenAPI document")?,
             callbacks: Callbacks::new(context),
             push_hosts: context.config.web_push.hosts.clone(),
             links: context.links.clone(),
@@ -170,14 +163,5 @@ impl Gateway {
             Err(WaitError::Crowded) => Err(crowded()),
             Err(WaitError::Overdue) => Err(unconfirmed("no acknowledgement in time")),
         }
-    }
-}
-
-/// Waits for the database, within the time that the request has left.
-pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
-    match wait_for_database(answer).await {
-        Ok(answer) => Ok(answer?),
-        Err(WaitError::Crowded) => Err(crowded()),
-        Err(WaitError::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
     }
 }

@@ -23,6 +23,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use actix_web::middleware::from_fn;
+use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use service_kit::Context;
@@ -45,6 +46,7 @@ pub mod limits {
 }
 
 use crate::gateway::Gateway;
+use crate::openapi::document::Document;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -86,10 +88,17 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let served = CancellationToken::new();
     let _ends_with_us = served.clone().drop_guard();
     let gateway = Gateway::start(&context, &served)?;
+    let prefix = context.config.header_prefixes.first().context("header_prefixes is empty")?;
+    let description = openapi::describe(prefix).context("the OpenAPI document")?;
+    let document = Data::new(Document::new(&description)?);
     let address = listener.local_addr()?;
     let connections = gateway.connections.clone();
     let app = move || {
-        App::new().app_data(gateway.clone()).configure(routes::routes).wrap(from_fn(http::exchange::exchange))
+        App::new()
+            .app_data(gateway.clone())
+            .app_data(document.clone())
+            .configure(routes::routes)
+            .wrap(from_fn(http::exchange::exchange))
     };
     let server = HttpServer::new(app)
         .keep_alive(KEEP_ALIVE)

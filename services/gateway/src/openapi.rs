@@ -33,16 +33,21 @@ pub(crate) mod subscription;
 pub(crate) mod user;
 pub(crate) mod vocabulary;
 
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
 use utoipa::OpenApi;
 
 use crate::callbacks::twilio;
 use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
 };
+use crate::health;
 use crate::inbox::{app_state, click, item, list, whole};
 use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send as sending;
-use crate::{health, openapi};
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// The document as the handlers describe themselves.
 #[derive(OpenApi)]
@@ -106,13 +111,86 @@ use crate::{health, openapi};
         twilio::message,
         health::alive,
         health::ready,
-        openapi::document::serve,
-        openapi::page::page,
-        openapi::page::page_file,
+        document::serve,
+        page::page,
+        page::page_file,
     ),
     components(schemas(error::Problems, error::Refusal, error::Defect)),
 )]
 struct Handlers;
+
+/// Describes the API of a gateway whose credential headers begin with `prefix`: the handlers, and the parts that all operations
+/// share.
+pub(crate) fn describe(prefix: &str) -> serde_json::Result<Value> {
+    let mut document = serde_json::to_value(Handlers::openapi())?;
+    if let Some(paths) = document["paths"].as_object_mut() {
+        alias::add(paths);
+        for (path, operation) in operations(paths) {
+            shared::complete(path, prefix, operation);
+        }
+    }
+    let answers = answer_schemas(&document);
+    if let Some(components) = document["components"].as_object_mut() {
+        shared::add_components(components);
+        components.insert("securitySchemes".to_owned(), security::schemes(prefix));
+        answers.iter().for_each(|name| require_members(&mut components["schemas"][name]));
+    }
+    Ok(document)
+}
+
+/// Iterates over the operations with their paths.
+fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = (&str, &mut Value)> {
+    paths.iter_mut().flat_map(|(path, calls)| {
+        let calls = calls.as_object_mut().into_iter().flat_map(Map::iter_mut);
+        let calls = calls.filter(|(method, _)| METHODS.contains(&method.as_str()));
+        calls.map(|(_, operation)| (path.as_str(), operation))
+    })
+}
+
+/// Returns the names of all schemas that answers use.
+fn answer_schemas(document: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for calls in document["paths"].as_object().into_iter().flat_map(Map::values) {
+        for operation in calls.as_object().into_iter().flat_map(Map::values) {
+            collect(&operation["responses"], &document["components"]["schemas"], &mut names);
+        }
+    }
+    names
+}
+
+fn collect(value: &Value, schemas: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect(item, schemas, names)),
+        Value::Object(members) => {
+            let reference = members.get("$ref").and_then(Value::as_str);
+            if let Some(name) =
+                reference.and_then(|reference| reference.strip_prefix("#/components/schemas/"))
+                && names.insert(name.to_owned())
+            {
+                collect(&schemas[name], schemas, names);
+            }
+            members.values().for_each(|member| collect(member, schemas, names));
+        }
+        _ => {}
+    }
+}
+
+/// Makes every member required: in answers, a member without a value is null, never absent.
+fn require_members(schema: &mut Value) {
+    if let Some(members) = schema.get("properties").and_then(Value::as_object) {
+        schema["required"] = members.keys().cloned().collect();
+    }
+    for key in ["properties", "items", "allOf", "oneOf"] {
+        match schema.get_mut(key) {
+            Some(Value::Array(parts)) => parts.iter_mut().for_each(require_members),
+            Some(Value::Object(members)) if key == "properties" => {
+                members.values_mut().for_each(require_members);
+            }
+            Some(part) => require_members(part),
+            None => {}
+        }
+    }
+}
 
 #[cfg(test)]
 #[path = "openapi/tests.rs"]

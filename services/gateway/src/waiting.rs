@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
+use crate::http::failure::{Failure, crowded};
 use crate::shares::holder::{Holder, Proof};
 use crate::shares::room::{PARTS, Place, Room};
 
@@ -14,6 +15,8 @@ use crate::shares::room::{PARTS, Place, Room};
 pub const STEP: Duration = Duration::from_secs(2);
 /// Longest wait of all steps of a request together, so that it is answered within 3 s.
 const ALL_STEPS: Duration = Duration::from_millis(2_500);
+
+pub(crate) const DATABASE_OVERDUE: &str = "the database did not answer in time; repeat the request";
 
 tokio::task_local! {
     static BUDGET: WaitBudget;
@@ -88,8 +91,17 @@ pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitEr
     timeout(remaining_time(STEP), answer).await.map_err(|_| WaitError::Overdue)
 }
 
+/// Waits for the database, within the time that the request has left.
+pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
+    match wait_for_database(answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(WaitError::Crowded) => Err(crowded()),
+        Err(WaitError::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
+    }
+}
+
 /// Waits for an answer of the database. A caller without the secret first waits for a permit.
-pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
+async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     let asked = BUDGET.try_with(|budget| (budget.room.permits.clone(), budget.holder.get())).ok();
     let in_turn = async {

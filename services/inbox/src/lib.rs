@@ -1,9 +1,8 @@
 //! The inbox projection: follows every `INBOX` stream and keeps items and counters in PostgreSQL.
 //!
-//! Each partition is one task: [`partition`] reads a batch, [`domain::inbox::fold`] folds it, and [`fold`] writes it in the
-//! transaction that moves the checkpoint. If two instances compete, the checkpoint's compare-and-set lets one through.
+//! Each partition is one task: [`service_kit::follower`] reads a batch, [`domain::inbox::fold`] folds it, and [`partition`]
+//! writes it in the transaction that moves the checkpoint.
 
-mod fold;
 mod partition;
 mod progress;
 mod rebuild;
@@ -24,8 +23,8 @@ use service_kit::Context;
 /// A stream is not the one that was projected so far.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     for number in 0..context.partitions {
-        let partition = partition::Partition::new(&context, number);
-        context.spawn("inbox partition", partition.follow(context.log.clone(), context.tasks.clone()));
+        let follower = partition::Partition::live(&context, number);
+        context.spawn("inbox partition", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.tasks.stopping().await;
     Ok(())

@@ -6,10 +6,11 @@ use anyhow::{Context as _, bail};
 use domain::{AppId, StreamName, UserNumber};
 use event_log::{EventLog, Reader, Record};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use service_kit::follower::{Follower, Projected};
 use store::Store;
 use store::recovery::shadow::Shadow;
 
-use crate::partition::{Partition, Projected};
+use crate::partition::Partition;
 use crate::progress::{OnStep, Phase, Step};
 use crate::source;
 
@@ -34,7 +35,7 @@ pub(crate) struct Replay {
 }
 
 struct Part {
-    partition: Partition,
+    follower: Follower<Partition>,
     log: EventLog,
     reader: Option<Reader>,
 }
@@ -44,16 +45,16 @@ impl Replay {
     pub(crate) async fn resume(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
         let mut parts = Vec::new();
         for number in 0..partitions {
-            let mut partition = Partition::replayed(shadow.clone(), number, partitions);
-            partition.load().await?;
-            parts.push(Part { partition, log: log.clone(), reader: None });
+            let mut follower = Partition::replayed(shadow.clone(), number, partitions);
+            follower.load().await?;
+            parts.push(Part { follower, log: log.clone(), reader: None });
         }
         Ok(Replay { log: log.clone(), parts, remembers: false })
     }
 
     /// Last replayed sequence of each partition.
     pub(crate) fn positions(&self) -> Vec<u64> {
-        self.parts.iter().map(|part| part.partition.position()).collect()
+        self.parts.iter().map(|part| part.follower.position()).collect()
     }
 
     /// Number of events still to replay up to `targets`.
@@ -97,7 +98,7 @@ impl Replay {
 
     /// Returns and forgets the users whose inboxes were written since the last call.
     pub(crate) fn take_written(&mut self) -> Vec<(AppId, UserNumber)> {
-        self.parts.iter_mut().flat_map(|part| part.partition.take_written()).collect()
+        self.parts.iter_mut().flat_map(|part| part.follower.projection.take_written()).collect()
     }
 }
 
@@ -108,10 +109,10 @@ fn is_permanent(error: &anyhow::Error) -> bool {
 
 impl Part {
     async fn advance(&mut self, target: u64, remembers: bool, report: OnStep<'_>) -> anyhow::Result<()> {
-        let stream = self.partition.stream();
+        let stream = self.follower.stream();
         let mut silence = 0;
-        while self.partition.position() < target {
-            let position = self.partition.position();
+        while self.follower.position() < target {
+            let position = self.follower.position();
             let reader = self.reader.get_or_insert_with(|| self.log.reader(stream, position + 1));
             let most = usize::try_from((target - position).min(BATCH))?;
             let records = match reader.next_batch(most, LINGER).await {
@@ -136,15 +137,15 @@ impl Part {
             silence = 0;
             self.project(&records, stream).await?;
             if !remembers {
-                self.partition.take_written();
+                self.follower.projection.take_written();
             }
-            report(Step::Done(self.partition.position() - position));
+            report(Step::Done(self.follower.position() - position));
         }
         Ok(())
     }
 
     async fn project(&mut self, records: &[Record], stream: StreamName) -> anyhow::Result<()> {
-        match self.partition.project(records).await? {
+        match self.follower.project(records).await? {
             Projected::Yes => Ok(()),
             Projected::Overtaken => bail!("another process writes the shadow of {stream}"),
         }

@@ -17,11 +17,10 @@ use serde_json::json;
 use store::Store;
 use store::control::app::{App, NewApp, NewSecret};
 
-use crate::control_plane::{Installation, actor};
+use crate::control_plane::actor;
+use crate::listing::Listing;
+use crate::options::{self, Options};
 use crate::refused::Refused;
-use crate::table;
-
-const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Create and list apps, rotate their secrets and keys, and set their switches.
 #[derive(Debug, Subcommand)]
@@ -29,7 +28,10 @@ const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
   tidings app create shop")]
 pub(crate) enum Command {
     Create(CreateArguments),
-    List(ListArguments),
+    /// List the apps.
+    #[command(after_help = "Example:
+  tidings app list")]
+    List(Options),
     RotateSecret(RotateArguments),
     Set(set::Arguments),
     #[command(subcommand)]
@@ -55,23 +57,8 @@ pub(crate) struct CreateArguments {
     /// templates see all keys of a profile
     #[arg(long)]
     development: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-/// List the apps.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  tidings app list")]
-pub(crate) struct ListArguments {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 /// Create a new API secret for an app, and print it once. The previous one stays valid for a grace period; older ones become
@@ -84,27 +71,16 @@ pub(crate) struct RotateArguments {
     /// Name or id of the app
     app: String,
     /// Time for which the previous secret stays valid, at most 90 days
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = options::parse_grace)]
     grace: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-fn parse_grace(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time > LONGEST_GRACE {
-        return Err("at most 90 days".to_owned());
-    }
-    Ok(time)
+    options: Options,
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     match command {
         Command::Create(arguments) => create(&arguments).await,
-        Command::List(arguments) => list(&arguments).await,
+        Command::List(options) => list(&options).await,
         Command::RotateSecret(arguments) => rotate(&arguments).await,
         Command::Set(arguments) => set::run(&arguments).await,
         Command::LinkKey(command) => link_key::run(command).await,
@@ -177,7 +153,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
         let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
         return Err(Refused(messages.join("; ")).into());
     }
-    let control_plane = arguments.installation.open().await?;
+    let control_plane = arguments.options.open().await?;
     let master_key = control_plane.master_key().await?;
     let name = &arguments.name;
     let openness = match (arguments.development, arguments.open) {
@@ -193,18 +169,16 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
         );
     };
     let api_secret = api_secret.expose_secret();
-    Ok(if arguments.json {
-        let development = arguments.development;
-        let id = id.to_string();
-        let app = json!({"id": id, "name": name, "apiKey": api_key, "apiSecret": api_secret, "development": development});
-        format!("{app}\n")
-    } else {
-        format!(
-            "Created app {name} with id {id}.\n\n  API key     {api_key}\n  API secret  {api_secret}\n\n\
-             Keep the secret: it is not shown again.\n{}",
-            requirement(openness)
-        )
-    })
+    let report = json!({
+        "id": id.to_string(), "name": name, "apiKey": api_key, "apiSecret": api_secret,
+        "development": arguments.development,
+    });
+    let text = format!(
+        "Created app {name} with id {id}.\n\n  API key     {api_key}\n  API secret  {api_secret}\n\n\
+         Keep the secret: it is not shown again.\n{}",
+        requirement(openness)
+    );
+    Ok(arguments.options.report(&report, text))
 }
 
 /// Describes the credentials that the app requires of its callers, in one line.
@@ -224,32 +198,19 @@ fn requirement(openness: Openness) -> &'static str {
     }
 }
 
-async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let apps = arguments.installation.open().await?.store.control().list_apps().await?;
-    if arguments.json {
-        let apps: Vec<_> = apps.iter().map(as_json).collect();
-        return Ok(format!("{}\n", serde_json::Value::from(apps)));
-    }
-    let rows: Vec<_> = apps
-        .iter()
-        .map(|app| {
-            let state = match (app.disabled, app.development) {
-                (true, _) => "disabled",
-                (false, true) => "development",
-                (false, false) => "live",
-            };
-            let secrets = app.secrets.len().to_string();
-            [
-                app.id.to_string(),
-                app.name.clone(),
-                app.api_key.clone(),
-                state.to_owned(),
-                secrets,
-                app.created_at.to_string(),
-            ]
-        })
-        .collect();
-    Ok(table::render(["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"], &rows))
+async fn list(options: &Options) -> anyhow::Result<String> {
+    let apps = options.open().await?.store.control().list_apps().await?;
+    let header = ["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"];
+    Ok(Listing::new(apps).render(options.json, as_json, header, |app| {
+        let state = match (app.disabled, app.development) {
+            (true, _) => "disabled",
+            (false, true) => "development",
+            (false, false) => "live",
+        };
+        let secrets = app.secrets.len().to_string();
+        let created = app.created_at.to_string();
+        [app.id.to_string(), app.name.clone(), app.api_key.clone(), state.to_owned(), secrets, created]
+    }))
 }
 
 /// Renders an app as JSON, without its secrets.
@@ -275,28 +236,24 @@ fn as_json(app: &App) -> serde_json::Value {
         "transactionalRate": app.transactional_rate,
         "createdAt": app.created_at,
         "secrets": secrets,
-        "signingKeys": signing_key::keys_as_json(&app.signing_keys),
+        "signingKeys": app.signing_keys.iter().map(signing_key::as_json).collect::<serde_json::Value>(),
     })
 }
 
 async fn rotate(arguments: &RotateArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let master_key = control_plane.master_key().await?;
     let secret = renew_secret(&control_plane.store, &master_key, app.id, arguments.grace).await?;
     let secret = secret.expose_secret();
-    Ok(if arguments.json {
-        let id = app.id.to_string();
-        let app = json!({"id": id, "name": app.name, "apiKey": app.api_key, "apiSecret": secret});
-        format!("{app}\n")
-    } else {
-        format!(
-            "Renewed the secret of app {} with id {}.\n\n  API key     {}\n  API secret  {secret}\n\n\
-             Keep the secret: it is not shown again. The previous one stays valid for {}.\n",
-            app.name,
-            app.id,
-            app.api_key,
-            humantime::format_duration(arguments.grace),
-        )
-    })
+    let report =
+        json!({"id": app.id.to_string(), "name": app.name, "apiKey": app.api_key, "apiSecret": secret});
+    let text = format!(
+        "Renewed the secret of app {} with id {}.\n\n  API key     {}\n  API secret  {secret}\n\n\
+         Keep the secret: it is not shown again. The previous one stays valid for {}.\n",
+        app.name,
+        app.id,
+        app.api_key,
+        humantime::format_duration(arguments.grace),
+    );
+    Ok(arguments.options.report(&report, text))
 }

@@ -5,8 +5,8 @@ use domain::Timestamp;
 use serde_json::{Value, json};
 use store::database::audit::AuditRow;
 
-use crate::control_plane::Installation;
-use crate::table;
+use crate::listing::Listing;
+use crate::options::Options;
 
 /// Read the audit log: changes by operators, and users erased and requests cancelled through the API.
 ///
@@ -32,11 +32,8 @@ pub(crate) struct ListArguments {
     /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
@@ -50,25 +47,13 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
-    let limit = arguments.limit as usize;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let mut rows =
-        control_plane.store.database().list_audit(app.id, arguments.since, more_than_asked).await?;
-    let has_more = rows.len() > limit;
-    rows.truncate(limit);
-    if arguments.json {
-        return Ok(format!("{}\n", rows.iter().map(as_json).collect::<Value>()));
-    }
-    let cells =
-        |row: &AuditRow| [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()];
-    let cells: Vec<_> = rows.iter().map(cells).collect();
-    let mut text = table::render(["AT", "ACTOR", "ACTION", "SUBJECT"], &cells);
-    if has_more {
-        text.push_str(&format!("\nThere are more than {limit}; --limit shows more.\n"));
-    }
-    Ok(text)
+    let rows = control_plane.store.database().list_audit(app.id, arguments.since, more_than_asked).await?;
+    let header = ["AT", "ACTOR", "ACTION", "SUBJECT"];
+    Ok(Listing::first(rows, arguments.limit).render(arguments.options.json, as_json, header, |row| {
+        [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()]
+    }))
 }
 
 fn as_json(row: &AuditRow) -> Value {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use credentials::MasterKey;
 use credentials::Security;
 use credentials::secrets::foreign;
+use domain::AppId;
 use event_log::EventLog;
 use service_kit::{Config, ServerUrl, connections, installation};
 use store::control::app::App;
@@ -137,6 +138,14 @@ impl ControlPlane {
     pub(crate) async fn app(&self, name_or_id: &str) -> anyhow::Result<App> {
         let app = self.store.control().app_by_name_or_id(name_or_id).await?;
         app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
+    }
+
+    /// Returns the id of the app to which a listing is limited, if it is.
+    pub(crate) async fn app_id(&self, name_or_id: Option<&str>) -> anyhow::Result<Option<AppId>> {
+        match name_or_id {
+            Some(name_or_id) => Ok(Some(self.app(name_or_id).await?.id)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the configured master key. Fails if secrets of this database were sealed with another key.

@@ -12,8 +12,10 @@ mod dev_file;
 mod differences;
 mod document;
 mod healthcheck;
+mod listing;
 mod master_key;
 mod migrate;
+mod options;
 mod parked;
 mod print;
 #[cfg(feature = "development")]
@@ -29,7 +31,6 @@ mod smoke;
 #[cfg(feature = "development")]
 mod stand_ins;
 mod suppression;
-mod table;
 mod template;
 #[cfg(feature = "development")]
 mod up;

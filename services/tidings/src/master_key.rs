@@ -8,8 +8,8 @@ use credentials::MasterKey;
 use credentials::secrets::rotation::{self, KeyUsage, ResealReport};
 use serde_json::{Value, json};
 
-use crate::control_plane::Installation;
-use crate::table;
+use crate::listing::table;
+use crate::options::Options;
 
 /// Create and rotate the master key, which seals the stored secrets.
 #[derive(Debug, Subcommand)]
@@ -31,11 +31,11 @@ pub(crate) enum Command {
 Example:
   tidings master-key rotate"
     )]
-    Rotate(Arguments),
+    Rotate(Options),
     /// Show how many records each key seals.
     #[command(after_help = "Example:
   tidings master-key status --json")]
-    Status(Arguments),
+    Status(Options),
 }
 
 /// Create a new key in a file that only its owner can use.
@@ -50,21 +50,11 @@ pub(crate) struct GenerateArguments {
     json: bool,
 }
 
-/// Arguments of `rotate` and `status`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    installation: Installation,
-}
-
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     match command {
         Command::Generate(arguments) => generate(&arguments),
-        Command::Rotate(arguments) => rotate(&arguments).await,
-        Command::Status(arguments) => status(&arguments).await,
+        Command::Rotate(options) => rotate(&options).await,
+        Command::Status(options) => status(&options).await,
     }
 }
 
@@ -78,8 +68,8 @@ fn generate(arguments: &GenerateArguments) -> anyhow::Result<String> {
     })
 }
 
-async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
+async fn rotate(options: &Options) -> anyhow::Result<String> {
+    let control_plane = options.open().await?;
     let master_key = control_plane.configured_key()?;
     let tables = rotation::reseal_all(&control_plane.store, &master_key, |table, records| {
         eprintln!("tidings: {table}: {records} records resealed");
@@ -103,7 +93,7 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
         );
     }
     let key = master_key.id();
-    if arguments.json {
+    if options.json {
         let tables: Value = tables
             .iter()
             .map(|ResealReport { table, records, .. }| json!({"table": table, "resealed": records}))
@@ -116,8 +106,8 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
     ))
 }
 
-async fn status(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
+async fn status(options: &Options) -> anyhow::Result<String> {
+    let control_plane = options.open().await?;
     let master_key = control_plane.configured_key()?;
     let primary = master_key.id();
     let previous = master_key.previous_id();
@@ -128,7 +118,7 @@ async fn status(arguments: &Arguments) -> anyhow::Result<String> {
     };
     let found = rotation::status(&control_plane.store).await?;
     let left: u64 = found.iter().filter(|found| found.key != primary).map(|found| found.records).sum();
-    if arguments.json {
+    if options.json {
         let tables: Value = found
             .iter()
             .map(|KeyUsage { table, key, records }| {
@@ -138,13 +128,10 @@ async fn status(arguments: &Arguments) -> anyhow::Result<String> {
         let status = json!({"primary": primary, "previous": previous, "left": left, "tables": tables});
         return Ok(format!("{status}\n"));
     }
-    let rows: Vec<_> = found
-        .iter()
-        .map(|KeyUsage { table, key, records }| {
-            [(*table).to_owned(), key.clone(), role(key).to_owned(), records.to_string()]
-        })
-        .collect();
-    let table = table::render(["TABLE", "KEY", "ROLE", "RECORDS"], &rows);
+    let rows = found.iter().map(|KeyUsage { table, key, records }| {
+        [(*table).to_owned(), key.clone(), role(key).to_owned(), records.to_string()]
+    });
+    let table = table(["TABLE", "KEY", "ROLE", "RECORDS"], rows);
     Ok(match left {
         0 => format!("{table}\nEverything is sealed with the primary key.\n"),
         left => format!(

@@ -8,13 +8,14 @@ use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
+use store::deliveries::redrive::{Parked, ParkedFilter, Skip, position_after};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 
-use crate::control_plane::{ControlPlane, Installation, actor};
+use crate::control_plane::{ControlPlane, actor};
+use crate::listing::Listing;
+use crate::options::{self, Options};
 use crate::refused::Refused;
-use crate::table;
 
 /// Maximum number of messages per transaction.
 const PAGE: i64 = 100;
@@ -38,7 +39,7 @@ struct Selection {
     #[arg(long)]
     app: Option<String>,
     /// Only deliveries over this channel: email, webPush, mobilePush or sms
-    #[arg(long, value_parser = parse_channel)]
+    #[arg(long, value_parser = options::parse_channel)]
     channel: Option<Channel>,
     /// Only this delivery
     #[arg(long, value_name = "ID")]
@@ -56,11 +57,8 @@ pub(crate) struct ListArguments {
     /// Maximum number of messages
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 /// Show one parked message, and every attempt of its delivery with the provider's answer.
@@ -70,11 +68,8 @@ pub(crate) struct ListArguments {
 pub(crate) struct ShowArguments {
     /// Id of the delivery, or of the parked message, as `list` shows it
     id: Uuid,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 /// Redrive parked messages: each delivery gets one more attempt, each send is planned.
@@ -99,16 +94,8 @@ pub(crate) struct RedriveArguments {
     /// Report what would be redriven, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-fn parse_channel(text: &str) -> Result<Channel, String> {
-    let named = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str().eq_ignore_ascii_case(text));
-    named.ok_or_else(|| format!("expected one of {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
+    options: Options,
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
@@ -121,10 +108,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 
 impl Selection {
     async fn filter(&self, control_plane: &ControlPlane) -> anyhow::Result<ParkedFilter> {
-        let app = match &self.app {
-            Some(named) => Some(control_plane.app(named).await?.id),
-            None => None,
-        };
+        let app = control_plane.app_id(self.app.as_deref()).await?;
         Ok(ParkedFilter { app, channel: self.channel, delivery: self.delivery, id: None })
     }
 
@@ -134,17 +118,14 @@ impl Selection {
 }
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
+    let control_plane = arguments.options.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
     let parked = control_plane.store.deliveries().list_parked(&filter, None, arguments.limit).await?;
-    if arguments.json {
-        return Ok(format!("{}\n", parked.iter().map(as_json).collect::<Value>()));
-    }
-    Ok(render(&parked))
+    Ok(render(parked, arguments.options.json))
 }
 
 async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
+    let control_plane = arguments.options.open().await?;
     let by_delivery = ParkedFilter { delivery: Some(DeliveryId(arguments.id)), ..ParkedFilter::default() };
     let by_id = ParkedFilter { id: Some(arguments.id), ..ParkedFilter::default() };
     let mut found = control_plane.store.deliveries().list_parked(&by_delivery, None, 1).await?;
@@ -157,7 +138,7 @@ async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
     let attempts = attempts(&control_plane, parked).await?;
     let mut whole = as_json(parked);
     whole["attempts"] = attempts;
-    Ok(if arguments.json { format!("{whole}\n") } else { format!("{whole:#}\n") })
+    Ok(arguments.options.report(&whole, format!("{whole:#}\n")))
 }
 
 async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Result<Value> {
@@ -185,7 +166,7 @@ async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
             Refused("select what to redrive: --app, --channel or --delivery, or --all".to_owned()).into()
         );
     }
-    let control_plane = arguments.installation.open().await?;
+    let control_plane = arguments.options.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
     let store = &control_plane.store;
     let actor = actor();
@@ -201,11 +182,8 @@ async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
         after = Some(last);
         report.add(page);
     }
-    Ok(if arguments.json {
-        format!("{}\n", report.as_json(arguments.dry_run))
-    } else {
-        report.render(arguments.dry_run)
-    })
+    let json = report.as_json(arguments.dry_run);
+    Ok(arguments.options.report(&json, report.render(arguments.dry_run)))
 }
 
 /// Result of a redrive or of its dry run.
@@ -246,7 +224,7 @@ impl Report {
         })
     }
 
-    fn render(&self, dry_run: bool) -> String {
+    fn render(self, dry_run: bool) -> String {
         let verb = if dry_run { "Would redrive" } else { "Redrove" };
         let skipped: u64 = self.skipped.values().sum();
         let mut text = format!("{verb} {} of {}", self.redriven, self.redriven + skipped);
@@ -256,7 +234,7 @@ impl Report {
         }
         text += ".\n";
         if !self.first.is_empty() {
-            text += &format!("\n{}", render(&self.first));
+            text += &format!("\n{}", render(self.first, false));
         }
         text
     }
@@ -271,24 +249,20 @@ fn what(parked: &Parked) -> String {
     }
 }
 
-fn render(parked: &[Parked]) -> String {
-    let rows: Vec<_> = parked
-        .iter()
-        .map(|parked| {
-            [
-                parked.delivery.map_or(parked.id, |delivery| delivery.0).to_string(),
-                parked.app_name.clone().unwrap_or_default(),
-                what(parked),
-                parked.recipient.clone().unwrap_or_default(),
-                parked.target.as_deref().map(masked).unwrap_or_default(),
-                parked.cause.chars().take(40).collect(),
-                parked.parked_at.to_string(),
-                parked.skip.map_or("yes", store::deliveries::redrive::Skip::as_str).to_owned(),
-            ]
-        })
-        .collect();
+fn render(parked: Vec<Parked>, json: bool) -> String {
     let header = ["DELIVERY", "APP", "WHAT", "RECIPIENT", "TARGET", "CAUSE", "PARKED", "REDRIVE"];
-    table::render(header, &rows)
+    Listing::new(parked).render(json, as_json, header, |parked| {
+        [
+            parked.delivery.map_or(parked.id, |delivery| delivery.0).to_string(),
+            parked.app_name.clone().unwrap_or_default(),
+            what(parked),
+            parked.recipient.clone().unwrap_or_default(),
+            parked.target.as_deref().map(masked).unwrap_or_default(),
+            parked.cause.chars().take(40).collect(),
+            parked.parked_at.to_string(),
+            parked.skip.map_or("yes", Skip::as_str).to_owned(),
+        ]
+    })
 }
 
 fn as_json(parked: &Parked) -> Value {
@@ -303,6 +277,6 @@ fn as_json(parked: &Parked) -> Value {
         "target": parked.target.as_deref().map(masked),
         "cause": parked.cause,
         "parkedAt": parked.parked_at,
-        "skip": parked.skip.map(store::deliveries::redrive::Skip::as_str),
+        "skip": parked.skip.map(Skip::as_str),
     })
 }

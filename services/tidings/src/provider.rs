@@ -10,7 +10,7 @@ mod switch;
 
 use clap::Subcommand;
 
-use crate::control_plane::Installation;
+use crate::options::{AppArguments, Options};
 
 /// Set, list, show, test, enable, disable and remove the providers of an app.
 #[derive(Debug, Subcommand)]
@@ -18,7 +18,10 @@ use crate::control_plane::Installation;
   tidings provider set shop main.json")]
 pub(crate) enum Command {
     Set(set::Arguments),
-    List(listing::ListArguments),
+    /// List the providers of an app, without their secrets.
+    #[command(after_help = "Example:
+  tidings provider list shop --json")]
+    List(AppArguments),
     /// Show one provider of an app, without its secrets. The output can be edited and passed to `set`.
     #[command(after_help = "Examples:
   tidings provider show shop main > main.json
@@ -46,11 +49,8 @@ pub(crate) struct ProviderArguments {
     app: String,
     /// Identifier of the provider
     identifier: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {

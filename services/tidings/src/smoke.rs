@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::app::{Created, Openness, create_with_credentials, renew_secret};
-use crate::control_plane::Installation;
+use crate::options::Options;
 
 /// The app that sends the notification.
 const APP: &str = "tidings-smoke";
@@ -40,11 +40,8 @@ pub(crate) struct Arguments {
     /// Time within which the notification must be in the inbox, such as 30s
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     timeout: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
@@ -83,11 +80,10 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
     let request = &accepted["requestId"];
     let milliseconds = took.as_millis();
-    Ok(if arguments.json {
-        format!("{}\n", json!({"requestId": request, "milliseconds": u64::try_from(milliseconds)?}))
-    } else {
-        format!("The send was accepted and reached the inbox within {milliseconds} ms.\n")
-    })
+    let report = json!({"requestId": request, "milliseconds": u64::try_from(milliseconds)?});
+    Ok(arguments
+        .options
+        .report(&report, format!("The send was accepted and reached the inbox within {milliseconds} ms.\n")))
 }
 
 /// API client with the app's credentials.
@@ -101,7 +97,7 @@ struct Backend {
 
 impl Backend {
     async fn open(arguments: &Arguments) -> anyhow::Result<Backend> {
-        let control_plane = arguments.installation.open().await?;
+        let control_plane = arguments.options.open().await?;
         let store = &control_plane.store;
         let master_key = control_plane.master_key().await?;
         let (api_key, api_secret) =
@@ -113,7 +109,7 @@ impl Backend {
                     (app.api_key, secret)
                 }
             };
-        let (config, _) = arguments.installation.configuration()?;
+        let (config, _) = arguments.options.installation.configuration()?;
         let header_prefix = config.header_prefixes.into_iter().next().unwrap_or_default();
         let client = Client::builder().timeout(CALL_LIMIT).no_proxy().build()?;
         Ok(Backend { client, api: arguments.api.clone(), header_prefix, api_key, api_secret })

@@ -7,8 +7,9 @@ use domain::target::masked;
 use serde_json::{Value, json};
 use store::deliveries::suppression::{Lifted, Restored, Suppression, SuppressionFilter};
 
-use crate::control_plane::{Installation, actor};
-use crate::table;
+use crate::control_plane::actor;
+use crate::listing::Listing;
+use crate::options::{self, Options};
 
 /// List and lift suppressions: targets that a provider reported dead, to which nothing is sent any more.
 ///
@@ -34,7 +35,7 @@ pub(crate) struct ListArguments {
     #[arg(long, value_name = "APP")]
     app: Option<String>,
     /// Only suppressions of this channel: email, sms, mobilePush or webPush
-    #[arg(long, value_name = "NAME", value_parser = parse_channel)]
+    #[arg(long, value_name = "NAME", value_parser = options::parse_channel)]
     channel: Option<Channel>,
     /// Maximum number of suppressions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -42,11 +43,8 @@ pub(crate) struct ListArguments {
     /// Show addresses and tokens in full
     #[arg(long)]
     reveal: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 /// Lift a suppression: the target is used again, and what the suppression removed is restored.
@@ -68,21 +66,13 @@ pub(crate) struct LiftArguments {
     /// Name or id of the app
     app: String,
     /// email, sms, mobilePush or webPush
-    #[arg(value_parser = parse_channel)]
+    #[arg(value_parser = options::parse_channel)]
     channel: Channel,
     /// The target in full, or the id of the delivery that led to its suppression, as `list` shows it
     #[arg(value_name = "TARGET|DELIVERY")]
     target: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-fn parse_channel(text: &str) -> Result<Channel, String> {
-    let known = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str() == text);
-    known.ok_or_else(|| format!("expected one of {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
+    options: Options,
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
@@ -93,49 +83,30 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = match &arguments.app {
-        Some(named) => Some(control_plane.app(named).await?.id),
-        None => None,
-    };
+    let control_plane = arguments.options.open().await?;
+    let app = control_plane.app_id(arguments.app.as_deref()).await?;
     let filter = SuppressionFilter { app, channel: arguments.channel };
-    let limit = i64::from(arguments.limit);
-    let mut found = control_plane.store.deliveries().list_suppressions(filter, limit + 1).await?;
-    let has_more = found.len() > arguments.limit as usize;
-    found.truncate(arguments.limit as usize);
-    let target =
-        |found: &Suppression| if arguments.reveal { found.target.clone() } else { masked(&found.target) };
-    if arguments.json {
-        let rows: Value = found.iter().map(|found| as_json(found, &target(found))).collect();
-        return Ok(format!("{rows}\n"));
+    let more_than_asked = i64::from(arguments.limit) + 1;
+    let mut found = control_plane.store.deliveries().list_suppressions(filter, more_than_asked).await?;
+    if !arguments.reveal {
+        for suppression in &mut found {
+            suppression.target = masked(&suppression.target);
+        }
     }
-    let rows: Vec<_> = found
-        .iter()
-        .map(|found| {
-            let (channel, at) = (found.channel.to_string(), found.at.to_string());
-            [
-                found.app_name.clone(),
-                channel,
-                target(found),
-                found.code.clone(),
-                at,
-                found.delivery.to_string(),
-            ]
-        })
-        .collect();
-    let mut text = table::render(["APP", "CHANNEL", "TARGET", "CODE", "SINCE", "DELIVERY"], &rows);
-    if has_more {
-        text.push_str(&format!("\nThere are more than {}; --limit shows more.\n", arguments.limit));
-    }
-    Ok(text)
+    let header = ["APP", "CHANNEL", "TARGET", "CODE", "SINCE", "DELIVERY"];
+    Ok(Listing::first(found, arguments.limit).render(arguments.options.json, as_json, header, |found| {
+        let Suppression { app_name, channel, target, code, at, delivery, .. } = found;
+        let (app, target, code) = (app_name.clone(), target.clone(), code.clone());
+        [app, channel.to_string(), target, code, at.to_string(), delivery.to_string()]
+    }))
 }
 
-fn as_json(found: &Suppression, target: &str) -> Value {
+fn as_json(found: &Suppression) -> Value {
     json!({
         "appId": found.app.to_string(),
         "app": found.app_name,
         "channel": found.channel,
-        "target": target,
+        "target": found.target,
         "code": found.code,
         "since": found.at,
         "deliveryId": found.delivery,
@@ -143,8 +114,7 @@ fn as_json(found: &Suppression, target: &str) -> Value {
 }
 
 async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let (channel, target) = (arguments.channel, &arguments.target);
     let lifted = control_plane.store.deliveries().lift_suppression(app.id, channel, target, &actor()).await?;
     let Lifted { target, restored } = lifted.with_context(|| {
@@ -167,9 +137,9 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
                 .to_owned(),
         ),
     };
-    Ok(if arguments.json {
-        format!("{}\n", json!({"app": app.name, "channel": channel, "target": target, "restored": name}))
-    } else {
-        format!("Lifted the suppression of {channel} {target} of app {}. {effect}\n", app.name)
-    })
+    let report = json!({"app": app.name, "channel": channel, "target": target, "restored": name});
+    Ok(arguments.options.report(
+        &report,
+        format!("Lifted the suppression of {channel} {target} of app {}. {effect}\n", app.name),
+    ))
 }

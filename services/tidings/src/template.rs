@@ -6,10 +6,11 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use store::control::template::{NewTemplate, TemplateSummary};
 
-use crate::control_plane::{Installation, actor};
+use crate::control_plane::actor;
 use crate::document::DocumentSource;
+use crate::listing::Listing;
+use crate::options::{AppArguments, Options};
 use crate::refused::Refused;
-use crate::table;
 use document::TemplateDocument;
 
 const FORMAT: &str = r#"The document:
@@ -39,7 +40,10 @@ Examples:
   tidings template put shop welcome.json")]
 pub(crate) enum Command {
     Put(PutArguments),
-    List(ListArguments),
+    /// List the templates of an app in their latest versions.
+    #[command(after_help = "Example:
+  tidings template list shop --json")]
+    List(AppArguments),
 }
 
 /// Add a version to a template of an app, from a JSON document. Versions never change.
@@ -50,25 +54,8 @@ pub(crate) struct PutArguments {
     app: String,
     #[command(flatten)]
     source: DocumentSource,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-/// List the templates of an app in their latest versions.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  tidings template list shop --json")]
-pub(crate) struct ListArguments {
-    /// Name or id of the app
-    app: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
@@ -81,8 +68,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
     let document = TemplateDocument::read(arguments.source.read()?)
         .map_err(|problems| Refused::document(&arguments.source.name(), &problems))?;
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &document.identifier;
     let template = NewTemplate {
         identifier,
@@ -91,38 +77,27 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
         channels: &document.channels,
     };
     let (id, version) = control_plane.store.control().put_template(app.id, template, &actor()).await?;
-    Ok(if arguments.json {
-        format!("{}\n", json!({"identifier": identifier, "id": id, "version": version}))
-    } else {
-        format!("Put template {identifier} of app {}, version {version}.\n", app.name)
-    })
+    let report = json!({"identifier": identifier, "id": id, "version": version});
+    Ok(arguments
+        .options
+        .report(&report, format!("Put template {identifier} of app {}, version {version}.\n", app.name)))
 }
 
-async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
+    let (control_plane, app) = arguments.open().await?;
     let templates = control_plane.store.control().list_templates(app.id).await?;
-    if arguments.json {
-        return Ok(format!("{}\n", templates.iter().map(as_json).collect::<Value>()));
-    }
-    let rows: Vec<_> = templates
-        .into_iter()
-        .map(|template| {
-            let (id, version) = (template.id.to_string(), template.version.to_string());
-            let category = template.category.unwrap_or_else(|| "-".to_owned());
-            let channels = template.channels.join(",");
-            [
-                template.identifier,
-                id,
-                version,
-                template.name,
-                category,
-                channels,
-                template.created_at.to_string(),
-            ]
-        })
-        .collect();
-    Ok(table::render(["IDENTIFIER", "ID", "VERSION", "NAME", "CATEGORY", "CHANNELS", "CREATED"], &rows))
+    let header = ["IDENTIFIER", "ID", "VERSION", "NAME", "CATEGORY", "CHANNELS", "CREATED"];
+    Ok(Listing::new(templates).render(arguments.options.json, as_json, header, |template| {
+        [
+            template.identifier.clone(),
+            template.id.to_string(),
+            template.version.to_string(),
+            template.name.clone(),
+            template.category.clone().unwrap_or_else(|| "-".to_owned()),
+            template.channels.join(","),
+            template.created_at.to_string(),
+        ]
+    }))
 }
 
 fn as_json(template: &TemplateSummary) -> Value {

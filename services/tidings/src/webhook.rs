@@ -12,6 +12,7 @@ use domain::AppId;
 use store::webhooks::Endpoint;
 
 use crate::control_plane::ControlPlane;
+use crate::options::AppArguments;
 
 /// Set, list, test and remove the endpoints of an app that receive the outcomes of its deliveries.
 #[derive(Debug, Subcommand)]
@@ -19,7 +20,10 @@ use crate::control_plane::ControlPlane;
   tidings webhook set shop https://shop.example.com/tidings")]
 pub(crate) enum Command {
     Set(set::Arguments),
-    List(listing::ListArguments),
+    /// List the endpoints of an app, without their secrets.
+    #[command(after_help = "Example:
+  tidings webhook list shop")]
+    List(AppArguments),
     Remove(listing::RemoveArguments),
     #[command(subcommand)]
     Secret(secret::Command),

@@ -1,11 +1,11 @@
 //! Status webhooks: report final states of deliveries, and read items, to the backends of apps.
 //!
-//! [`follower`] reads events from the log, and [`telling`] turns them into messages: rows, written in the transaction that
-//! moves the checkpoint. [`teller`] claims due rows and [`call`]s the endpoints, each attempt with a [`signature`];
+//! [`telling`] turns events of the log into messages: rows, which [`messages`] writes in the transaction that moves the
+//! checkpoint. [`teller`] claims due rows and [`call`]s the endpoints, each attempt with a [`signature`];
 //! [`settler`] records the results. [`sweeper`] gives up and removes old messages and counts pending ones.
 
 pub mod call;
-mod follower;
+mod messages;
 mod settler;
 pub mod signature;
 mod sweeper;
@@ -76,7 +76,8 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
 pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()> {
     let streams = (0..context.partitions).map(StreamName::Inbox).chain([StreamName::Outcome]);
     for stream in streams {
-        context.spawn("webhook follower", follower::Follower::new(&context, stream).follow());
+        let follower = messages::Messages::follower(&context, stream);
+        context.spawn("webhook follower", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.spawn("webhook sweeper", sweeper::run(context.clone(), settings.give_up_after));
     let teller = teller::Teller::new(&context, settings)?;

@@ -4,9 +4,10 @@ use actix_web::HttpRequest;
 use credentials::secrets::{constant_time_eq, random_token, sha256};
 
 use crate::access::caller::UserCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::headers::Credential;
+use crate::waiting::database;
 
 /// Number of random bytes of a secret.
 const BYTES: usize = 32;

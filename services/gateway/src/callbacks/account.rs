@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use store::control::provider::StoredProvider;
 
 use super::{Callbacks, signature};
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
-use crate::waiting::continue_as;
+use crate::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";

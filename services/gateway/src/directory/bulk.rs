@@ -14,13 +14,14 @@ use store::directory::user::merge::Merged;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
-use crate::openapi;
+use crate::openapi::error;
 use crate::openapi::user::ManyUsers;
 use crate::openapi::vocabulary::Identifier;
+use crate::waiting::database;
 
 /// Most users of a request.
 const MAX_USERS: usize = 1_000;
@@ -47,7 +48,7 @@ struct UserAnswer {
     #[schema(inline)]
     status: UserStatus,
     /// Problems because of which the user was not written.
-    #[schema(value_type = Vec<openapi::error::Problem>)]
+    #[schema(value_type = Vec<error::Problem>)]
     errors: Vec<Problem>,
 }
 

@@ -11,7 +11,7 @@ use store::directory::category::{Category, NewCategory};
 use utoipa::ToSchema;
 
 use crate::access::caller::{AppCaller, Caller};
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::cursor;
 use crate::http::failure::{Failure, valid_or_problems};
@@ -19,8 +19,9 @@ use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
-use crate::openapi;
+use crate::openapi::category;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
+use crate::waiting::database;
 
 /// Most categories of an answer; also the default limit.
 pub(super) const MOST_CATEGORIES: i64 = 1_000;
@@ -55,7 +56,7 @@ struct CategoryBody<'a> {
     operation_id = "createCategory",
     tag = "categories",
     security(("app" = [])),
-    request_body = openapi::category::NewCategory,
+    request_body = category::NewCategory,
     responses(
         (status = 200, description = "The new category.", body = CategoryBody),
         (status = 403, description = "The app has reached its quota of categories (`quota_reached`), or is disabled."),

@@ -20,13 +20,14 @@ use utoipa::ToSchema;
 use crate::access::caller::UserCaller;
 use crate::access::device_secret;
 use crate::directory::categories::MOST_CATEGORIES;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
-use crate::openapi;
+use crate::openapi::device;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
+use crate::waiting::database;
 
 /// Push services; the first is the default.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
@@ -103,8 +104,8 @@ struct CategoryBody<'a> {
         ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
     ),
     request_body(content(
-        (openapi::device::Device = "application/json"),
-        (openapi::device::Device = "application/x-www-form-urlencoded"),
+        (device::Device = "application/json"),
+        (device::Device = "application/x-www-form-urlencoded"),
     )),
     responses((status = 200, description = "The user is signed in.", body = Connected)),
 )]

@@ -8,7 +8,7 @@ use domain::profile::{Author, Refusal};
 use domain::web_push::parse_subscription;
 
 use crate::access::caller::UserCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
@@ -16,6 +16,7 @@ use crate::http::path_id::PathId;
 use crate::http::status_body::{StatusBody, status_body};
 use crate::openapi::subscription::Subscription;
 use crate::openapi::vocabulary::Identifier;
+use crate::waiting::database;
 
 /// Stores a browser's subscription; it replaces the previous one of the device.
 ///

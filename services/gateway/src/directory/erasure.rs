@@ -11,11 +11,12 @@ use store::deliveries::timer::NewTimer;
 
 use crate::access::actor;
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::http::status_body::{StatusBody, status_body};
 use crate::openapi::vocabulary::Identifier;
+use crate::waiting::database;
 
 /// Erases a user.
 ///

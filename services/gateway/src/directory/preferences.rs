@@ -13,12 +13,13 @@ use store::directory::preference::CategoryPreference;
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::openapi::preference::NewPreferences;
 use crate::openapi::vocabulary::{self, Id, Identifier};
+use crate::waiting::database;
 
 /// Most categories that one request may name.
 const MAX_ELEMENTS: usize = 1_000;

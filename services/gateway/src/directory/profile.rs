@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use crate::access::caller::UserCaller;
 use crate::directory::users::read_pairs;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::{Body, holder};
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
+use crate::waiting::database;
 
 /// Operations of a JSON Patch that count as one more request against the rate limits of a caller without the secret.
 pub const OPERATIONS_OF_A_REQUEST: usize = 10;

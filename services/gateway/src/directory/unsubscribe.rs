@@ -8,11 +8,11 @@ use domain::{AppId, CategoryId, Channel, UserNumber};
 use store::directory::preference::Subscription;
 
 use crate::directory::unsubscribe_page::{PageContent, page};
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::{Failure, crowded};
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
-use crate::waiting::{WaitError, wait};
+use crate::waiting::{WaitError, database, wait};
 
 const LATER: &str = "the database did not answer in time; repeat the request";
 

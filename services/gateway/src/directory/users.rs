@@ -13,7 +13,7 @@ use store::directory::user::User;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::cursor;
 use crate::http::failure::{Failure, valid_or_problems};
@@ -22,6 +22,7 @@ use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::user::{NewUser, Profile};
 use crate::openapi::vocabulary::{Cursor, FreeObject, Identifier, Time};
+use crate::waiting::database;
 
 /// Default number of users on a page.
 const PAGE: i64 = 20;

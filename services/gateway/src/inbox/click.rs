@@ -7,12 +7,12 @@ use domain::event::ItemsChanged;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId};
 
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
-use crate::waiting::{WaitError, wait};
+use crate::waiting::{WaitError, database, wait};
 
 /// Reports that a web-push notification was opened.
 ///

@@ -9,7 +9,7 @@ use domain::{Event, ItemId};
 use store::inbox::list::InboxItem;
 
 use crate::access::caller::Caller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
@@ -18,6 +18,7 @@ use crate::http::status_body::{StatusBody, status_body};
 use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
+use crate::waiting::database;
 
 /// Gets a notification. A call by the user also marks it as seen, unless `markSeen` is false.
 #[utoipa::path(

@@ -11,12 +11,13 @@ use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart};
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::{Count, Cursor};
+use crate::waiting::database;
 
 /// Default length of a page.
 pub(crate) const DEFAULT_LIMIT: i64 = 15;

@@ -12,7 +12,7 @@ use store::inbox::list::{InboxFilter, PageStart};
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::query::Query;
@@ -20,6 +20,7 @@ use crate::http::status_body::StatusBody;
 use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
 use crate::openapi::vocabulary::Count;
+use crate::waiting::database;
 
 /// Result of a change to many notifications.
 #[derive(Serialize, ToSchema)]

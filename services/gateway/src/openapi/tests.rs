@@ -9,7 +9,7 @@ use domain::request::{
 };
 use serde_json::{Value, json};
 
-use crate::openapi::document::document;
+use crate::openapi::describe;
 use crate::routes;
 
 fn paths(document: &Value) -> impl Iterator<Item = (String, String, &Value)> {
@@ -29,7 +29,7 @@ fn shape(path: &str) -> String {
 
 #[test]
 fn the_document_has_every_route_and_no_other() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     let documented: BTreeSet<_> = paths(&document).map(|(method, path, _)| (shape(&path), method)).collect();
     let mut routed = BTreeSet::new();
     for (path, methods, _) in routes::table().resources {
@@ -43,7 +43,7 @@ fn the_document_has_every_route_and_no_other() {
 
 #[test]
 fn every_operation_has_an_id_a_known_tag_and_a_summary() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     let tags: Vec<_> = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
     let mut ids = BTreeSet::new();
     for (method, path, operation) in paths(&document) {
@@ -63,7 +63,7 @@ fn every_operation_has_an_id_a_known_tag_and_a_summary() {
 
 #[test]
 fn the_path_parameters_of_an_operation_are_those_of_its_path() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     for (method, path, operation) in paths(&document) {
         let parameters = operation["parameters"].as_array().unwrap().iter();
         let named: BTreeSet<_> = parameters
@@ -78,7 +78,7 @@ fn the_path_parameters_of_an_operation_are_those_of_its_path() {
 
 #[test]
 fn every_cursor_parameter_has_the_pattern_of_cursors() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     let mut found = 0;
     for (method, path, operation) in paths(&document) {
         for parameter in operation["parameters"].as_array().unwrap() {
@@ -94,7 +94,7 @@ fn every_cursor_parameter_has_the_pattern_of_cursors() {
 
 #[test]
 fn every_body_has_an_example() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     let mut bodies = Vec::new();
     for (method, path, operation) in paths(&document) {
         let request = operation.get("requestBody").into_iter().map(|body| ("the request".to_owned(), body));
@@ -130,7 +130,7 @@ fn has_example(document: &Value, schema: &Value) -> bool {
 
 #[test]
 fn every_reference_resolves() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     let text = document.to_string();
     let references: BTreeSet<_> =
         text.split("\"$ref\":\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -141,7 +141,7 @@ fn every_reference_resolves() {
 
 #[test]
 fn the_limits_of_schemas_are_those_of_the_parsers() {
-    let document = document("X-SERVICE").unwrap();
+    let document = describe("X-SERVICE").unwrap();
     let cases = [
         ("NotificationContent/properties/title/maxLength", MAX_TITLE),
         ("NotificationContent/properties/message/maxLength", MAX_MESSAGE),
@@ -173,7 +173,7 @@ fn the_limits_of_schemas_are_those_of_the_parsers() {
 
 #[test]
 fn credential_headers_have_the_configured_prefix() {
-    let document = document("X-ACME").unwrap();
+    let document = describe("X-ACME").unwrap();
     assert_eq!(document["components"]["securitySchemes"]["apiKey"]["name"], "X-ACME-API-KEY");
     let text = document.to_string();
     assert!(text.contains("\"X-ACME-DEVICE-ID\"") && !text.contains("X-SERVICE"));

@@ -7,10 +7,11 @@ use utoipa::ToSchema;
 
 use crate::access::actor;
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::openapi::vocabulary::{Count, Uuid};
+use crate::waiting::database;
 
 /// Effect of a cancellation.
 #[derive(Serialize, ToSchema)]

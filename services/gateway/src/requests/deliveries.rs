@@ -11,12 +11,13 @@ use store::sends::request::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilt
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
+use crate::waiting::database;
 
 /// Maximum and default number of deliveries on a page.
 const MAX_LIMIT: i64 = 100;

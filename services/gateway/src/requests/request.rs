@@ -13,10 +13,11 @@ use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
 use crate::openapi::vocabulary::{Time, Uuid};
+use crate::waiting::database;
 
 /// Maximum time for which a call waits until the dispatcher has written a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);

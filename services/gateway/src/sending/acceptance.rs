@@ -13,11 +13,11 @@ use service_kit::{clock, metrics, trace};
 use store::sends::idempotency::{Reservation, Reserved};
 use tokio::time::timeout;
 
-use crate::gateway::{Gateway, Repetition, database};
+use crate::gateway::{Gateway, Repetition};
 use crate::http::failure::Failure;
 use crate::sending::idempotency::Idempotency;
 use crate::shares::holder::{Key, Proof};
-use crate::waiting::at_callers_pace;
+use crate::waiting::{at_callers_pace, database};
 
 /// Time limit for writing the files of a send, plus the same again for each MiB.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
@@ -129,7 +129,7 @@ impl Gateway {
             problems.extend(self.unknown_template(*app, template).await?);
         }
         if let Some(category) = &send.category {
-            self.check_category(*app, category).await?;
+            self.categories.check(&self.store, *app, category).await?;
         }
         if submission.reject_unknown {
             problems.extend(self.unknown_recipients(*app, send).await?);

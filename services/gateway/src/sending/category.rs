@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use domain::AppId;
 use moka::future::Cache;
+use store::Store;
 use store::control::quota::Quota;
 use tokio::time::timeout;
 
-use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 
 /// Time for which a successful check is cached.
@@ -24,18 +24,16 @@ impl KnownCategories {
     pub(crate) fn new() -> KnownCategories {
         KnownCategories(Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build())
     }
-}
 
-impl Gateway {
     /// Refuses a new category if the app has reached its quota. Accepts every category if the check fails or takes too long.
-    pub(crate) async fn check_category(&self, app: AppId, identifier: &str) -> Result<(), Failure> {
+    pub(crate) async fn check(&self, store: &Store, app: AppId, identifier: &str) -> Result<(), Failure> {
         let key = (app, identifier.to_owned());
-        if self.categories.0.contains_key(&key) {
+        if self.0.contains_key(&key) {
             return Ok(());
         }
-        match timeout(WITHIN, self.store.control().has_room_for_category(app, identifier)).await {
+        match timeout(WITHIN, store.control().has_room_for_category(app, identifier)).await {
             Ok(Ok(true)) => {
-                self.categories.0.insert(key, ()).await;
+                self.0.insert(key, ()).await;
                 Ok(())
             }
             Ok(Ok(false)) => Err(store::Error::QuotaReached(Quota::Categories).into()),

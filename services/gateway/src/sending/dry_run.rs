@@ -18,13 +18,13 @@ use store::sends::facts::Facts;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use crate::gateway::{Gateway, database};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{self, Identifier};
 
 use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
-use crate::waiting::remaining_time;
+use crate::waiting::{database, remaining_time};
 
 /// Number of recipients whose content is shown, the first ones of the send. It bounds the size of the answer.
 const SHOWN: usize = 10;

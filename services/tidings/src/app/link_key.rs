@@ -7,7 +7,8 @@ use clap::Subcommand;
 use credentials::link;
 use serde_json::json;
 
-use crate::control_plane::{Installation, actor};
+use crate::control_plane::actor;
+use crate::options::{self, Options};
 
 const LONGEST_GRACE: Duration = link::UNSUBSCRIBE_FOR;
 
@@ -35,41 +36,28 @@ pub(crate) struct RotateArguments {
     /// Time for which links under earlier keys stay valid, at most 400 days; 0s invalidates them within five seconds
     #[arg(long, value_name = "TIME", default_value = "60d", value_parser = parse_grace)]
     grace: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 fn parse_grace(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time > LONGEST_GRACE {
-        return Err("at most 400 days, the maximum validity of unsubscribe links".to_owned());
-    }
-    Ok(time)
+    options::parse_time(text, LONGEST_GRACE, "at most 400 days, the maximum validity of unsubscribe links")
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let master_key = control_plane.master_key().await?;
     let grace = arguments.grace;
     let version = link::rotate(&control_plane.store, &master_key, app.id, grace, &actor()).await?;
     let version = version.context("the app has just been deleted")?;
     let grace = humantime::format_duration(grace).to_string();
-    Ok(if arguments.json {
-        format!(
-            "{}\n",
-            json!({"id": app.id.to_string(), "name": app.name, "version": version, "grace": grace})
-        )
+    let report = json!({"id": app.id.to_string(), "name": app.name, "version": version, "grace": grace});
+    let earlier = if arguments.grace.is_zero() {
+        "Links under earlier keys end within five seconds.".to_owned()
     } else {
-        let earlier = if arguments.grace.is_zero() {
-            "Links under earlier keys end within five seconds.".to_owned()
-        } else {
-            format!("Links under earlier keys stay valid for at most {grace}.")
-        };
-        format!("App {} now seals its links with key version {version}. {earlier}\n", app.name)
-    })
+        format!("Links under earlier keys stay valid for at most {grace}.")
+    };
+    let text = format!("App {} now seals its links with key version {version}. {earlier}\n", app.name);
+    Ok(arguments.options.report(&report, text))
 }

@@ -8,8 +8,9 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use store::control::signing_key::{MAX_SIGNING_KEYS, SigningKey};
 
-use crate::control_plane::{Installation, actor};
-use crate::table;
+use crate::control_plane::actor;
+use crate::listing::Listing;
+use crate::options::{AppArguments, Options};
 
 /// Create, list and revoke the keys that an app's backend signs bearer tokens with.
 #[derive(Debug, Subcommand)]
@@ -17,7 +18,10 @@ use crate::table;
   tidings app signing-key create shop")]
 pub(crate) enum Command {
     Create(CreateArguments),
-    List(ListArguments),
+    /// List the signing keys of an app.
+    #[command(after_help = "Example:
+  tidings app signing-key list shop --json")]
+    List(AppArguments),
     Revoke(RevokeArguments),
 }
 
@@ -32,25 +36,8 @@ pub(crate) struct CreateArguments {
     /// RS256 or ES256 (only the public key is stored), or HS256 (the secret is stored encrypted)
     #[arg(long, value_name = "NAME", default_value = "RS256", value_parser = parse_algorithm)]
     algorithm: SigningAlgorithm,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-/// List the signing keys of an app.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  tidings app signing-key list shop --json")]
-pub(crate) struct ListArguments {
-    /// Name or id of the app
-    app: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 /// Revoke a signing key. Tokens signed with it are refused within five seconds.
@@ -62,11 +49,8 @@ pub(crate) struct RevokeArguments {
     app: String,
     /// Id of the key, as `list` shows it
     kid: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 fn parse_algorithm(text: &str) -> Result<SigningAlgorithm, String> {
@@ -83,8 +67,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let master_key = control_plane.master_key().await?;
     let algorithm = arguments.algorithm;
     let created = create_key(&control_plane.store, &master_key, app.id, algorithm, &actor()).await?;
@@ -97,7 +80,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     };
     let secret = secret.expose_secret();
     let is_pair = public_key.is_some();
-    if arguments.json {
+    if arguments.options.json {
         let (private_key, shared) = if is_pair { (Some(secret), None) } else { (None, Some(secret)) };
         let key = json!({
             "kid": kid, "algorithm": algorithm, "privateKey": private_key, "publicKey": public_key, "secret": shared,
@@ -116,29 +99,21 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     ))
 }
 
-async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let keys = control_plane.app(&arguments.app).await?.signing_keys;
-    if arguments.json {
-        return Ok(format!("{}\n", keys_as_json(&keys)));
-    }
-    let rows: Vec<_> = keys
-        .iter()
-        .map(|key| [key.kid.clone(), key.algorithm.to_string(), key.created_at.to_string()])
-        .collect();
-    Ok(table::render(["KID", "ALGORITHM", "CREATED"], &rows))
+async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
+    let (_, app) = arguments.open().await?;
+    let header = ["KID", "ALGORITHM", "CREATED"];
+    Ok(Listing::new(app.signing_keys).render(arguments.options.json, as_json, header, |key| {
+        [key.kid.clone(), key.algorithm.to_string(), key.created_at.to_string()]
+    }))
 }
 
-/// Renders the keys as JSON, without their key material.
-pub(crate) fn keys_as_json(keys: &[SigningKey]) -> Value {
-    let key =
-        |key: &SigningKey| json!({"kid": key.kid, "algorithm": key.algorithm, "createdAt": key.created_at});
-    keys.iter().map(key).collect()
+/// Renders a key as JSON, without its key material.
+pub(super) fn as_json(key: &SigningKey) -> Value {
+    json!({"kid": key.kid, "algorithm": key.algorithm, "createdAt": key.created_at})
 }
 
 async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let kid = &arguments.kid;
     let revoked = control_plane.store.control().revoke_signing_key(app.id, kid, &actor()).await?;
     ensure!(
@@ -146,9 +121,6 @@ async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
         "app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys",
         app.name
     );
-    Ok(if arguments.json {
-        format!("{}\n", json!({"kid": kid}))
-    } else {
-        format!("Revoked signing key {kid} of app {}.\n", app.name)
-    })
+    let report = json!({"kid": kid});
+    Ok(arguments.options.report(&report, format!("Revoked signing key {kid} of app {}.\n", app.name)))
 }

@@ -5,52 +5,32 @@ use serde_json::{Value, json};
 use store::control::provider::ProviderSummary;
 
 use super::{ProviderArguments, unknown};
-use crate::control_plane::Installation;
-use crate::table;
+use crate::listing::Listing;
+use crate::options::AppArguments;
 
-/// List the providers of an app, without their secrets.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  tidings provider list shop --json")]
-pub(crate) struct ListArguments {
-    /// Name or id of the app
-    app: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    installation: Installation,
-}
-
-pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
+    let (control_plane, app) = arguments.open().await?;
     let providers = control_plane.store.control().list_providers(app.id).await?;
-    if arguments.json {
-        return Ok(format!("{}\n", providers.iter().map(as_json).collect::<Value>()));
-    }
-    let rows: Vec<_> = providers
-        .into_iter()
-        .map(|provider| {
-            let enabled = if provider.enabled { "yes" } else { "no" };
-            let secret = if provider.has_secret { "kept" } else { "none" };
-            let priority = provider.priority.to_string();
-            let channel = provider.channel.to_string();
-            let version = provider.version.to_string();
-            [provider.identifier, channel, provider.kind, priority, enabled.into(), secret.into(), version]
-        })
-        .collect();
     let header = ["IDENTIFIER", "CHANNEL", "KIND", "PRIORITY", "ENABLED", "SECRET", "VERSION"];
-    Ok(table::render(header, &rows))
+    Ok(Listing::new(providers).render(arguments.options.json, as_json, header, |provider| {
+        [
+            provider.identifier.clone(),
+            provider.channel.to_string(),
+            provider.kind.clone(),
+            provider.priority.to_string(),
+            if provider.enabled { "yes" } else { "no" }.to_owned(),
+            if provider.has_secret { "kept" } else { "none" }.to_owned(),
+            provider.version.to_string(),
+        ]
+    }))
 }
 
 pub(super) async fn show(arguments: &ProviderArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let providers = control_plane.store.control().list_providers(app.id).await?;
     let provider = providers.iter().find(|provider| provider.identifier == arguments.identifier);
     let provider = as_json(provider.with_context(|| unknown(&app.name, &arguments.identifier))?);
-    Ok(if arguments.json { format!("{provider}\n") } else { format!("{provider:#}\n") })
+    Ok(arguments.options.report(&provider, format!("{provider:#}\n")))
 }
 
 fn as_json(provider: &ProviderSummary) -> Value {

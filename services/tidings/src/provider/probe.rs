@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use worker::{Probe, Provider};
 
 use super::{kinds, unknown};
-use crate::control_plane::Installation;
+use crate::options::Options;
 use crate::print::print;
 
 const LONGEST: Duration = Duration::from_secs(300);
@@ -31,11 +31,8 @@ pub(crate) struct Arguments {
     /// Timeout of the call, at most 5 minutes
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
@@ -47,8 +44,7 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
     let stored = control_plane.store.control().provider(app.id, identifier).await?;
     let StoredProvider { channel, row } = stored.with_context(|| unknown(&app.name, identifier))?;
@@ -73,14 +69,14 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         }
     };
     match result {
-        Ok(proved) if arguments.json => {
+        Ok(proved) if arguments.options.json => {
             Ok(format!("{}\n", json!({"identifier": identifier, "passed": true, "proved": proved})))
         }
         Ok(proved) => Ok(format!("Provider {identifier} ({channel}/{kind}) passed: {proved}.\n")),
         Err(answer) => {
             let Answer { code, message, outcome, .. } = answer;
             let advice = advice(&outcome, &code);
-            if arguments.json {
+            if arguments.options.json {
                 let outcome = outcome.name();
                 print(&format!(
                     "{}\n",

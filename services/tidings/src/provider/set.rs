@@ -8,8 +8,9 @@ use store::control::provider::{NewProvider, SecretChange, StoredProvider};
 
 use super::document::{Draft, ProviderDocument};
 use super::kinds;
-use crate::control_plane::{ControlPlane, Installation, actor};
+use crate::control_plane::{ControlPlane, actor};
 use crate::document::DocumentSource;
+use crate::options::Options;
 use crate::refused::Refused;
 
 /// Create or replace a provider of an app, from a JSON document. Workers use it within two seconds.
@@ -23,11 +24,8 @@ pub(crate) struct Arguments {
     /// Check the document, print the result of setting it, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
@@ -39,8 +37,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
             Ok(_) => Err(Refused("the document has no identifier".to_owned()).into()),
         };
     };
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let (edit, stored) = control_plane.store.control().edit_provider(app.id, &identifier).await?;
     let kept = match &stored {
         Some(stored) if draft.leaves_secrets_out() => control_plane.kept(app.id, &draft, stored)?,
@@ -74,11 +71,10 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         max_per_second: document.max_per_second,
     };
     let version = edit.put(provider, &actor()).await?;
-    Ok(if arguments.json {
-        format!("{}\n", json!({"identifier": identifier, "version": version}))
-    } else {
-        format!("Set provider {identifier} of app {}, version {version}.\n", app.name)
-    })
+    let report = json!({"identifier": identifier, "version": version});
+    Ok(arguments
+        .options
+        .report(&report, format!("Set provider {identifier} of app {}, version {version}.\n", app.name)))
 }
 
 impl ControlPlane {
@@ -105,7 +101,7 @@ fn with_hint(Refused(mut text): Refused, kept: &Map<String, Value>) -> Refused {
 fn preview(arguments: &Arguments, document: &ProviderDocument, replaced: Option<i64>) -> String {
     let ProviderDocument { identifier, given, kept, .. } = document;
     let version = replaced.unwrap_or(0) + 1;
-    if arguments.json {
+    if arguments.options.json {
         let answer = json!({
             "identifier": identifier, "version": version, "dryRun": true, "secretsGiven": given, "secretsKept": kept,
         });

@@ -7,29 +7,23 @@ use super::{ProviderArguments, unknown};
 use crate::control_plane::actor;
 
 pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
     let version =
         control_plane.store.control().enable_provider(app.id, identifier, enabled, &actor()).await?;
     let version = version.with_context(|| unknown(&app.name, identifier))?;
     let done = if enabled { "Enabled" } else { "Disabled" };
-    Ok(if arguments.json {
-        format!("{}\n", json!({"identifier": identifier, "enabled": enabled, "version": version}))
-    } else {
-        format!("{done} provider {identifier} of app {}, version {version}.\n", app.name)
-    })
+    let report = json!({"identifier": identifier, "enabled": enabled, "version": version});
+    Ok(arguments
+        .options
+        .report(&report, format!("{done} provider {identifier} of app {}, version {version}.\n", app.name)))
 }
 
 pub(super) async fn remove(arguments: &ProviderArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
     let removed = control_plane.store.control().remove_provider(app.id, identifier, &actor()).await?;
     ensure!(removed, unknown(&app.name, identifier));
-    Ok(if arguments.json {
-        format!("{}\n", json!({"identifier": identifier, "removed": true}))
-    } else {
-        format!("Removed provider {identifier} of app {}.\n", app.name)
-    })
+    let report = json!({"identifier": identifier, "removed": true});
+    Ok(arguments.options.report(&report, format!("Removed provider {identifier} of app {}.\n", app.name)))
 }

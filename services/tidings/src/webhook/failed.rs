@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use store::webhooks::FailedMessage;
 use uuid::Uuid;
 
-use crate::control_plane::Installation;
+use crate::listing::Listing;
+use crate::options::Options;
 use crate::refused::Refused;
-use crate::table;
 
 /// List messages that were given up after a day of attempts, or because the endpoint answered 410 Gone; latest first.
 #[derive(Debug, clap::Args)]
@@ -21,11 +21,8 @@ pub(crate) struct Arguments {
     /// Maximum number of messages
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 /// Deliver messages again that were given up, under the same ids, with a full series of attempts.
@@ -45,32 +42,23 @@ pub(crate) struct RedeliverArguments {
     /// Only messages to this endpoint, by URL or id
     #[arg(long)]
     endpoint: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 pub(super) async fn list(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = match &arguments.endpoint {
         Some(named) => Some(control_plane.endpoint(app.id, named).await?.id),
         None => None,
     };
     let failed = control_plane.store.webhooks().failed_webhooks(app.id, endpoint, arguments.limit).await?;
-    if arguments.json {
-        return Ok(format!("{}\n", failed.iter().map(as_json).collect::<Value>()));
-    }
-    let rows: Vec<_> = failed
-        .into_iter()
-        .map(|message| {
-            let (given_up, attempts) = (message.given_up_at.to_string(), message.attempts.to_string());
-            [message.id.to_string(), message.event, given_up, attempts, message.last_answer, message.url]
-        })
-        .collect();
-    Ok(table::render(["ID", "EVENT", "GIVEN UP", "ATTEMPTS", "LAST ANSWER", "URL"], &rows))
+    let header = ["ID", "EVENT", "GIVEN UP", "ATTEMPTS", "LAST ANSWER", "URL"];
+    Ok(Listing::new(failed).render(arguments.options.json, as_json, header, |message| {
+        let FailedMessage { id, event, given_up_at, attempts, last_answer, url, .. } = message;
+        let (event, answer, url) = (event.clone(), last_answer.clone(), url.clone());
+        [id.to_string(), event, given_up_at.to_string(), attempts.to_string(), answer, url]
+    }))
 }
 
 fn as_json(message: &FailedMessage) -> Value {
@@ -87,8 +75,7 @@ fn as_json(message: &FailedMessage) -> Value {
 }
 
 pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = match &arguments.endpoint {
         Some(named) => {
             let endpoint = control_plane.endpoint(app.id, named).await?;
@@ -104,9 +91,6 @@ pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<
     };
     let ids = (!arguments.all).then_some(arguments.ids.as_slice());
     let redelivered = control_plane.store.webhooks().redeliver_webhooks(app.id, endpoint, ids).await?;
-    Ok(if arguments.json {
-        format!("{}\n", json!({"redelivered": redelivered}))
-    } else {
-        format!("{redelivered} messages will be delivered again.\n")
-    })
+    let report = json!({"redelivered": redelivered});
+    Ok(arguments.options.report(&report, format!("{redelivered} messages will be delivered again.\n")))
 }

@@ -4,22 +4,9 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use store::webhooks::Endpoint;
 
-use crate::control_plane::{Installation, actor};
-use crate::table;
-
-/// List the endpoints of an app, without their secrets.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  tidings webhook list shop")]
-pub(crate) struct ListArguments {
-    /// Name or id of the app
-    app: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    installation: Installation,
-}
+use crate::control_plane::actor;
+use crate::listing::Listing;
+use crate::options::{AppArguments, Options};
 
 /// Remove an endpoint, with its secrets and its pending messages.
 #[derive(Debug, clap::Args)]
@@ -30,36 +17,20 @@ pub(crate) struct RemoveArguments {
     app: String,
     /// URL or id of the endpoint
     endpoint: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
-pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
+    let (control_plane, app) = arguments.open().await?;
     let endpoints = control_plane.store.webhooks().endpoints(app.id).await?;
-    if arguments.json {
-        return Ok(format!("{}\n", endpoints.iter().map(as_json).collect::<Value>()));
-    }
-    let rows: Vec<_> = endpoints
-        .iter()
-        .map(|endpoint| {
-            let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
-            let (pending, failed) = (endpoint.pending.to_string(), endpoint.failed.to_string());
-            [
-                endpoint.id.to_string(),
-                endpoint.url.clone(),
-                state(endpoint),
-                pending,
-                failed,
-                events.join(","),
-            ]
-        })
-        .collect();
-    Ok(table::render(["ID", "URL", "STATE", "PENDING", "FAILED", "EVENTS"], &rows))
+    let header = ["ID", "URL", "STATE", "PENDING", "FAILED", "EVENTS"];
+    Ok(Listing::new(endpoints).render(arguments.options.json, as_json, header, |endpoint| {
+        let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
+        let (pending, failed) = (endpoint.pending.to_string(), endpoint.failed.to_string());
+        let url = endpoint.url.clone();
+        [endpoint.id.to_string(), url, state(endpoint), pending, failed, events.join(",")]
+    }))
 }
 
 fn state(endpoint: &Endpoint) -> String {
@@ -86,14 +57,13 @@ fn as_json(endpoint: &Endpoint) -> Value {
 }
 
 pub(super) async fn remove(arguments: &RemoveArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let Endpoint { id, url, pending, .. } = control_plane.endpoint(app.id, &arguments.endpoint).await?;
     let removed = control_plane.store.webhooks().remove_endpoint(app.id, id, &actor()).await?;
     ensure!(removed, "another process has just removed the endpoint");
-    Ok(if arguments.json {
-        format!("{}\n", json!({"id": id, "url": url, "untold": pending}))
-    } else {
-        format!("Removed endpoint {id} of app {}, {url}, with {pending} pending messages.\n", app.name)
-    })
+    let report = json!({"id": id, "url": url, "untold": pending});
+    Ok(arguments.options.report(
+        &report,
+        format!("Removed endpoint {id} of app {}, {url}, with {pending} pending messages.\n", app.name),
+    ))
 }

@@ -10,7 +10,7 @@ use service_kit::{clock, install_crypto_provider};
 use webhooks::call::Message;
 use webhooks::{Caller, Secret};
 
-use crate::control_plane::Installation;
+use crate::options::Options;
 use crate::print::print;
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -26,16 +26,12 @@ pub(crate) struct Arguments {
     app: String,
     /// URL or id of the endpoint
     endpoint: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
     let master_key = control_plane.master_key().await?;
     let context = webhook_secret_context(app.id, endpoint.id);
@@ -52,7 +48,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let accepted = answer.is_taken();
     let code = &answer.code;
     let body = String::from_utf8_lossy(&answer.body);
-    if arguments.json {
+    if arguments.options.json {
         let report =
             json!({"id": message.id, "url": endpoint.url, "taken": accepted, "answer": code, "body": body});
         print(&format!("{report}\n"))?;
@@ -60,7 +56,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if !accepted {
         bail!("{} did not accept the call: {code}{}", endpoint.url, printable(&body));
     }
-    Ok(if arguments.json {
+    Ok(if arguments.options.json {
         String::new()
     } else {
         format!("{} accepted the call: {code}{}\n", endpoint.url, printable(&body))

@@ -9,9 +9,8 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 use webhooks::Secret;
 
-use crate::control_plane::{Installation, actor};
-
-const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
+use crate::control_plane::actor;
+use crate::options::{self, Options};
 
 /// Rotate the secret that signs an endpoint's calls.
 #[derive(Debug, Subcommand)]
@@ -31,27 +30,15 @@ pub(crate) struct RotateArguments {
     /// URL or id of the endpoint
     endpoint: String,
     /// Time for which calls are also signed with the previous secret, at most 90 days
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = options::parse_grace)]
     grace: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
-}
-
-fn parse_grace(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time > LONGEST_GRACE {
-        return Err("at most 90 days".to_owned());
-    }
-    Ok(time)
+    options: Options,
 }
 
 pub(super) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
-    let control_plane = arguments.installation.open().await?;
-    let app = control_plane.app(&arguments.app).await?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
     let secret = Secret::generate()?.text();
     let secret = secret.expose_secret();
@@ -63,15 +50,13 @@ pub(super) async fn run(command: Command) -> anyhow::Result<String> {
         .rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor())
         .await?;
     ensure!(rotated, "another process has just removed the endpoint");
-    Ok(if arguments.json {
-        format!("{}\n", json!({"id": endpoint.id, "url": endpoint.url, "secret": secret}))
-    } else {
-        format!(
-            "Renewed the secret of endpoint {} of app {}.\n\n  secret  {secret}\n\nKeep it: it is not shown again. Calls are \
-             signed with the previous one too for {}.\n",
-            endpoint.id,
-            app.name,
-            humantime::format_duration(arguments.grace),
-        )
-    })
+    let report = json!({"id": endpoint.id, "url": endpoint.url, "secret": secret});
+    let text = format!(
+        "Renewed the secret of endpoint {} of app {}.\n\n  secret  {secret}\n\nKeep it: it is not shown again. Calls are \
+         signed with the previous one too for {}.\n",
+        endpoint.id,
+        app.name,
+        humantime::format_duration(arguments.grace),
+    );
+    Ok(arguments.options.report(&report, text))
 }

@@ -9,7 +9,8 @@ use store::webhooks::MAX_ENDPOINTS;
 use webhooks::Secret;
 use webhooks::call::parse_url;
 
-use crate::control_plane::{Installation, actor};
+use crate::control_plane::actor;
+use crate::options::Options;
 use crate::refused::Refused;
 
 /// Set an endpoint of an app, which receives events from now on. A new endpoint gets a secret, which is printed once. For an
@@ -30,11 +31,8 @@ pub(crate) struct Arguments {
     /// Events to report [default: all]
     #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = parse_event)]
     events: Vec<WebhookEvent>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    installation: Installation,
+    options: Options,
 }
 
 fn parse_event(text: &str) -> Result<WebhookEvent, String> {
@@ -43,7 +41,7 @@ fn parse_event(text: &str) -> Result<WebhookEvent, String> {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.installation.open().await?;
+    let control_plane = arguments.options.open().await?;
     let url =
         parse_url(control_plane.outbound, &arguments.url).map_err(|error| Refused(error.to_string()))?;
     let mut events =
@@ -66,7 +64,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     };
     draft.commit(sealed.as_deref(), &actor()).await?;
     let shown = secret.as_ref().map(|secret| secret.expose_secret());
-    if arguments.json {
+    if arguments.options.json {
         return Ok(format!(
             "{}\n",
             json!({"id": id, "url": url.as_str(), "events": events, "secret": shown})

@@ -41,6 +41,7 @@ async fn a_token_serves_its_push_service_for_hours_and_is_then_renewed_ahead() {
         "its token holds there; only the browser's keys are another's: {answer:?}"
     );
     world.provider.settings = json!({"subject": "https://shop.example/contact"});
+    world.provider.version += 1;
     assert_sent(&world.send(&browser).await);
     assert_eq!(world.push_service.outbox().captures()[0].from, "https://shop.example/contact");
 }

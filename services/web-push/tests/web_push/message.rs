@@ -97,6 +97,7 @@ async fn the_send_knows_better_than_the_provider_and_the_provider_better_than_th
     assert_eq!(headers(&world, &bulk).await, three("2419200", "normal", &topic));
 
     world.provider.settings = json!({"subject": "https://shop.example", "ttl": 600, "urgency": "low"});
+    world.provider.version += 1;
     assert_eq!(headers(&world, &world.call(&job)).await, three("600", "low", &topic));
     let call = world.call(&job);
     let until =

@@ -1,0 +1,287 @@
+//! Following a stream from a checkpoint in the database.
+//!
+//! Each batch of events is one transaction: it first moves the checkpoint by compare-and-set, then writes the rows of the
+//! projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. So the rows are
+//! written in stream order, and those of each event once.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use domain::event::DecodeError;
+use domain::{Envelope, StreamName};
+use event_log::{EventLog, Record};
+use metrics::counter;
+use store::Store;
+use store::database::failure::MAX_FAILURES;
+
+use crate::Tasks;
+use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
+
+/// Maximum number of events per read.
+const MOST: usize = 500;
+/// Pause after a failure of the database or the log.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Pause before another try at an event that only a newer release can read.
+const NEWER_PAUSE: Duration = Duration::from_secs(2);
+
+/// Rows that follow from the events of a stream.
+pub trait Projection: Send {
+    /// Name of the projection in the table `checkpoint`.
+    const NAME: &'static str;
+    /// Time to gather the events of one read.
+    const LINGER: Duration;
+    /// Events to write in one transaction.
+    type Events: Default + Send + Sync;
+
+    /// Reads the state that the projection keeps in memory beside the checkpoint.
+    fn load(&mut self) -> impl Future<Output = Result<(), store::Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Adds an event. An error says why the event can never be applied.
+    fn add(&mut self, events: &mut Self::Events, record: &Record, envelope: Envelope) -> Result<(), String>;
+
+    /// Returns true if no further event fits into the transaction.
+    fn is_full(_events: &Self::Events) -> bool {
+        false
+    }
+
+    /// Moves the checkpoint, then writes the rows and the dead events, in one transaction. Returns false if the checkpoint is
+    /// not at `batch.from`.
+    fn write(
+        &self,
+        batch: &Batch<'_, Self::Events>,
+        repeats: Repeats,
+    ) -> impl Future<Output = Result<bool, store::Error>> + Send;
+
+    /// Reports events that are committed, up to sequence `position`.
+    fn announce(&mut self, _events: &Self::Events, _position: u64) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// Events of one transaction.
+pub struct Batch<'a, E> {
+    pub stream: StreamName,
+    /// The checkpoint before the batch.
+    pub from: u64,
+    /// Sequence of the last event of the batch.
+    pub to: u64,
+    pub events: E,
+    /// Events that cannot be applied, and the cause: to be stored as dead events.
+    pub dead: Vec<(&'a Record, String)>,
+}
+
+/// Handling of rows that may exist already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// No row exists already: events are published twice only after a crash. If a row does exist, the write may fail.
+    Unexpected,
+    /// Some rows may exist; these stay unchanged.
+    Skipped,
+}
+
+/// Result of projecting events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projected {
+    /// The events are committed.
+    Yes,
+    /// Another instance is ahead; restart from its checkpoint.
+    Overtaken,
+}
+
+/// Failure to project events.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectionError {
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Only an instance of a newer release can continue from here.
+    #[error("event {seq}: {cause}")]
+    Newer { seq: u64, cause: DecodeError },
+}
+
+/// A projection, and its position in its stream.
+pub struct Follower<P> {
+    store: Store,
+    stream: StreamName,
+    /// Last sequence committed.
+    position: u64,
+    pub projection: P,
+}
+
+impl<P: Projection> Follower<P> {
+    /// Creates a follower; it has no position until it is loaded.
+    pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
+        Follower { store, stream, position: 0, projection }
+    }
+
+    pub fn stream(&self) -> StreamName {
+        self.stream
+    }
+
+    /// Last sequence committed.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Projects until the process stops.
+    ///
+    /// # Errors
+    /// The log lacks the stream, or events after the checkpoint.
+    pub async fn follow(mut self, log: EventLog, tasks: Tasks) -> anyhow::Result<()> {
+        let token = tasks.token();
+        while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint(&log)).await {
+            ended?;
+            token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        }
+        Ok(())
+    }
+
+    /// Projects from the checkpoint. Returns Ok if it must restart from the checkpoint; an error is permanent.
+    async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
+        if let Err(error) = self.load().await {
+            return self.retry_later(&error);
+        }
+        let mut reader = log.reader(self.stream, self.position + 1);
+        loop {
+            let records = match reader.next_batch(MOST, P::LINGER).await {
+                Ok(records) => records,
+                Err(error) if error.is_permanent() => {
+                    return Err(error).with_context(|| format!("cannot project events ({})", P::NAME));
+                }
+                Err(error) => return self.retry_later(&error),
+            };
+            match self.project(&records).await {
+                Ok(Projected::Yes) => {}
+                Ok(Projected::Overtaken) => return Ok(()),
+                Err(ProjectionError::Store(error)) => return self.retry_later(&error),
+                Err(ProjectionError::Newer { seq, cause }) => {
+                    self.wait_for_newer(seq, &cause).await;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Reads the checkpoint, and the state that the projection keeps in memory.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn load(&mut self) -> Result<(), store::Error> {
+        self.position = self.store.inbox().checkpoint(P::NAME, self.stream).await?;
+        self.projection.load().await
+    }
+
+    fn retry_later(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
+        tracing::warn!(projection = P::NAME, stream = %self.stream, %error, "cannot project events; trying again");
+        Ok(())
+    }
+
+    /// Pauses, so that an instance of a newer release can take over the stream.
+    async fn wait_for_newer(&self, seq: u64, cause: &DecodeError) {
+        counter!(NEWER_EVENTS, "type" => cause.kind().to_owned()).increment(1);
+        tracing::error!(
+            projection = P::NAME, stream = %self.stream, seq, %cause, "the projection waits for a newer release"
+        );
+        tokio::time::sleep(NEWER_PAUSE).await;
+    }
+
+    /// Projects events that follow the position.
+    ///
+    /// # Errors
+    /// The database failed, or a newer release is needed. The events up to the position are committed.
+    pub async fn project(&mut self, records: &[Record]) -> Result<Projected, ProjectionError> {
+        let mut rest = records;
+        while !rest.is_empty() {
+            let (batch, taken) = self.batch(rest)?;
+            let mut projected = self.write(&batch, Repeats::Unexpected).await;
+            if is_refused(&projected) {
+                projected = self.write(&batch, Repeats::Skipped).await;
+            }
+            if is_refused(&projected) {
+                projected = self.project_singly(&rest[..taken]).await;
+            }
+            if projected? == Projected::Overtaken {
+                return Ok(Projected::Overtaken);
+            }
+            rest = &rest[taken..];
+        }
+        Ok(Projected::Yes)
+    }
+
+    /// Decodes as many records from the front as fit into one transaction. Returns their number too.
+    fn batch<'a>(&mut self, records: &'a [Record]) -> Result<(Batch<'a, P::Events>, usize), ProjectionError> {
+        let from = self.position;
+        let mut batch =
+            Batch { stream: self.stream, from, to: from, events: P::Events::default(), dead: vec![] };
+        let mut taken = 0;
+        for record in records {
+            if P::is_full(&batch.events) {
+                break;
+            }
+            match Envelope::decode(&record.payload) {
+                Ok(envelope) => {
+                    if let Err(cause) = self.projection.add(&mut batch.events, record, envelope) {
+                        batch.dead.push((record, cause));
+                    }
+                }
+                Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
+                // The events before it can still be projected.
+                Err(DecodeError::Newer { .. }) if taken > 0 => break,
+                Err(cause @ DecodeError::Newer { .. }) => {
+                    return Err(ProjectionError::Newer { seq: record.seq, cause });
+                }
+                Err(malformed) => batch.dead.push((record, malformed.to_string())),
+            }
+            batch.to = record.seq;
+            taken += 1;
+        }
+        Ok((batch, taken))
+    }
+
+    /// Projects events one by one to find those that PostgreSQL rejects. Such an event is dead-lettered after five tries.
+    async fn project_singly(&mut self, records: &[Record]) -> Result<Projected, ProjectionError> {
+        for record in records {
+            let (mut batch, _) = self.batch(std::slice::from_ref(record))?;
+            let mut projected = self.write(&batch, Repeats::Skipped).await;
+            while let Err(ProjectionError::Store(error)) = &projected
+                && error.is_refused_data()
+            {
+                let cause = error.to_string();
+                if self.store.database().count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES
+                {
+                    batch = Batch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
+                }
+                projected = self.write(&batch, Repeats::Skipped).await;
+            }
+            if projected? == Projected::Overtaken {
+                return Ok(Projected::Overtaken);
+            }
+        }
+        Ok(Projected::Yes)
+    }
+
+    async fn write(
+        &mut self,
+        batch: &Batch<'_, P::Events>,
+        repeats: Repeats,
+    ) -> Result<Projected, ProjectionError> {
+        if !self.projection.write(batch, repeats).await? {
+            return Ok(Projected::Overtaken);
+        }
+        for (record, cause) in &batch.dead {
+            counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
+            tracing::error!(
+                projection = P::NAME, stream = %self.stream, seq = record.seq, cause,
+                "an event cannot be applied; dead-lettered it"
+            );
+        }
+        self.position = batch.to;
+        self.projection.announce(&batch.events, batch.to).await;
+        Ok(Projected::Yes)
+    }
+}
+
+fn is_refused(projected: &Result<Projected, ProjectionError>) -> bool {
+    matches!(projected, Err(ProjectionError::Store(error)) if error.is_refused_data())
+}

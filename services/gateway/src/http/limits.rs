@@ -1,0 +1,89 @@
+//! Default rate limits, and the buckets of all holders.
+
+use std::num::NonZeroU32;
+
+use store::control::app::App;
+
+use crate::http::failure::Failure;
+use crate::http::rate_limit::{BucketState, RateLimits};
+use crate::shares::holder::{Holder, Key, Proof};
+use crate::shares::peer::Peer;
+
+/// Default rate limits, and the buckets of all holders.
+pub(crate) struct Limits {
+    buckets: RateLimits,
+    /// Buckets for requests with wrong credentials, by peer. They are separate, so that these requests do not use up the limits
+    /// of valid ones.
+    refusals: RateLimits,
+    /// Buckets for look-ups of unknown API keys, by peer.
+    look_ups: RateLimits,
+    per_app: NonZeroU32,
+    per_user: NonZeroU32,
+    per_peer: NonZeroU32,
+    refusals_per_peer: NonZeroU32,
+}
+
+impl Limits {
+    /// Creates limits in which every bucket is full.
+    pub(crate) fn new(config: &service_kit::config::Gateway) -> Limits {
+        let rate = |rate| NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN);
+        Limits {
+            buckets: RateLimits::new(),
+            refusals: RateLimits::new(),
+            look_ups: RateLimits::new(),
+            per_app: rate(config.rate_limit),
+            per_user: rate(config.user_rate_limit),
+            per_peer: rate(config.peer_rate_limit),
+            refusals_per_peer: rate(config.refusal_rate_limit),
+        }
+    }
+
+    /// Counts a request `times` times against each limit of its holder. Stops at the first limit that refuses the request, and
+    /// returns the state of its bucket. Otherwise returns the state of the bucket with the fewest requests left; None if the
+    /// holder has no limit.
+    pub(crate) async fn count(
+        &self,
+        times: NonZeroU32,
+        holder: Holder,
+        app: Option<&App>,
+    ) -> Option<BucketState> {
+        let mut tightest: Option<BucketState> = None;
+        let of_app = app.and_then(|app| app.rate_limit).unwrap_or(self.per_app);
+        // One user or one peer may use at most half of the app's limit.
+        let half = NonZeroU32::new(of_app.get() / 2).unwrap_or(NonZeroU32::MIN);
+        for key in holder.keys() {
+            let rate = match key {
+                Key::App(_) => of_app,
+                Key::User(..) | Key::UserAt(..) => self.per_user.min(half),
+                Key::Peer(_) if app.is_some() => self.per_peer.min(half),
+                Key::Peer(_) => self.per_peer,
+                // Providers have no rate limit: a stranger who names one could use it up.
+                Key::Provider(..) => continue,
+            };
+            let standing = self.buckets.count_times(times, holder.proof(), key, rate).await;
+            if standing.retry_after.is_some() {
+                return Some(standing);
+            }
+            if tightest.is_none_or(|tightest| standing.remaining < tightest.remaining) {
+                tightest = Some(standing);
+            }
+        }
+        tightest
+    }
+
+    /// Counts the look-up of an unknown API key. Returns 429 if the peer exceeds its limit.
+    pub(crate) async fn count_look_up(&self, peer: Peer) -> Result<(), Failure> {
+        let look_ups = self.look_ups.count(Proof::Nothing, Key::Peer(peer), self.refusals_per_peer).await;
+        limited(look_ups)
+    }
+
+    /// Counts a request that fails with 401.
+    pub(crate) async fn count_refusal(&self, peer: Peer) -> BucketState {
+        self.refusals.count(Proof::Nothing, Key::Peer(peer), self.refusals_per_peer).await
+    }
+}
+
+/// Returns 429 if the bucket is empty.
+pub(crate) fn limited(standing: BucketState) -> Result<(), Failure> {
+    standing.retry_after.map_or(Ok(()), |seconds| Err(Failure::Limited { seconds }))
+}

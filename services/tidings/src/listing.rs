@@ -1,0 +1,86 @@
+//! Listings: rows in aligned columns for people, or as a JSON array.
+
+use serde_json::Value;
+
+/// Rows of a listing.
+pub(crate) struct Listing<R> {
+    rows: Vec<R>,
+    /// The limit, if it leaves out rows.
+    exceeded: Option<u32>,
+}
+
+impl<R> Listing<R> {
+    /// Creates a listing of all rows.
+    pub(crate) fn new(rows: Vec<R>) -> Listing<R> {
+        Listing { rows, exceeded: None }
+    }
+
+    /// Creates a listing of the first `limit` rows. `rows` has one more if there are more.
+    pub(crate) fn first(mut rows: Vec<R>, limit: u32) -> Listing<R> {
+        let exceeded = (rows.len() > limit as usize).then_some(limit);
+        rows.truncate(limit as usize);
+        Listing { rows, exceeded }
+    }
+
+    /// Renders the rows as JSON, or as a table with these columns.
+    pub(crate) fn render<const N: usize>(
+        &self,
+        json: bool,
+        as_json: impl Fn(&R) -> Value,
+        header: [&str; N],
+        cells: impl Fn(&R) -> [String; N],
+    ) -> String {
+        if json {
+            return format!("{}\n", self.rows.iter().map(as_json).collect::<Value>());
+        }
+        let mut text = table(header, self.rows.iter().map(cells));
+        if let Some(limit) = self.exceeded {
+            text.push_str(&format!("\nThere are more than {limit}; --limit shows more.\n"));
+        }
+        text
+    }
+}
+
+/// Renders `header` and `rows`, each column as wide as its widest cell.
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let all: Vec<_> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
+    let widths: [usize; N] =
+        std::array::from_fn(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in &all {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn render(listing: &Listing<(u8, &str)>, json: bool) -> String {
+        let cells = |&(id, name): &(u8, &str)| [id.to_string(), name.to_owned()];
+        listing.render(json, |(id, _)| json!(id), ["ID", "NAME"], cells)
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_without_spaces() {
+        let listing = Listing::new(vec![(1, "shop"), (12, "ü")]);
+        assert_eq!(render(&listing, false), "ID  NAME\n1   shop\n12  ü\n");
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_left_out_and_reported_to_people() {
+        let listing = Listing::first(vec![(1, "a"), (2, "b")], 1);
+        assert_eq!(
+            render(&listing, false),
+            "ID  NAME\n1   a\n\nThere are more than 1; --limit shows more.\n"
+        );
+        assert_eq!(render(&listing, true), "[1]\n");
+        let whole = Listing::first(vec![(1, "a")], 1);
+        assert_eq!(render(&whole, false), "ID  NAME\n1   a\n");
+    }
+}

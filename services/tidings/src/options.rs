@@ -1,0 +1,73 @@
+//! Options that most commands share: the form of the report, and the installation.
+
+use std::time::Duration;
+
+use domain::Channel;
+use serde_json::Value;
+use store::control::app::App;
+
+use crate::control_plane::{ControlPlane, Installation};
+
+/// Longest grace period of a replaced secret.
+const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Form of the report, and installation of a command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) installation: Installation,
+}
+
+/// Arguments of a command about one app.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AppArguments {
+    /// Name or id of the app
+    app: String,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+impl AppArguments {
+    pub(crate) async fn open(&self) -> anyhow::Result<(ControlPlane, App)> {
+        self.options.open_app(&self.app).await
+    }
+}
+
+impl Options {
+    /// Connects to the database of the installation.
+    pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
+        self.installation.open().await
+    }
+
+    /// Connects to the database, and reads an app by its name or id.
+    pub(crate) async fn open_app(&self, name_or_id: &str) -> anyhow::Result<(ControlPlane, App)> {
+        let control_plane = self.open().await?;
+        let app = control_plane.app(name_or_id).await?;
+        Ok((control_plane, app))
+    }
+
+    /// Returns the report as JSON if that was asked for, else as text.
+    pub(crate) fn report(&self, json: &Value, text: String) -> String {
+        if self.json { format!("{json}\n") } else { text }
+    }
+}
+
+/// Parses a time of at most `longest`; `refusal` is the error for a longer one.
+pub(crate) fn parse_time(text: &str, longest: Duration, refusal: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time > longest { Err(refusal.to_owned()) } else { Ok(time) }
+}
+
+/// Parses the grace period of a replaced secret.
+pub(crate) fn parse_grace(text: &str) -> Result<Duration, String> {
+    parse_time(text, LONGEST_GRACE, "at most 90 days")
+}
+
+/// Parses a channel that has providers.
+pub(crate) fn parse_channel(text: &str) -> Result<Channel, String> {
+    let named = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str().eq_ignore_ascii_case(text));
+    named.ok_or_else(|| format!("expected one of {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
+}

@@ -1,0 +1,167 @@
+//! Messages for endpoints, written from the events of one stream.
+//!
+//! A durable consumer would deliver neighbouring events to several instances, which could write those of one delivery in
+//! either order. A follower admits one instance at a time.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use domain::event::{AllChanged, ItemsChanged};
+use domain::inbox::{AllChange, ItemChange};
+use domain::webhook::WebhookEvent;
+use domain::{AppId, Envelope, Event, ItemId, StreamName};
+use event_log::Record;
+use service_kit::Context;
+use service_kit::follower::{Batch, Follower, Projection, Repeats};
+use store::Store;
+use store::inbox::projection::INBOX;
+use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
+
+use crate::telling::Happening;
+
+/// Poll interval while waiting for the inbox projection to catch up.
+const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
+/// Items per page when a whole inbox was marked as read.
+const ITEMS: u32 = 1_000;
+
+/// The projection of events to messages.
+pub(crate) struct Messages {
+    store: Store,
+}
+
+impl Projection for Messages {
+    const NAME: &'static str = WEBHOOKS;
+    const LINGER: Duration = Duration::from_millis(5);
+    type Events = Vec<Envelope>;
+
+    fn add(&mut self, events: &mut Vec<Envelope>, _: &Record, envelope: Envelope) -> Result<(), String> {
+        if is_reported(&envelope.event) {
+            events.push(envelope);
+        }
+        Ok(())
+    }
+
+    async fn write(&self, batch: &Batch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
+        let apps: HashSet<AppId> = batch.events.iter().map(|envelope| envelope.app).collect();
+        let listeners =
+            if apps.is_empty() { Vec::new() } else { self.store.webhooks().listeners(&apps).await? };
+        if needs_projection(&batch.events, &listeners) {
+            self.wait_for_projection(batch.stream, batch.to).await?;
+        }
+        let Some(mut rows) = self.store.webhooks().webhook_batch(batch.stream, batch.from, batch.to).await?
+        else {
+            return Ok(false);
+        };
+        self.add_all(&mut rows, &batch.events, &listeners).await?;
+        for (record, cause) in &batch.dead {
+            rows.bury(batch.stream, record.seq, &record.payload, cause).await?;
+        }
+        rows.commit().await?;
+        Ok(true)
+    }
+}
+
+impl Messages {
+    /// Creates the follower that writes the messages of a stream.
+    pub(crate) fn follower(context: &Context, stream: StreamName) -> Follower<Messages> {
+        let messages = Messages { store: context.store.clone() };
+        Follower::new(context.store.clone(), stream, messages)
+    }
+
+    /// Waits until the inbox is projected up to `seq`: its rows show which items were read.
+    async fn wait_for_projection(&self, stream: StreamName, seq: u64) -> Result<(), store::Error> {
+        while self.store.inbox().checkpoint(INBOX, stream).await? < seq {
+            tokio::time::sleep(PROJECTION_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Adds the messages of these events.
+    async fn add_all(
+        &self,
+        rows: &mut WebhookBatch,
+        envelopes: &[Envelope],
+        listeners: &[Listener],
+    ) -> Result<(), store::Error> {
+        let wanted = |envelope: &&Envelope| listeners.iter().any(|listener| wants(listener, envelope));
+        let mut happenings = Vec::new();
+        for envelope in envelopes.iter().filter(wanted) {
+            match &envelope.event {
+                Event::InboxItemsChanged(ItemChange::Read, ItemsChanged { user, items }) => {
+                    let app = envelope.app;
+                    let at = envelope.at;
+                    let read = self.store.webhooks().items_read(app, *user, items, at).await?;
+                    happenings.extend(read.into_iter().map(|item| Happening::of_read(app, *user, item, at)));
+                }
+                Event::InboxAllChanged(AllChange::Read, changed) => {
+                    add(rows, &happenings, listeners).await?;
+                    happenings.clear();
+                    self.add_all_read(rows, envelope, changed, listeners).await?;
+                }
+                _ => happenings.extend(Happening::of_outcome(envelope)),
+            }
+        }
+        add(rows, &happenings, listeners).await
+    }
+
+    /// Adds the messages of a whole inbox that was marked as read, page by page.
+    async fn add_all_read(
+        &self,
+        rows: &mut WebhookBatch,
+        envelope: &Envelope,
+        &AllChanged { user, up_to }: &AllChanged,
+        listeners: &[Listener],
+    ) -> Result<(), store::Error> {
+        let app = envelope.app;
+        let at = envelope.at;
+        let mut after = ItemId(0);
+        loop {
+            let page = self.store.webhooks().all_items_read(app, user, (after, up_to), at, ITEMS).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.id;
+            let read: Vec<_> = page.into_iter().map(|item| Happening::of_read(app, user, item, at)).collect();
+            add(rows, &read, listeners).await?;
+        }
+    }
+}
+
+fn is_reported(event: &Event) -> bool {
+    is_read(event) || matches!(event, Event::DeliverySettled(_) | Event::TargetSuppressed(_))
+}
+
+fn is_read(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::InboxItemsChanged(ItemChange::Read, _) | Event::InboxAllChanged(AllChange::Read, _)
+    )
+}
+
+fn wants(listener: &Listener, envelope: &Envelope) -> bool {
+    let is_in_scope = listener.app == envelope.app && envelope.at >= listener.since;
+    is_in_scope && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
+}
+
+/// Returns true if a listener wants an event of the batch about read items, which needs the rows of the inbox.
+fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
+    let wanted = |envelope: &Envelope| listeners.iter().any(|listener| wants(listener, envelope));
+    envelopes.iter().any(|envelope| is_read(&envelope.event) && wanted(envelope))
+}
+
+/// Adds a message for each listener. Events of erased users are skipped.
+async fn add(
+    rows: &mut WebhookBatch,
+    happenings: &[Happening],
+    listeners: &[Listener],
+) -> Result<(), store::Error> {
+    if happenings.is_empty() {
+        return Ok(());
+    }
+    let users = happenings.iter().map(|happening| (happening.app, happening.user)).collect();
+    let identifiers = rows.identifiers(&users).await?;
+    let mut messages = Vec::new();
+    for happening in happenings {
+        let Some(recipient) = identifiers.get(&(happening.app, happening.user)) else { continue };
+        messages.extend(listeners.iter().filter_map(|listener| happening.message(listener, recipient)));
+    }
+    rows.add(&messages).await
+}
