@@ -38,11 +38,11 @@ const CALLS: [(Mode, &str); 3] = [
 /// The proof that the credentials of a case provide.
 #[derive(Clone, Copy, Debug)]
 enum Proof {
-    /// None: a credential is wrong.
+    /// None, because a credential is wrong. Holds the code of the error.
     Wrong(&'static str),
     /// A public key alone.
     Key,
-    /// A user and the public key, and the code if a signature is required.
+    /// A user and the public key. Holds the code of the error if the app requires a signature.
     Unsigned(&'static str),
     /// A user with a valid signature.
     Signed,
@@ -254,7 +254,7 @@ fn bearer(token: &str) -> (&'static str, String) {
 }
 
 #[tokio::test]
-async fn who_is_let_in_under_every_combination_of_switches_and_credentials() {
+async fn every_combination_of_switches_and_credentials_admits_the_right_callers() {
     let service = Service::start_with(Backing::Nothing).await;
     let (mut ran, mut let_in) = (0, 0);
     for bits in 0..8 {

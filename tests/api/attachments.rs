@@ -30,7 +30,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn a_file_is_stored_beside_the_send_and_named_in_its_jobs() {
+async fn a_file_is_stored_with_its_send_and_named_in_its_jobs() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.run(provider!("email", "smtp")).await;
@@ -53,7 +53,7 @@ async fn a_file_is_stored_beside_the_send_and_named_in_its_jobs() {
 }
 
 #[tokio::test]
-async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
+async fn a_repeat_stores_no_second_file_and_a_different_file_is_a_different_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let send = |content: &[u8]| {
@@ -71,7 +71,7 @@ async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_only_tried_stores_nothing() {
+async fn refused_sends_and_dry_runs_store_no_files() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut refused = with_file(b"x");
@@ -87,7 +87,7 @@ async fn what_is_refused_or_only_tried_stores_nothing() {
 }
 
 #[tokio::test]
-async fn ten_mebibytes_are_taken_and_no_more() {
+async fn files_of_ten_mebibytes_are_accepted_and_larger_ones_refused() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let request = service.sent(&shop, &with_file(&vec![7; MAX_ATTACHED])).await;
@@ -99,7 +99,7 @@ async fn ten_mebibytes_are_taken_and_no_more() {
 }
 
 #[tokio::test]
-async fn only_files_make_a_body_large() {
+async fn only_files_raise_the_size_limit_of_a_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
@@ -124,7 +124,7 @@ async fn only_files_make_a_body_large() {
 }
 
 #[tokio::test]
-async fn more_files_than_there_is_room_for_are_put_off() {
+async fn sends_beyond_the_room_for_files_are_refused_with_retry_after() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&with_file(&vec![7; MAX_ATTACHED])).unwrap();
@@ -165,7 +165,7 @@ async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
         .await;
     }
     let kept = "SELECT count(*)::text FROM attachment WHERE keep_until > now() + interval '8 days'";
-    assert_eq!(service.one_text(kept).await, "2", "as long after its time as others");
+    assert_eq!(service.one_text(kept).await, "2", "the same retention after its time");
     service.by(&shop, &format!("DELETE /v3/requests/{cancelled}")).send().await.is(200);
     service.run("UPDATE timer SET due_at = now()").await;
 
@@ -180,5 +180,5 @@ async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
             .then_some(())
     })
     .await;
-    assert_eq!(service.jobs(Channel::Email, 1).await.len(), 1, "and has sent nothing");
+    assert_eq!(service.jobs(Channel::Email, 1).await.len(), 1, "the cancelled send sent nothing");
 }

@@ -14,7 +14,7 @@ fn padded(body: &Value, size: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_body_may_have_768_kib_and_not_a_byte_more() {
+async fn a_body_of_768_kib_is_accepted_and_one_more_byte_is_refused() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = plain_send(&["ada"]);
@@ -29,7 +29,7 @@ async fn a_body_may_have_768_kib_and_not_a_byte_more() {
 }
 
 #[tokio::test]
-async fn an_event_that_the_log_has_no_room_for_is_a_413() {
+async fn an_event_too_large_for_the_log_is_a_413() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     // The event writes these numbers in full, which takes four times as many bytes as in the body.
@@ -115,7 +115,7 @@ async fn malformed_bodies_are_a_400() {
 }
 
 #[tokio::test]
-async fn a_body_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
+async fn a_body_that_would_exhaust_memory_is_refused_before_parsing() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let objects = |object: &str, count: usize| format!("[{}]", vec![object; count].join(","));

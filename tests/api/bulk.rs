@@ -17,7 +17,7 @@ fn statuses(answer: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn each_user_is_answered_for_in_order() {
+async fn bulk_results_are_in_the_order_of_the_users() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let there = json!({"name": "Ada", "fcm": {"token": "a"}, "kept": true});
@@ -52,12 +52,15 @@ async fn each_user_is_answered_for_in_order() {
         service.by(&bank, &format!("GET /v3/users/{user}")).send().await.fails(404, "not_found");
     }
     let again = service.by(&shop, CALL).json(&users).send().await.is(200);
-    assert!(statuses(&again).iter().all(|(_, status)| *status == "updated"), "an array alone does: {again}");
+    assert!(
+        statuses(&again).iter().all(|(_, status)| *status == "updated"),
+        "an array without an object is accepted: {again}"
+    );
     assert_eq!(service.by(&shop, CALL).json(&json!([])).send().await.is(200), json!({"data": []}));
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_one_leaves_the_others_alone() {
+async fn an_invalid_user_does_not_affect_the_others() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let half = "x".repeat(40 * 1024);
@@ -99,7 +102,7 @@ async fn what_is_wrong_with_one_leaves_the_others_alone() {
     assert_eq!(answer["data"][4]["identifier"], "eve");
     let listed = service.by(&shop, "GET /v3/users").send().await.is(200);
     let listed: Vec<_> = listed["data"].as_array().unwrap().iter().map(|user| &user["identifier"]).collect();
-    assert_eq!(listed, ["full", "good"], "nobody was created in error");
+    assert_eq!(listed, ["full", "good"], "no invalid user was created");
     assert_eq!(service.by(&shop, "GET /v3/users/full").send().await.is(200)["profile"], json!({"a": half}));
 
     let strict = service
@@ -111,7 +114,7 @@ async fn what_is_wrong_with_one_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_list_of_users_is_refused() {
+async fn a_body_that_is_not_a_list_of_users_is_refused() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let many = vec![json!({"identifier": "ada"}); 1001];
@@ -139,7 +142,7 @@ async fn a_body_that_is_no_list_of_users_is_refused() {
 }
 
 #[tokio::test]
-async fn a_thousand_users_at_a_time_and_several_times_at_once() {
+async fn concurrent_bulk_calls_of_a_thousand_users_succeed() {
     let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     let mut writers = JoinSet::new();

@@ -64,7 +64,7 @@ fn emails(recipients: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn a_scheduled_send_is_cancelled_whole() {
+async fn all_chunks_of_a_scheduled_send_are_cancelled() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let mailbox = Mailbox::start(&service, &shop).await;
@@ -99,19 +99,19 @@ async fn a_scheduled_send_is_cancelled_whole() {
 }
 
 #[tokio::test]
-async fn waiting_retries_are_cancelled_and_what_went_out_stays() {
+async fn waiting_retries_are_cancelled_and_sent_messages_stay_sent() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let mailbox = Mailbox::start(&service, &shop).await;
     mailbox.server.script(Rule::answer(Stage::Rcpt, "450 4.2.0 later").to("ada-1@example.com").times(50));
     let id = service.sent(&shop, &emails(&people("ada", 2))).await;
-    eventually(SOON, "one is sent and the other retried", async || {
+    eventually(SOON, "one delivery is sent and the other retried", async || {
         let request = service.request(&shop, &id).await;
         (request["counts"]["email"] == json!({"sent": 1, "retrying": 1})).then_some(())
     })
     .await;
     let cancelled = service.cancel(&shop, &id).await;
-    let email = eventually(SOON, "nothing is under way", async || {
+    let email = eventually(SOON, "no delivery is in progress", async || {
         let request = service.request(&shop, &id).await;
         let email = request["counts"]["email"].clone();
         email["sending"].is_null().then_some(email)
@@ -124,7 +124,7 @@ async fn waiting_retries_are_cancelled_and_what_went_out_stays() {
     assert_eq!(rest.len(), 1);
     let attempt = &rest[0]["attempts"][0];
     assert_eq!((&attempt["provider"], &attempt["providerCode"]), (&json!("main"), &json!("450 4.2.0")));
-    eventually(SOON, "its job goes out, to tell the end", async || {
+    eventually(SOON, "its job is published, so that a worker publishes the outcome", async || {
         (service.one_text("SELECT count(*)::text FROM timer").await == "0").then_some(())
     })
     .await;
@@ -166,7 +166,7 @@ async fn whenever_a_send_is_cancelled_each_delivery_is_sent_or_cancelled() {
 }
 
 #[tokio::test]
-async fn a_send_that_fails_by_itself_is_parked_and_known() {
+async fn a_send_that_cannot_be_planned_is_parked_and_reported() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let body = json!({"notification": {"title": "x"}, "sendTo": {"recipients": ["ada", "bob"]}});

@@ -54,7 +54,7 @@ async fn every_problem_of_a_category_is_named() {
 }
 
 #[tokio::test]
-async fn flags_are_passed_on_to_clients() {
+async fn category_flags_are_returned_to_clients() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = json!({
@@ -68,7 +68,7 @@ async fn flags_are_passed_on_to_clients() {
 }
 
 #[tokio::test]
-async fn what_was_sent_in_a_deleted_category_stays() {
+async fn notifications_of_a_deleted_category_stay() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);

@@ -46,7 +46,7 @@ async fn a_preflight_is_decided_by_path_and_method() {
 }
 
 #[tokio::test]
-async fn answers_of_calls_for_users_may_be_read_and_no_others() {
+async fn only_answers_of_user_calls_are_readable_across_origins() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let from = |call: &str| service.of(&shop, "ada", call).header("Origin", ORIGIN);
@@ -82,7 +82,7 @@ async fn answers_of_calls_for_users_may_be_read_and_no_others() {
 }
 
 #[tokio::test]
-async fn an_app_can_name_the_origins() {
+async fn an_app_can_restrict_origins() {
     let service = Service::start_with(Backing::Nothing).await;
     let (open, listed, closed) =
         (service.app("open").await, service.app("listed").await, service.app("closed").await);
@@ -115,7 +115,7 @@ async fn an_app_can_name_the_origins() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_writes_nothing() {
+async fn a_page_of_an_unlisted_origin_cannot_write() {
     let service = Service::start_with(Backing::Nothing).await;
     let (listed, open) = (service.app("listed").await, service.app("open").await);
     service.run("UPDATE app SET cors_origins = '{https://shop.example}' WHERE name = 'listed'").await;
@@ -138,7 +138,7 @@ async fn a_page_of_a_foreign_origin_writes_nothing() {
 }
 
 #[tokio::test]
-async fn answers_about_persons_are_kept_by_no_cache() {
+async fn answers_with_personal_data_are_not_cacheable() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     for call in [

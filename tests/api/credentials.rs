@@ -25,7 +25,7 @@ async fn check(service: &Service, what: &str, cases: &[Case<'_>]) {
 }
 
 #[tokio::test]
-async fn app_mode_takes_a_key_with_its_secret() {
+async fn app_calls_require_the_key_and_its_secret() {
     let service = Service::start_with(Backing::Nothing).await;
     let App { key, secret, .. } = service.app("shop").await;
     let bank = service.app("bank").await;
@@ -64,7 +64,7 @@ async fn app_mode_takes_a_key_with_its_secret() {
 }
 
 #[tokio::test]
-async fn user_mode_takes_a_key_with_a_user() {
+async fn user_calls_require_the_key_and_a_user() {
     let service = Service::start_with(Backing::Nothing).await;
     let App { key, secret, .. } = service.app("shop").await;
     let api_key = ("X-SERVICE-API-KEY", key.as_str());
@@ -91,7 +91,7 @@ async fn user_mode_takes_a_key_with_a_user() {
 }
 
 #[tokio::test]
-async fn an_app_may_name_the_user_in_the_query_beside_its_secret_alone() {
+async fn only_a_caller_with_the_secret_may_name_the_user_in_the_query() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let list = "GET /v3/notifications?userIdentifier=ada";
@@ -115,7 +115,7 @@ async fn secrets_expire_and_apps_can_be_disabled() {
     service.by(&wrong, "GET /v3/categories").send().await.fails(401, "invalid_credentials");
 
     let fresh = service.rotate(&shop, "new", Duration::from_millis(200)).await;
-    testkit::eventually(crate::service::SOON, "the old secret ends", async || {
+    testkit::eventually(crate::service::SOON, "the old secret expires", async || {
         (service.by(&shop, "GET /v3/categories").send().await.status == 401).then_some(())
     })
     .await;

@@ -8,7 +8,7 @@ use crate::service::{Backing, Service};
 const CONNECT: &str = "POST /v3/sdk/connect";
 
 #[tokio::test]
-async fn connecting_creates_the_user_and_tells_of_the_app() {
+async fn connecting_creates_the_user_and_returns_the_app() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let category = json!({"identifier": "orders", "name": "Orders"});
@@ -53,7 +53,7 @@ async fn every_problem_of_a_connection_is_named() {
 }
 
 #[tokio::test]
-async fn an_app_may_leave_the_body_out() {
+async fn connecting_by_the_app_needs_no_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let by_app = service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-ACME-DEVICE-ID", "d1");
@@ -87,5 +87,5 @@ async fn lengths_and_unknown_members_are_checked() {
     strict.has_problems(&[("model", "unknown_member")]);
     connect().json(&body).send().await.is(200);
     let ada = service.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap();
-    assert!(ada.profile.is_empty(), "an empty token is none");
+    assert!(ada.profile.is_empty(), "an empty token counts as missing");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::service::{Backing, Service};
 
 #[tokio::test]
-async fn the_document_is_served_once_and_confirmed_afterwards() {
+async fn the_document_is_served_once_and_then_answered_with_304() {
     let service = Service::start_with(Backing::Nothing).await;
     let answer = service.call("GET /openapi.json").send().await;
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -22,7 +22,7 @@ async fn the_document_is_served_once_and_confirmed_afterwards() {
 }
 
 #[tokio::test]
-async fn the_page_loads_nothing_from_elsewhere() {
+async fn the_documentation_page_loads_nothing_from_other_hosts() {
     let service = Service::start_with(Backing::Nothing).await;
     let page = service.call("GET /docs").send().await;
     let policy = page.header("content-security-policy").unwrap().to_owned();
@@ -55,7 +55,7 @@ fn listed(row: &str) -> String {
 }
 
 #[test]
-fn the_page_of_limits_has_the_bounds_of_the_code() {
+fn docs_limits_states_the_limits_of_the_code() {
     use gateway::limits;
     let config = service_kit::Config::default();
     let (gateway, seconds) = (&config.gateway, |time: std::time::Duration| format!("{} s", time.as_secs()));

@@ -129,7 +129,7 @@ fn sends() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn a_dry_run_decides_as_the_send_itself_and_writes_nothing() {
+async fn a_dry_run_decides_like_the_send_and_writes_nothing() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.run(WORLD).await;
@@ -212,7 +212,7 @@ async fn a_dry_run_shows_what_the_first_recipients_would_read() {
 }
 
 #[tokio::test]
-async fn a_dry_run_refuses_what_the_send_itself_refuses() {
+async fn a_dry_run_refuses_what_the_send_would_refuse() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut rejecting = plain_send(&["ada", "eve"]);
@@ -238,7 +238,7 @@ async fn a_dry_run_refuses_what_the_send_itself_refuses() {
 }
 
 #[tokio::test]
-async fn a_dry_run_leaves_its_key_free() {
+async fn a_dry_run_does_not_reserve_its_idempotency_key() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let call = |path: &str, title: &str| {

@@ -54,7 +54,7 @@ fn send_to(title: &str, recipients: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
+async fn an_erased_user_is_unknown_and_the_identifier_can_be_used_by_a_new_user() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     for app in [&shop, &bank] {
@@ -85,7 +85,7 @@ async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
 }
 
 #[tokio::test]
-async fn who_may_erase_whom() {
+async fn only_the_app_may_erase_its_users() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
@@ -101,7 +101,7 @@ async fn who_may_erase_whom() {
 }
 
 #[tokio::test]
-async fn deliveries_of_the_past_do_not_tell_whom_they_were_for() {
+async fn past_deliveries_do_not_identify_an_erased_recipient() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let request =
@@ -129,7 +129,7 @@ async fn deliveries_of_the_past_do_not_tell_whom_they_were_for() {
 }
 
 #[tokio::test]
-async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() {
+async fn a_send_before_an_erasure_skips_the_user_and_a_later_one_creates_a_new_user() {
     // No dispatcher runs yet, so that accepted sends wait in the log.
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
@@ -155,7 +155,7 @@ async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() 
 }
 
 #[tokio::test]
-async fn a_scheduled_send_forgets_who_was_erased_since() {
+async fn a_scheduled_send_loses_recipients_erased_since() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let mut send = send_to("later", &[with_email("ursula"), with_email("bob")]);
@@ -177,7 +177,7 @@ async fn a_scheduled_send_forgets_who_was_erased_since() {
 }
 
 #[tokio::test]
-async fn a_rebuilt_inbox_stays_without_the_user() {
+async fn a_rebuilt_inbox_has_no_items_of_an_erased_user() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     for user in ["ursula", "bob"] {
@@ -205,7 +205,7 @@ async fn a_rebuilt_inbox_stays_without_the_user() {
 
 /// Concurrent erasures, sends, writes and sign-ins: no call fails, and in the end every user can be erased.
 #[tokio::test]
-async fn erasures_race_with_everything() {
+async fn erasures_succeed_concurrently_with_all_other_calls() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let device = json!({"deviceType": "browser"});

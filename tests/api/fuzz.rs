@@ -34,7 +34,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 type Counts = BTreeMap<u16, u64>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_is_too_strange() {
+async fn no_malformed_request_causes_a_500_or_a_slow_answer() {
     let service = Service::start().await;
     let known = Arc::new(known(&service).await);
     let url = format!("http://{}", service.address).parse().unwrap();

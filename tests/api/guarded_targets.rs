@@ -53,7 +53,7 @@ async fn known(service: &Service, app: &App, user: &str) -> Value {
 // Reproduces the finding step by step.
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
-async fn a_public_key_never_redirects_or_silences_another_users_push() {
+async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_push() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = guarded(&service).await;
     let start = json!({"email": "ada@example.com", "fcm": {"tokens": ["phone"]}, "apns": {"tokens": ["pad"]}, "note": "x"});
@@ -117,7 +117,7 @@ async fn a_public_key_never_redirects_or_silences_another_users_push() {
     devices.retain(|device| !device["deviceId"].as_str().unwrap().starts_with("junk"));
     assert_eq!(after, before);
     let seen = service.of(&shop, "ada", PROFILE).send().await.is(200);
-    assert_eq!(seen, json!({"note": "x"}), "an unproven caller sees no addresses");
+    assert_eq!(seen, json!({"note": "x"}), "a caller without a proof sees no addresses");
     let written = service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"name": "Ada"})).send().await;
     assert_eq!(written.is(200), json!({"note": "x", "name": "Ada"}));
     assert_eq!(known(&service, &shop, "ada").await["profile"]["email"], "ada@example.com");
@@ -125,7 +125,7 @@ async fn a_public_key_never_redirects_or_silences_another_users_push() {
 }
 
 #[tokio::test]
-async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() {
+async fn a_device_secret_changes_only_the_targets_of_its_device() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = guarded(&service).await;
     let answer = connect(&service, &shop, "install-1", "phone", Some("one")).send().await.is(200);
@@ -175,7 +175,7 @@ async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() 
 }
 
 #[tokio::test]
-async fn a_call_with_a_proof_ends_the_secret_of_its_device() {
+async fn a_call_with_a_proof_invalidates_the_device_secret() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = guarded(&service).await;
     let answer = connect(&service, &shop, "install-1", "phone", None).send().await.is(200);
@@ -197,7 +197,7 @@ async fn a_call_with_a_proof_ends_the_secret_of_its_device() {
 }
 
 #[tokio::test]
-async fn an_app_with_open_addresses_takes_tokens_by_the_public_key() {
+async fn an_app_with_open_addresses_accepts_tokens_with_the_public_key() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     for token in ["one", "two"] {

@@ -32,7 +32,7 @@ async fn the_same_key_with_equal_json_is_one_send() {
 }
 
 #[tokio::test]
-async fn the_key_may_stand_in_the_body() {
+async fn the_key_may_be_in_the_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut body = plain_send(&["ada"]);
@@ -92,7 +92,7 @@ async fn concurrent_repeats_are_one_send() {
 }
 
 #[tokio::test]
-async fn a_repeat_passes_by_what_was_checked_the_first_time() {
+async fn a_repeat_skips_checks_that_the_first_call_passed() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
@@ -109,7 +109,7 @@ async fn a_repeat_passes_by_what_was_checked_the_first_time() {
 }
 
 #[tokio::test]
-async fn repeats_race_across_gateways() {
+async fn concurrent_repeats_over_two_gateways_are_one_send() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let (other, other_context) = service.another_gateway().await;
@@ -134,7 +134,7 @@ async fn repeats_race_across_gateways() {
 }
 
 #[tokio::test]
-async fn a_key_outlives_a_restart_of_everything() {
+async fn a_key_survives_a_restart_of_all_services() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
     let mut service = Service::start_on(postgres.url(), Backing::Nothing).await;

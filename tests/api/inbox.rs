@@ -24,7 +24,7 @@ async fn an_unknown_user_has_an_empty_inbox_and_is_not_created() {
 }
 
 #[tokio::test]
-async fn changes_show_in_their_answer_and_in_the_list_right_after() {
+async fn changes_are_visible_in_their_answer_and_in_the_next_list() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 2).await;
@@ -76,7 +76,7 @@ async fn changes_show_in_their_answer_and_in_the_list_right_after() {
 }
 
 #[tokio::test]
-async fn whoever_retrieves_a_notification_has_seen_it_but_the_app() {
+async fn retrieving_a_notification_marks_it_seen_unless_the_app_retrieves_it() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
@@ -113,7 +113,7 @@ async fn whoever_retrieves_a_notification_has_seen_it_but_the_app() {
 }
 
 #[tokio::test]
-async fn a_notification_is_shown_where_the_log_cannot_take_that_it_was_seen() {
+async fn a_notification_is_returned_even_if_it_cannot_be_marked_seen() {
     let mut service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
@@ -132,7 +132,7 @@ async fn a_notification_is_shown_where_the_log_cannot_take_that_it_was_seen() {
 }
 
 #[tokio::test]
-async fn an_app_changes_a_notification_with_a_user_or_without() {
+async fn an_app_can_change_a_notification_with_or_without_naming_the_user() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
@@ -146,7 +146,7 @@ async fn an_app_changes_a_notification_with_a_user_or_without() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_no_number_is_a_problem() {
+async fn an_id_that_is_not_a_number_is_a_problem() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     for id in ["abc", "1.5", "%FF", "99999999999999999999", "1%2F2"] {
@@ -159,7 +159,7 @@ async fn an_id_that_is_no_number_is_a_problem() {
 }
 
 #[tokio::test]
-async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
+async fn a_change_that_is_not_projected_in_time_is_answered_202() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
@@ -178,5 +178,5 @@ async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
         assert!(answer["message"].is_string());
     }
     let item = service.of(&shop, "ada", "GET /v3/notifications/5").send().await.is(200);
-    assert_eq!(item["seenAt"], Value::Null, "as the list shows it");
+    assert_eq!(item["seenAt"], Value::Null, "the item is unchanged");
 }

@@ -78,7 +78,7 @@ async fn every_problem_of_a_query_is_named() {
 }
 
 #[tokio::test]
-async fn a_cursor_leads_through_the_whole_inbox_while_items_come_and_go() {
+async fn a_cursor_pages_through_the_inbox_while_items_are_added_and_deleted() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 30).await;
@@ -135,7 +135,7 @@ async fn filters_and_categories_combine() {
 
 /// Prints how much longer the last page takes than the first.
 #[tokio::test]
-async fn the_last_of_500_pages_is_like_the_first() {
+async fn the_last_of_500_pages_is_as_fast_as_the_first() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::service::{Service, titles};
 
 #[tokio::test]
-async fn a_state_is_set_listed_and_taken_away() {
+async fn a_state_is_set_listed_and_removed() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 2).await;

@@ -47,7 +47,7 @@ async fn the_first_unseen_are_marked_as_seen_newest_first() {
 }
 
 #[tokio::test]
-async fn all_that_are_there_are_read_or_deleted() {
+async fn all_notifications_are_marked_read_or_deleted() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 5).await;
@@ -76,7 +76,7 @@ async fn all_that_are_there_are_read_or_deleted() {
 }
 
 #[tokio::test]
-async fn where_there_is_nothing_to_change_nothing_is_written() {
+async fn no_event_is_written_if_nothing_changes() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
@@ -94,7 +94,7 @@ async fn where_there_is_nothing_to_change_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
+async fn a_change_that_is_not_projected_in_time_is_answered_202() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();

@@ -8,7 +8,7 @@ use crate::service::{Backing, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 
 #[tokio::test]
-async fn beyond_its_rate_an_apps_sends_are_bulk_and_others_are_not() {
+async fn sends_beyond_an_apps_rate_go_bulk_without_affecting_other_apps() {
     let service = Service::start_with(Backing::Nothing).await;
     let (busy, other) = (service.app("busy").await, service.app("other").await);
     service.run("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;
@@ -19,7 +19,7 @@ async fn beyond_its_rate_an_apps_sends_are_bulk_and_others_are_not() {
     })
     .await;
     let (transactional, bulk) = (held(Lane::Transactional).await, held(Lane::Bulk).await);
-    assert!(transactional > 0, "the first of a second is within the rate");
+    assert!(transactional > 0, "no send was within the rate");
     for _ in 0..20 {
         service.by(&other, SEND).json(&plain_send(&["ada"])).send().await.is(202);
     }
@@ -27,7 +27,7 @@ async fn beyond_its_rate_an_apps_sends_are_bulk_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn a_repeat_goes_where_the_first_went_whatever_the_rate_says_now() {
+async fn a_repeat_keeps_the_lane_of_the_first_call() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let send =

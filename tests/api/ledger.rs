@@ -23,9 +23,9 @@ fn folder() -> PathBuf {
 
 /// Returns the operations and statuses of the last run.
 fn last_run() -> BTreeSet<(String, u16)> {
-    let files = fs::read_dir(folder()).expect("no run of the suite left anything").map(Result::unwrap);
+    let files = fs::read_dir(folder()).expect("no run of the suite left a record").map(Result::unwrap);
     let age = |file: &fs::DirEntry| file.metadata().unwrap().modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    let last = files.max_by_key(age).expect("no run of the suite left anything");
+    let last = files.max_by_key(age).expect("no run of the suite left a record");
     let lines = fs::read_to_string(last.path()).unwrap();
     let pairs = lines.lines().filter_map(|line| line.split_once(' '));
     pairs.map(|(status, operation)| (operation.to_owned(), status.parse().unwrap())).collect()
@@ -46,5 +46,5 @@ async fn every_declared_success_was_exercised() {
     let is_late =
         |(operation, status): &(String, u16)| *status == 202 && successes.contains(&(operation.clone(), 200));
     let missing: Vec<_> = successes.iter().filter(|one| !seen.contains(*one) && !is_late(one)).collect();
-    assert!(missing.is_empty(), "declared, and answered nowhere in the suite: {missing:#?}");
+    assert!(missing.is_empty(), "declared but never answered in the suite: {missing:#?}");
 }

@@ -41,7 +41,7 @@ impl Mailbox {
     pub(crate) fn recipients(&self) -> BTreeSet<String> {
         let captures = self.server.outbox().captures();
         let to: BTreeSet<_> = captures.iter().flat_map(|capture| capture.to.clone()).collect();
-        assert_eq!(to.len(), captures.len(), "somebody got a message twice");
+        assert_eq!(to.len(), captures.len(), "a recipient got a message twice");
         to
     }
 }

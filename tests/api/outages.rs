@@ -25,7 +25,7 @@ async fn in_time(answer: impl Future<Output = Answer>) -> Answer {
 }
 
 #[tokio::test]
-async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
+async fn without_the_log_sends_are_refused_and_a_repeat_succeeds_later() {
     let mut service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
@@ -41,7 +41,7 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
     assert!(answer.body["message"].as_str().unwrap().contains("Idempotency-Key"));
     let change = service.of(&shop, "ada", &format!("POST /v3/notifications/{id}/click"));
     is_unavailable(&in_time(change.send()).await);
-    assert_eq!(service.list(&shop, "ada", "").await["unreadCount"], 1, "reading needs the database alone");
+    assert_eq!(service.list(&shop, "ada", "").await["unreadCount"], 1, "reading needs only the database");
     let ready = in_time(service.call("GET /readyz").send()).await;
     assert_eq!((ready.status, &ready.body["notReady"][0]["name"]), (200, &json!("log")));
     service.call("GET /healthz").send().await.is(200);
@@ -49,7 +49,7 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
     service.servers.nats.kill();
     is_unavailable(&in_time(service.by(&shop, "POST /v3/notifications").json(&body).send()).await);
     service.servers.nats.restart().await.unwrap();
-    let receipt = testkit::eventually(SOON, "the log takes sends again", async || {
+    let receipt = testkit::eventually(SOON, "the log accepts sends again", async || {
         let answer = service
             .by(&shop, "POST /v3/notifications")
             .header("Idempotency-Key", "k")
@@ -65,7 +65,7 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_nearly_full_takes_no_more_sends() {
+async fn a_nearly_full_log_accepts_no_more_sends() {
     let service = Service::start_with(Backing::Streams(20)).await;
     let shop = service.app("shop").await;
     let send = || service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])).send();
@@ -86,7 +86,7 @@ async fn a_log_that_is_nearly_full_takes_no_more_sends() {
 }
 
 #[tokio::test]
-async fn without_the_database_every_call_says_so() {
+async fn without_the_database_every_call_is_a_503() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
     let service = Service::start_on(postgres.url(), Backing::Nothing).await;
@@ -229,7 +229,11 @@ async fn every_call_is_answered_without_the_log() {
     all_are_answered(&service, &shop, &items, expected).await;
     let show = format!("GET /v3/notifications/{}", items[1]);
     let shown = service.of(&shop, "ada", &show).send().await.is(200);
-    assert_eq!(shown["seenAt"], Value::Null, "what cannot be marked as seen is shown nevertheless");
+    assert_eq!(
+        shown["seenAt"],
+        Value::Null,
+        "the notification is returned even if it cannot be marked as seen"
+    );
     service.servers.nats.restart().await.unwrap();
     eventually(SOON, "retrieving marks as seen again", async || {
         let shown = service.of(&shop, "ada", &show).send().await.is(200);
@@ -263,11 +267,11 @@ async fn every_call_is_answered_without_the_database() {
         all_are_answered(&service, &shop, &items, expected).await;
     }
     postgres.resume().unwrap();
-    serves_again("the database answers again").await;
+    serves_again("the database is available again").await;
     postgres.kill();
     all_are_answered(&service, &shop, &items, expected).await;
     postgres.restart().await.unwrap();
-    serves_again("the database is there again").await;
+    serves_again("the database is available again").await;
     let send = service.by(&shop, "POST /v3/notifications").header("Idempotency-Key", "k");
     send.json(&plain_send(&["ada"])).send().await.is(202);
 }
@@ -317,7 +321,7 @@ async fn burst(service: &mut Service, shop: &App, die: impl FnOnce(&mut Service)
 }
 
 #[tokio::test]
-async fn what_was_accepted_is_there_after_the_servers_died() {
+async fn accepted_sends_are_delivered_after_the_servers_died() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
     let mut service = Service::start_on(postgres.url(), Backing::DispatcherAndInbox).await;
@@ -325,7 +329,7 @@ async fn what_was_accepted_is_there_after_the_servers_died() {
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
     let mut accepted = burst(&mut service, &shop, |service| service.servers.nats.kill()).await;
     service.servers.nats.restart().await.unwrap();
-    eventually(SOON, "the log takes sends again", async || {
+    eventually(SOON, "the log accepts sends again", async || {
         let answer = service.by(&shop, "POST /v3/notifications").json(&plain_send(&["bob"])).send().await;
         (answer.status == 202).then_some(())
     })

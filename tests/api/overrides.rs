@@ -85,7 +85,7 @@ fn with(overrides: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_overridden_is_what_the_channels_are_told() {
+async fn overrides_reach_the_jobs_of_their_channels() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.run(provider!("email", "smtp")).await;
@@ -122,7 +122,7 @@ async fn what_is_overridden_is_what_the_channels_are_told() {
     let sms = service.jobs(Channel::Sms, 1).await.remove(0);
     assert_eq!(json!(sms.content), json!({"sms": {"text": "own", "from": "Shop"}}));
     let pushes = service.jobs(Channel::MobilePush, 1).await;
-    assert_eq!(pushes.len(), 1, "nobody serves the other token");
+    assert_eq!(pushes.len(), 1, "no provider serves the other token");
     assert_eq!(pushes[0].target, "fcm:one");
     let push = &json!(pushes[0].content)["push"];
     assert_eq!((&push["title"], &push["body"]), (&json!("own"), &json!("Hi ada")));
@@ -155,7 +155,7 @@ async fn a_job_names_the_category_that_its_reader_can_turn_off() {
 }
 
 #[tokio::test]
-async fn hosts_and_credentials_are_refused_and_so_is_all_else_that_is_wrong() {
+async fn overrides_of_hosts_credentials_and_invalid_members_are_refused() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let overrides = json!({

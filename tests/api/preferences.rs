@@ -23,7 +23,7 @@ fn choice(category: i64, channels: &[(&str, bool)]) -> Value {
 }
 
 #[tokio::test]
-async fn only_what_is_named_changes() {
+async fn only_named_channels_change() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let (orders, news) = (category(&service, &shop, "orders").await, category(&service, &shop, "news").await);
@@ -133,7 +133,7 @@ async fn every_problem_is_named_and_nothing_is_applied() {
 }
 
 #[tokio::test]
-async fn a_request_is_bounded() {
+async fn the_number_of_preferences_in_a_request_is_limited() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let orders = category(&service, &shop, "orders").await;
@@ -151,7 +151,7 @@ async fn a_request_is_bounded() {
 }
 
 #[tokio::test]
-async fn strict_handling_and_wrong_calls() {
+async fn strict_handling_refuses_unknown_members_and_wrong_calls_fail() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let orders = category(&service, &shop, "orders").await;
@@ -220,13 +220,13 @@ async fn a_send_honours_what_the_user_turned_off() {
     set(choice(alarms, &[("email", false), ("inApp", false)])).await;
     assert_eq!(sent(Some("orders")).await, json!({"inApp": null, "email": "preference_off"}));
     assert_eq!(sent(Some("news")).await, everything);
-    assert_eq!(sent(Some("alarms")).await, everything, "preferences do not apply to what is critical");
-    assert_eq!(sent(None).await, everything, "nor to what has no category");
+    assert_eq!(sent(Some("alarms")).await, everything, "preferences do not apply to critical categories");
+    assert_eq!(sent(None).await, everything, "preferences do not apply without a category");
     set(choice(orders, &[("email", true), ("inApp", false)])).await;
     assert_eq!(sent(Some("orders")).await, json!({"inApp": "preference_off", "email": null}));
     let listed = async || {
         let list = service.list(&shop, "ada", "").await;
         (list["data"].as_array().unwrap().len() == 4).then_some(())
     };
-    eventually(SOON, "the four that reach the inbox are listed", listed).await;
+    eventually(SOON, "the four notifications in the inbox are listed", listed).await;
 }

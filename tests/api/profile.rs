@@ -12,7 +12,7 @@ use crate::service::{Backing, Service};
 const CALL: &str = "PUT /v3/profile";
 
 #[tokio::test]
-async fn a_profile_is_written_by_its_user_and_read_by_nobody_else() {
+async fn a_profile_is_written_by_its_user_and_hidden_from_others() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let get = |app, user| service.of(app, user, "GET /v3/profile").send();
@@ -128,12 +128,12 @@ async fn every_problem_of_a_merge_is_named_and_nothing_is_written() {
     assert_eq!(
         service.context.store.directory().find_user(shop.id, "ada").await.unwrap(),
         None,
-        "a refused write creates nobody"
+        "a refused write creates no user"
     );
 }
 
 #[tokio::test]
-async fn the_limit_holds_for_what_writes_add_up_to() {
+async fn the_size_limit_applies_to_the_merged_profile() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let half = "x".repeat(40 * 1024);
@@ -154,7 +154,7 @@ async fn the_limit_holds_for_what_writes_add_up_to() {
 }
 
 #[tokio::test]
-async fn tokens_appended_at_the_same_time_are_all_there() {
+async fn concurrently_appended_tokens_are_all_kept() {
     const WRITERS: usize = 32;
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
@@ -182,7 +182,7 @@ async fn tokens_appended_at_the_same_time_are_all_there() {
 }
 
 #[tokio::test]
-async fn guarded_addresses_are_written_by_whoever_proves_more_than_a_public_key() {
+async fn guarded_addresses_can_be_written_only_with_a_proof() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service

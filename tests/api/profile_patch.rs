@@ -25,7 +25,7 @@ async fn profile(service: &Service, app: &App) -> Value {
 }
 
 #[tokio::test]
-async fn the_public_cases_hold_for_profiles() {
+async fn the_public_test_cases_pass_for_profiles() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let cases = PUBLIC_CASES.iter().flat_map(|cases| serde_json::from_str::<Vec<Value>>(cases).unwrap());
@@ -55,7 +55,7 @@ async fn the_public_cases_hold_for_profiles() {
         assert_eq!(&read, after, "{case}");
         ran += 1;
     }
-    assert_eq!(ran, 64, "cases were lost");
+    assert_eq!(ran, 64, "some public cases did not run");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn every_problem_of_a_patch_is_named() {
     assert_eq!(
         service.context.store.directory().find_user(shop.id, "ada").await.unwrap(),
         None,
-        "nobody was created"
+        "no user was created"
     );
     assert_eq!(patch(&service, &shop, unknown).await.is(200), json!({"a": 1}));
 
@@ -217,7 +217,7 @@ async fn writers_of_every_kind_lose_no_update() {
     assert!(statuses.iter().all(|(_, status)| [200, 202, 503].contains(status)), "{statuses:?}");
     let confirmed = || statuses.iter().filter(|(_, status)| *status < 300).map(|(number, _)| *number);
     assert!(confirmed().count() > 4, "{statuses:?}");
-    testkit::eventually(crate::service::SOON, "every write that was confirmed is there", async || {
+    testkit::eventually(crate::service::SOON, "every confirmed write is stored", async || {
         let after = profile(&service, &shop).await;
         let is_there = |number: u64| match number % 4 {
             0 => after["list"].as_array().unwrap().contains(&json!(number)),
@@ -256,7 +256,7 @@ async fn writers_at_the_same_time_lose_no_update() {
 }
 
 #[tokio::test]
-async fn of_writers_who_test_what_they_read_none_overwrites_another() {
+async fn patches_with_a_test_never_overwrite_each_other() {
     let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"count": 0})).send().await.is(200);
@@ -279,7 +279,7 @@ async fn of_writers_who_test_what_they_read_none_overwrites_another() {
                 match patch(&service, &shop, raise).await.status {
                     200 => return unknown,
                     503 => unknown += 1,
-                    status => assert_eq!(status, 422, "another was faster"),
+                    status => assert_eq!(status, 422, "another write was faster"),
                 }
             }
         });

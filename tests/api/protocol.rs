@@ -105,7 +105,7 @@ async fn every_answer_carries_a_request_id() {
 }
 
 #[tokio::test]
-async fn what_can_be_got_can_be_asked_for_its_head() {
+async fn every_get_also_answers_head() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
@@ -118,14 +118,14 @@ async fn what_can_be_got_can_be_asked_for_its_head() {
         assert_eq!(head.header("content-type"), Some("application/json"), "{path}");
     }
     let unseen = service.list(&shop, "ada", "").await["unseenCount"].clone();
-    assert_eq!(unseen, 1, "asking for the head of a notification changes nothing");
+    assert_eq!(unseen, 1, "HEAD on a notification changes nothing");
     let head = service.call("HEAD /v3/notifications").send().await;
     assert_eq!((head.status, &head.body), (401, &Value::Null));
     service.by(&shop, "HEAD /v3/sdk/connect").send().await.is(405);
 }
 
 #[tokio::test]
-async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
+async fn a_caller_that_does_not_accept_json_gets_a_406_after_earlier_checks() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let html = |call: Call| call.header("Accept", "text/html");
@@ -155,7 +155,7 @@ async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
 }
 
 #[tokio::test]
-async fn what_is_deprecated_says_so() {
+async fn deprecated_calls_carry_the_deprecation_header() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let signing = service.app("signing").await;

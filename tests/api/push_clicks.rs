@@ -24,7 +24,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn a_report_marks_what_the_send_put_into_the_inbox_as_read() {
+async fn a_click_report_marks_the_sends_item_as_read() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let mut sends = Vec::new();
@@ -34,7 +34,7 @@ async fn a_report_marks_what_the_send_put_into_the_inbox_as_read() {
         let sent = service.by(&shop, "POST /v3/notifications").json(&body).send().await.is(202);
         sends.push(SendId(sent["requestId"].as_str().unwrap().parse::<Uuid>().unwrap()));
     }
-    testkit::eventually(std::time::Duration::from_secs(20), "both are in the inbox", async || {
+    testkit::eventually(std::time::Duration::from_secs(20), "both items are in the inbox", async || {
         (service.list(&shop, "ada", "").await["data"].as_array().unwrap().len() == 2).then_some(())
     })
     .await;
@@ -52,7 +52,7 @@ async fn a_report_marks_what_the_send_put_into_the_inbox_as_read() {
     let foreign = service.token(bank.id, ada, Purpose::Click(sends[1])).await;
     let of_nobody = service.token(shop.id, UserNumber(i64::MAX), Purpose::Click(sends[1])).await;
     for token in [&foreign, &of_nobody] {
-        assert_eq!(service.click(token).await, 204, "there is nothing to mark");
+        assert_eq!(service.click(token).await, 204, "the inbox has no item to mark");
     }
     let unsubscribe = service.token(shop.id, ada, Purpose::Unsubscribe(CategoryId(1))).await;
     let mut forged = token.clone().into_bytes();
@@ -66,7 +66,7 @@ async fn a_report_marks_what_the_send_put_into_the_inbox_as_read() {
     assert_eq!(
         (get.status, get.header("allow")),
         (405, Some("POST, OPTIONS")),
-        "what fetches links reports nothing"
+        "a GET by a link fetcher reports nothing"
     );
     assert_ne!(get.body, Value::Null);
 }

@@ -17,7 +17,7 @@ async fn limited(service: &Service, switches: &[Switch]) -> App {
 }
 
 #[tokio::test]
-async fn users_of_the_public_key_stay_within_the_quota_and_the_backend_goes_on() {
+async fn users_created_with_the_public_key_are_limited_and_the_backend_is_not() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(3))]).await;
     let put = |user: &str| service.of(&shop, user, "PUT /v3/profile").json(&json!({"x": 1})).send();
@@ -82,7 +82,7 @@ async fn devices_stay_within_the_quota() {
 }
 
 #[tokio::test]
-async fn sends_make_no_more_categories_than_the_quota_and_lists_come_in_pages() {
+async fn sends_create_categories_up_to_the_quota_and_lists_are_paged() {
     let service = Service::start().await;
     let shop = limited(&service, &[Switch::MaxCategories(NonZeroU32::new(3))]).await;
     let send = |category: &str| {

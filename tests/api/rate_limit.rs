@@ -21,7 +21,7 @@ async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
 }
 
 #[tokio::test]
-async fn every_answer_to_credentials_has_the_standing_of_the_caller() {
+async fn every_answer_to_credentials_has_rate_limit_headers() {
     let defaults = |config: &mut Config| config.gateway = Config::default().gateway;
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
@@ -56,7 +56,7 @@ async fn every_answer_to_credentials_has_the_standing_of_the_caller() {
 }
 
 #[tokio::test]
-async fn beyond_its_limit_an_app_waits_and_others_do_not() {
+async fn an_app_beyond_its_limit_gets_a_429_and_others_do_not() {
     let service = Service::start_with(Backing::Nothing).await;
     let busy = limited(&service, "busy", "UPDATE app SET rate_limit = 4 WHERE name = 'busy'").await;
     let other = service.app("other").await;
@@ -71,7 +71,7 @@ async fn beyond_its_limit_an_app_waits_and_others_do_not() {
     assert_eq!(refused.header("access-control-allow-origin"), None);
     service.of(&other, "ada", LIST).send().await.is(200);
 
-    let taken = testkit::eventually(crate::service::SOON, "a request is taken again", async || {
+    let taken = testkit::eventually(crate::service::SOON, "a request is accepted again", async || {
         let answer = service.of(&busy, "ada", LIST).send().await;
         (answer.status == 200).then_some(answer)
     })

@@ -7,7 +7,7 @@ use crate::mailbox::Mailbox;
 use crate::service::{Backing, SOON, Service};
 
 #[tokio::test]
-async fn a_request_tells_what_became_of_it() {
+async fn a_request_shows_the_outcome_of_its_send() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let body = json!({
@@ -53,7 +53,7 @@ async fn a_request_tells_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn deliveries_come_in_pages_with_masked_targets() {
+async fn deliveries_are_paged_with_masked_targets() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
@@ -114,10 +114,10 @@ async fn deliveries_come_in_pages_with_masked_targets() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_of_the_app_is_a_404() {
+async fn an_unknown_or_foreign_request_is_a_404() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    // The third id is new, so the gateway waits for it, but no such request is ever planned.
+    // The third id could be that of a send accepted just now, so the gateway waits for its plan; but no such send exists.
     let fresh = service_kit::clock::new_id().to_string();
     for id in ["abc", "018f0000-0000-7000-8000-000000000002", &fresh, "%FF"] {
         service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.fails(404, "not_found");
@@ -135,7 +135,7 @@ async fn what_is_no_request_of_the_app_is_a_404() {
 }
 
 #[tokio::test]
-async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt() {
+async fn a_recipients_history_covers_acceptance_to_the_last_attempt() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let mailbox = Mailbox::start(&service, &shop).await;
@@ -143,7 +143,7 @@ async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt()
     let recipients = json!([{"identifier": "ada", "email": "ada@example.com"}, {"identifier": "bob"}]);
     let send = json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": recipients}});
     let id = service.sent(&shop, &send).await;
-    let story = testkit::eventually(SOON, "the second attempt has gone out", async || {
+    let story = testkit::eventually(SOON, "the second attempt is made", async || {
         let path = format!("GET /v3/requests/{id}/deliveries?recipient=ada");
         let story = service.by(&shop, &path).send().await.is(200);
         (story["data"][0]["status"] == "sent").then_some(story)
@@ -180,7 +180,7 @@ async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt()
 }
 
 #[tokio::test]
-async fn what_only_a_newer_gateway_reads_is_to_be_asked_again() {
+async fn a_row_that_only_a_newer_gateway_can_read_is_a_503() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service

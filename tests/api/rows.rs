@@ -19,7 +19,7 @@ struct CallCounts {
 }
 
 #[tokio::test]
-async fn every_row_of_the_interface_answers_under_every_name_and_to_the_right_callers() {
+async fn every_endpoint_answers_under_every_alias_to_the_right_callers() {
     let service = Service::start().await;
     let mut rows = Rows { fixtures: Fixtures::new(&service).await, tried: CallCounts::default() };
     for row in ROWS {
@@ -28,10 +28,10 @@ async fn every_row_of_the_interface_answers_under_every_name_and_to_the_right_ca
             rows.succeeds(row, &with_trailing_slash(call)).await;
             rows.refuses_others(row, call).await;
             rows.has_its_methods(call).await;
-            rows.hides_what_is_foreign(row, call).await;
+            rows.hides_foreign_resources(row, call).await;
         }
         if let Some(body) = row.body {
-            rows.refuses_what_is_no_such_body(row, &body()).await;
+            rows.refuses_invalid_bodies(row, &body()).await;
         }
     }
     let CallCounts { calls, refusals, errors } = rows.tried;
@@ -68,8 +68,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts refusals: no credentials, a wrong secret, an unknown key, a user in a call for the app, and the app without a
-    /// user in a call for users.
+    /// Asserts that other callers are refused: without credentials, with a wrong secret or an unknown key, a user in a call for
+    /// the app, and the app without a user in a call for users.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
         if row.by == [PermittedCallers::Anybody] {
             return;
@@ -125,7 +125,7 @@ impl Rows<'_> {
     }
 
     /// Asserts that an id of another app, an id of another user, and an unknown id get the same answer.
-    async fn hides_what_is_foreign(&mut self, row: &Row, call: &str) {
+    async fn hides_foreign_resources(&mut self, row: &Row, call: &str) {
         if !row.is_of_something() {
             return;
         }
@@ -141,7 +141,7 @@ impl Rows<'_> {
     }
 
     /// Asserts refusals of bodies: not JSON, another media type, too large; and with strict handling, an unknown member.
-    async fn refuses_what_is_no_such_body(&mut self, row: &Row, sound: &Value) {
+    async fn refuses_invalid_bodies(&mut self, row: &Row, sound: &Value) {
         let by = row.by[0];
         let path = self.fixtures.fill(row.calls[0]).await;
         let mut strict = self.fixtures.fill_body(sound.clone()).await;

@@ -46,7 +46,7 @@ async fn a_send_reaches_the_inbox_of_every_known_recipient() {
 }
 
 #[tokio::test]
-async fn the_deprecated_recipients_are_taken_and_marked() {
+async fn the_deprecated_recipients_are_accepted_and_marked_deprecated() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = json!({"notification": {"title": "Hello"}, "recipients": ["ada"]});
@@ -106,11 +106,11 @@ async fn every_problem_of_a_send_is_named() {
     for (body, expected) in cases {
         service.by(&shop, SEND).json(&body).send().await.has_problems(expected);
     }
-    assert_eq!(service.sends().await, 0, "nothing half done");
+    assert_eq!(service.sends().await, 0, "a refused send published something");
 }
 
 #[tokio::test]
-async fn a_template_must_exist_and_is_looked_up_fresh() {
+async fn a_template_must_exist_and_is_not_cached() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let send =
@@ -147,7 +147,7 @@ async fn a_dry_run_is_never_sent() {
 }
 
 #[tokio::test]
-async fn strict_handling_refuses_what_the_request_has_no_member_for() {
+async fn strict_handling_refuses_unknown_members_of_a_send() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut body = plain_send(&["ada"]);
@@ -161,7 +161,7 @@ async fn strict_handling_refuses_what_the_request_has_no_member_for() {
 }
 
 #[tokio::test]
-async fn unknown_recipients_are_refused_where_the_send_asks_for_it() {
+async fn unknown_recipients_are_refused_if_the_send_demands_it() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
@@ -178,7 +178,7 @@ async fn unknown_recipients_are_refused_where_the_send_asks_for_it() {
 }
 
 #[tokio::test]
-async fn large_sends_and_those_that_ask_for_it_take_the_bulk_lane() {
+async fn large_sends_and_sends_that_request_it_use_the_bulk_lane() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut bulk = plain_send(&["ada"]);

@@ -15,7 +15,7 @@ use crate::service::{App, Backing, SOON, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 /// Number of requests by the app that must not be affected.
 const REQUESTS: usize = 30;
-/// Difference between the body's size and 768 KiB.
+/// Bytes by which the bodies fall short of 768 KiB.
 const MISSING: usize = 4 * 1024;
 
 async fn service() -> Service {
@@ -106,7 +106,7 @@ async fn many_user_ids_apps_and_peers_never_refuse_another_apps_backend() {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_too_slowly_loses_its_room_long_before_30_seconds() {
+async fn a_slow_body_loses_its_room_long_before_30_seconds() {
     let service = service().await;
     let shop = service.app("shop").await;
     let attacker = Attacker::new(1, service.address);
@@ -121,7 +121,7 @@ async fn a_body_that_comes_too_slowly_loses_its_room_long_before_30_seconds() {
         });
         let mut head = [0; 12];
         let read = tokio::time::timeout(Duration::from_secs(15), answer.read_exact(&mut head)).await;
-        read.expect("an answer long before 30 s").unwrap();
+        read.expect("no answer before 30 s").unwrap();
         assert_eq!(&head, b"HTTP/1.1 408");
         trickle.abort();
     }
@@ -167,7 +167,7 @@ async fn one_app_with_its_secret_never_fills_the_file_room_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_secrets_and_public_keys_spend_nothing_of_the_backends_rate() {
+async fn calls_with_wrong_secrets_or_public_keys_do_not_use_the_backends_rate() {
     let service = service().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     service.run("UPDATE app SET rate_limit = 20").await;
@@ -193,7 +193,7 @@ async fn wrong_secrets_and_public_keys_spend_nothing_of_the_backends_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn look_ups_of_unknown_api_keys_are_bounded_by_peer_and_never_keep_an_app_out() {
+async fn look_ups_of_unknown_api_keys_are_limited_by_peer_and_never_block_an_app() {
     let service = Service::start_configured(|config| config.gateway.refusal_rate_limit = 3).await;
     let shop = service.app("shop").await;
     service.by(&shop, "GET /v3/categories").send().await.is(200);
@@ -227,7 +227,7 @@ async fn refusals(service: &Service, headers: [&str; 3]) -> Vec<u16> {
 async fn a_trusted_proxy_names_the_peer_and_a_client_does_not() {
     let limited = |config: &mut service_kit::Config| config.gateway.refusal_rate_limit = 1;
     let service = Service::start_configured(limited).await;
-    let spoofed = eventually(SOON, "three within a second", async || {
+    let spoofed = eventually(SOON, "three requests within a second", async || {
         let statuses = refusals(&service, ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
         statuses.contains(&429).then_some(statuses)
     })
@@ -241,7 +241,7 @@ async fn a_trusted_proxy_names_the_peer_and_a_client_does_not() {
     .await;
     let behind = refusals(&service, ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
     assert_eq!(behind, [401; 3], "three peers");
-    eventually(SOON, "one peer is limited, whatever it writes itself", async || {
+    eventually(SOON, "a peer is limited regardless of its own headers", async || {
         let lines = ["203.0.113.1, 192.0.2.9", "203.0.113.2, 192.0.2.9", "unknown, 192.0.2.9"];
         refusals(&service, lines).await.contains(&429).then_some(())
     })

@@ -34,7 +34,7 @@ fn refused(code: &str) -> (u16, Option<String>) {
 }
 
 #[tokio::test]
-async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
+async fn two_secrets_are_valid_during_a_rotation_and_a_third_ends_the_first() {
     let service = Service::start_with(Backing::Nothing).await;
     let first = signing(&service).await;
     let second = service.rotate(&first, "second", HOUR).await;
@@ -59,14 +59,14 @@ async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
 }
 
 #[tokio::test]
-async fn a_secret_stops_signing_when_it_ends_and_the_app_is_still_remembered() {
+async fn an_expired_secret_stops_signing_and_the_next_one_signs() {
     let service = Service::start_with(Backing::Nothing).await;
     let first = signing(&service).await;
     let second = service.rotate(&first, "second", Duration::from_secs(1)).await;
     let signed = async |secret: &str| {
         list(&service, &first, "X-SERVICE-USER-SIGNATURE", &hex(&signature(secret, "ada"))).await
     };
-    testkit::eventually(SOON, "the first secret ends", async || {
+    testkit::eventually(SOON, "the first secret expires", async || {
         (signed(&first.secret).await == refused("invalid_signature")).then_some(())
     })
     .await;
@@ -74,7 +74,7 @@ async fn a_secret_stops_signing_when_it_ends_and_the_app_is_still_remembered() {
 }
 
 #[tokio::test]
-async fn new_keys_are_taken_and_revoked_ones_refused_within_seconds() {
+async fn new_keys_are_accepted_and_revoked_keys_refused_within_seconds() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let old = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
@@ -98,7 +98,7 @@ async fn new_keys_are_taken_and_revoked_ones_refused_within_seconds() {
 }
 
 #[tokio::test]
-async fn secure_mode_closes_what_was_open_within_seconds() {
+async fn secure_mode_takes_effect_within_seconds() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.of(&shop, "ada", LIST).send().await.is(200);
@@ -144,7 +144,11 @@ async fn secrets_are_recoverable_only_while_signatures_need_them() {
     let signed = async |app: &App| {
         list(&service, app, "X-SERVICE-USER-SIGNATURE", &hex(&signature(&app.secret, "ada"))).await
     };
-    assert_eq!(signed(&shop).await, refused("invalid_signature"), "made while signatures were off");
+    assert_eq!(
+        signed(&shop).await,
+        refused("invalid_signature"),
+        "the secret was created while signatures were off"
+    );
     let rotated = service.rotate(&shop, "rotated", HOUR).await;
     assert_eq!(service.rows(kept).await.iter().filter(|size| *size == "0").count(), 1);
     testkit::eventually(SOON, "the new secret signs", async || {
@@ -157,7 +161,7 @@ async fn secrets_are_recoverable_only_while_signatures_need_them() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_lets_nobody_in_and_holds_up_nobody_else() {
+async fn a_secret_that_cannot_be_opened_admits_no_caller_and_blocks_no_other_app() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = signing(&service).await;
     let damaged = NewSecret { digest: b"digest", sealed: b"sealed with a lost key" };

@@ -13,7 +13,7 @@ async fn set(service: &Service, app: &App, switches: &[Switch]) {
 }
 
 #[tokio::test]
-async fn a_person_named_like_the_prefix_is_nobody_else() {
+async fn a_user_named_like_the_prefix_is_a_separate_user() {
     let service = Service::start_with(Backing::Nothing).await;
     let cases = [
         (TokenSubject::Prefixed, "user:alice", Some("alice")),
@@ -43,7 +43,7 @@ async fn a_person_named_like_the_prefix_is_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_key_app_of_a_profile_is_written_by_the_secret_alone() {
+async fn the_profile_key_app_is_written_only_with_the_secret() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
@@ -75,7 +75,7 @@ async fn the_key_app_of_a_profile_is_written_by_the_secret_alone() {
 }
 
 #[tokio::test]
-async fn templates_of_an_app_may_see_what_its_backend_wrote_alone() {
+async fn templates_can_be_restricted_to_data_of_the_backend() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     set(&service, &shop, &[Switch::TemplateProfile(TemplateProfile::App)]).await;

@@ -114,7 +114,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn a_report_says_that_the_message_arrived_however_often() {
+async fn repeated_reports_of_delivery_mark_the_message_delivered() {
     let line = Line::start().await;
     let sent = line.send(ADA, "sent").await;
     assert_eq!(sent["attempts"][0]["segments"], 1);
@@ -144,7 +144,7 @@ async fn a_report_of_a_dead_number_ends_the_delivery_and_suppresses_the_number()
 }
 
 #[tokio::test]
-async fn a_report_of_a_passing_fault_sends_the_message_again() {
+async fn a_report_of_a_temporary_failure_retries_the_message() {
     let line = Line::start().await;
     let sent = line.send(ADA, "sent").await;
     line.report(&sent, "undelivered", Some("30008")).await.is(204);
@@ -159,7 +159,7 @@ async fn a_report_of_a_passing_fault_sends_the_message_again() {
 }
 
 #[tokio::test]
-async fn nobody_but_the_provider_of_the_message_can_report_on_it() {
+async fn only_the_provider_of_a_message_can_report_on_it() {
     let line = Line::start().await;
     let bank = line.service.app("bank").await;
     let mut settings = line.twilio.provider_settings();
@@ -217,7 +217,7 @@ async fn nobody_but_the_provider_of_the_message_can_report_on_it() {
 }
 
 #[tokio::test]
-async fn a_callback_is_read_when_somebody_could_have_signed_it_and_then_within_bounds() {
+async fn a_callback_is_read_only_if_its_signature_can_be_checked_and_within_limits() {
     let line = Line::start().await;
     let token = line.twilio.settings().auth_token.clone();
     let messages = |provider: &str| format!("/v3/callbacks/twilio/{}/{provider}/messages", line.shop.id);
@@ -271,7 +271,7 @@ async fn stalled_callbacks_of_a_stranger_never_refuse_the_callback_of_a_provider
 }
 
 #[tokio::test]
-async fn who_writes_stop_gets_no_more_until_start() {
+async fn after_stop_a_number_gets_no_messages_until_start() {
     let line = Line::start().await;
     line.send(ADA, "sent").await;
     for (stop, start) in [
@@ -289,7 +289,7 @@ async fn who_writes_stop_gets_no_more_until_start() {
         line.writes(ADA, start).await;
         line.send(ADA, "sent").await;
     }
-    // Without an earlier message, and with an invalid number.
+    // STOP from a number that never got a message, and STOP from an invalid number.
     line.writes(EVE, &[("Body", "STOP")]).await;
     assert_eq!(line.send(EVE, "skipped").await["reason"], "suppressed");
     line.writes("anonymous", &[("Body", "STOP")]).await;

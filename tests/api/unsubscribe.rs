@@ -62,7 +62,7 @@ fn text(answer: Answer, status: u16) -> String {
 }
 
 #[tokio::test]
-async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
+async fn one_click_turns_off_only_email_for_the_category() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let news = json!({"identifier": "news", "name": "News"});
@@ -74,7 +74,7 @@ async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
     assert!(page.contains("“News” from shop") && page.contains("<form method=\"post\">"), "{page}");
     assert!(!page.contains("<script") && !page.contains("http"), "{page}");
     service.call(&format!("HEAD /v3/unsubscribe/{token}")).send().await.is(200);
-    assert_eq!(service.chosen(&shop, "ada").await, json!([]), "looking changes nothing");
+    assert_eq!(service.chosen(&shop, "ada").await, json!([]), "GET changes nothing");
 
     for _ in 0..2 {
         let page = text(service.one_click(&token).await, 200);
@@ -93,7 +93,7 @@ async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_says_nothing_and_does_nothing() {
+async fn an_invalid_token_reveals_and_changes_nothing() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let news = json!({"identifier": "news", "name": "News"});
@@ -127,7 +127,7 @@ async fn a_wrong_token_says_nothing_and_does_nothing() {
     text(service.one_click(&token).await, 404);
     service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
     text(service.one_click(&token).await, 404);
-    assert_eq!(service.chosen(&shop, "ada").await, json!([]), "another user by the same name");
+    assert_eq!(service.chosen(&shop, "ada").await, json!([]), "a different user with the same identifier");
 
     let token = service.unsubscribe_token(&shop, "ada", category).await;
     service.by(&shop, &format!("DELETE /v3/categories/{category}")).send().await.is(200);
@@ -136,7 +136,7 @@ async fn a_wrong_token_says_nothing_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_critical_category_says_that_it_cannot_be_turned_off() {
+async fn the_page_states_that_a_critical_category_cannot_be_turned_off() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let codes = json!({"identifier": "codes", "name": "<Codes> & {app}", "critical": true});
@@ -153,7 +153,7 @@ async fn a_critical_category_says_that_it_cannot_be_turned_off() {
 }
 
 #[tokio::test]
-async fn the_page_speaks_the_readers_language_and_shares_no_header_with_calls() {
+async fn the_page_uses_the_readers_language_and_sends_no_cors_headers() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let category = service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
@@ -169,7 +169,7 @@ async fn the_page_speaks_the_readers_language_and_shares_no_header_with_calls() 
 }
 
 #[tokio::test]
-async fn links_outlive_the_master_key_that_their_key_was_sealed_with() {
+async fn links_stay_valid_after_a_master_key_rotation() {
     let mut service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let category = service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
@@ -189,7 +189,7 @@ async fn links_outlive_the_master_key_that_their_key_was_sealed_with() {
 }
 
 #[tokio::test]
-async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
+async fn emails_get_a_link_if_the_public_url_is_set() {
     let without = Service::start_with(Backing::Nothing).await;
     let shop = without.app("shop").await;
     let category = without.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
@@ -214,5 +214,5 @@ async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
             .unwrap();
     let token = link.strip_prefix("https://notify.example.com/v3/unsubscribe/").unwrap();
     text(service.one_click(token).await, 200);
-    assert!(link.len() < 200, "it stands in one line of a header: {link}");
+    assert!(link.len() < 200, "the link must fit into a header line: {link}");
 }

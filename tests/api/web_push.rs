@@ -30,7 +30,7 @@ fn device(id: &str, web_push: bool) -> (String, bool) {
 }
 
 #[tokio::test]
-async fn a_subscription_is_stored_taken_over_and_removed() {
+async fn a_subscription_is_stored_moved_to_another_user_and_removed() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let subscribe = async |app: &App, user: &str, device: &str, endpoint: &str| {
@@ -42,7 +42,11 @@ async fn a_subscription_is_stored_taken_over_and_removed() {
     subscribe(&shop, "ada", "laptop%2F1", ENDPOINT).await;
     assert_eq!(devices(&service, &shop, "ada").await, [device("laptop/1", true)]);
     subscribe(&bank, "ada", "d", ENDPOINT).await;
-    assert_eq!(devices(&service, &shop, "ada").await, [device("laptop/1", true)], "another app's is another");
+    assert_eq!(
+        devices(&service, &shop, "ada").await,
+        [device("laptop/1", true)],
+        "another app's subscription is separate"
+    );
     subscribe(&shop, "bob", "d", "HTTPS://FCM.googleapis.com:443/fcm/send/abc").await;
     assert_eq!(devices(&service, &shop, "ada").await, [device("laptop/1", false)]);
     assert_eq!(devices(&service, &shop, "bob").await, [device("d", true)]);
@@ -122,7 +126,7 @@ async fn every_problem_of_a_subscription_is_named() {
 }
 
 #[tokio::test]
-async fn strict_handling_lenient_forms_and_wrong_calls() {
+async fn strict_handling_lenient_forms_and_wrong_calls_of_subscriptions() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let subscribe = || service.of(&shop, "ada", "POST /v3/devices/d/webPushSubscription");
@@ -144,7 +148,7 @@ async fn strict_handling_lenient_forms_and_wrong_calls() {
 }
 
 #[tokio::test]
-async fn connecting_tells_the_key_to_subscribe_with() {
+async fn connecting_returns_the_key_for_subscribing() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let store = &service.context.store;

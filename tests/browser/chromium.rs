@@ -1,4 +1,4 @@
-//! Chromium, driven over the DevTools protocol through a pair of pipes: no port is opened.
+//! Chromium, driven over the DevTools protocol through a pair of pipes, so that no port is opened.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// For one answer.
+/// Time limit of one answer.
 const LIMIT: Duration = Duration::from_secs(30);
-/// It reads commands from descriptor 3 and writes to descriptor 4.
+/// Starts Chromium, which reads commands from descriptor 3 and writes answers to descriptor 4.
 const PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 const ARGUMENTS: [&str; 10] = [
     "--headless",
-    // It does not run as root with its sandbox, and sees pages of this test alone.
+    // As root, Chromium runs only without its sandbox. It loads pages of this test only.
     "--no-sandbox",
     "--remote-debugging-pipe",
     "--disable-gpu",
@@ -24,17 +24,16 @@ const ARGUMENTS: [&str; 10] = [
     "--no-default-browser-check",
     "--disable-background-networking",
     "--disable-component-update",
-    // Nothing but this machine.
+    // Restricts Chromium to this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
 
-/// A running Chromium with a profile of its own. Dropping it kills it; so does the end of our process, which closes the
-/// pipes.
+/// A running Chromium with a new profile. It is killed when this value is dropped or this process ends, which closes the pipes.
 pub(crate) struct Chromium {
     _child: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Events that came before an answer, oldest first.
+    /// Events that arrived before the answer to a call, oldest first.
     events: Vec<Value>,
     last_id: u64,
     _profile: TempDir,
@@ -65,7 +64,7 @@ impl Chromium {
         chromium
     }
 
-    /// Makes a call, of the whole browser or of what a session is attached to, and returns its result.
+    /// Calls a method of the whole browser, or of the target of a session, and returns the result.
     pub(crate) async fn call(&mut self, method: &str, params: Value, session: Option<&str>) -> Value {
         self.last_id += 1;
         let id = self.last_id;
@@ -86,7 +85,7 @@ impl Chromium {
         }
     }
 
-    /// Takes the first event that `fits`, of those that came and come.
+    /// Returns the first event, past or future, for which `fits` is true.
     pub(crate) async fn event(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(known) = self.events.iter().position(&fits) {
             return self.events.remove(known);
@@ -100,14 +99,14 @@ impl Chromium {
         }
     }
 
-    /// Attaches to a target, and returns the session.
+    /// Attaches to a target and returns the session.
     pub(crate) async fn attach(&mut self, target: &str) -> String {
         let attached =
             self.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}), None).await;
         attached["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// What a script comes to, once its promise is kept.
+    /// Evaluates a script, awaits its promise, and returns the value.
     pub(crate) async fn evaluate(&mut self, session: &str, script: &str) -> Value {
         let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
         let result = self.call("Runtime.evaluate", params, Some(session)).await;
@@ -118,7 +117,7 @@ impl Chromium {
     async fn read(&mut self, what: &str) -> Value {
         let mut message = Vec::new();
         let read = timeout(LIMIT, self.answers.read_until(0, &mut message)).await;
-        let length = read.unwrap_or_else(|_| panic!("Chromium says nothing: {what}")).unwrap();
+        let length = read.unwrap_or_else(|_| panic!("Chromium does not answer: {what}")).unwrap();
         assert!(length > 0, "Chromium has ended: {what}");
         message.pop();
         serde_json::from_slice(&message).unwrap()

@@ -1,7 +1,7 @@
-//! Web push up to the person: the service worker that we ship, in Chromium.
+//! Web push in the browser: our service worker, in Chromium.
 //!
-//! A browser's own push service cannot be replaced by ours, so the message takes the last step by hand: what a browser at
-//! the push service stand-in has decrypted is handed to Chromium by its DevTools protocol, as if it had come by push.
+//! A browser's push service cannot be replaced by the stand-in. So the tests do the last step themselves: they pass the message
+//! that a browser of the stand-in has decrypted to Chromium over the DevTools protocol, as if it had arrived by push.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chromium;

@@ -1,4 +1,4 @@
-//! A site of an app, with our service worker, open in Chromium by a user who has allowed notifications.
+//! A website of an app with our service worker, open in Chromium, for a user who has allowed notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::chromium::Chromium;
 const SOON: Duration = Duration::from_secs(30);
 const SERVICE_WORKER: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/web-push/service-worker.js"));
-/// As a site does that has a service worker of its own.
+/// The service worker of a website that imports ours into its own.
 const IMPORTING: &str = "importScripts('/tidings-service-worker.js');";
 const PAGE: &str = "<!doctype html><title>The shop</title>";
 
-/// What a click did, by the words of the worker.
+/// Clicks on a notification, and returns the effects that the service worker had.
 const CLICK: &str = r#"(async () => {
   const did = {opened: [], focused: []};
-  // A browser allows these after a click of a person alone.
+  // Browsers allow these calls only after a real click.
   self.clients.openWindow = async (url) => { did.opened.push(url); return null; };
   WindowClient.prototype.focus = async function () { did.focused.push(this.url); return this; };
   const [notification] = await self.registration.getNotifications({tag: TAG});
@@ -63,7 +63,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Opens the page, whose service worker is at `worker`.
+    /// Opens the page with the service worker at `worker`.
     pub(crate) async fn open(worker: &str) -> Page {
         let site = HttpServer::start(HttpSettings::default(), Arc::new(Site)).await.unwrap();
         let origin = site.url();
@@ -73,7 +73,7 @@ impl Page {
         let target = chromium.call("Target.createTarget", json!({"url": origin}), None).await;
         let session = chromium.attach(target["targetId"].as_str().unwrap()).await;
         let here = format!("{origin}/");
-        eventually(SOON, "the page is there", async || {
+        eventually(SOON, "the page is open", async || {
             let script = "document.readyState === 'complete' && location.href";
             (chromium.evaluate(&session, script).await == json!(here)).then_some(())
         })
@@ -89,7 +89,7 @@ impl Page {
         });
         let known = known.await;
         let registration = known["params"]["registrations"][0]["registrationId"].as_str().unwrap().to_owned();
-        // Asked too early which notifications there are, Chromium takes one that it is about to show for closed.
+        // If Chromium is asked for notifications too early, it takes one that it is about to show for closed.
         for (method, params) in [
             ("BackgroundService.startObserving", json!({"service": "notifications"})),
             ("BackgroundService.setRecording", json!({"service": "notifications", "shouldRecord": true})),
@@ -99,7 +99,7 @@ impl Page {
         Page { chromium, origin, site, session, registration }
     }
 
-    /// Hands a message to the service worker, as if it had come by push, and returns once it is shown.
+    /// Passes a message to the service worker, as if it had arrived by push, and returns once its notification is shown.
     pub(crate) async fn push(&mut self, message: &str) {
         let params = json!({"origin": self.origin, "registrationId": self.registration, "data": message});
         self.chromium.call("ServiceWorker.deliverPushMessage", params, Some(&self.session)).await;
@@ -109,14 +109,14 @@ impl Page {
         self.chromium.event("a notification is shown", is_shown).await;
     }
 
-    /// The notifications that the person sees.
+    /// Returns the notifications that the user sees.
     pub(crate) async fn notifications(&mut self) -> Vec<Value> {
         let script = "navigator.serviceWorker.ready.then((worker) => worker.getNotifications()).then((shown) => \
             shown.map(({title, body, icon, tag, data}) => ({title, body, icon, tag, data})))";
         self.chromium.evaluate(&self.session, script).await.as_array().unwrap().clone()
     }
 
-    /// Clicks on the notification with this tag: the addresses opened and focused, and how many notifications are left.
+    /// Clicks on the notification with this tag. Returns the addresses opened and focused, and the number of notifications left.
     pub(crate) async fn click(&mut self, tag: &str) -> Value {
         let chromium = &mut self.chromium;
         let worker = eventually(SOON, "the service worker runs", async || {

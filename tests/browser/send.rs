@@ -1,4 +1,4 @@
-//! From a send to a click, through everything that runs in production but the browser vendor's push service.
+//! A send from the API call to the click. Only the push service of the browser's vendor is replaced.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::running::Running;
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_send_is_shown_opened_and_its_click_comes_back() {
+async fn a_send_is_shown_and_a_click_opens_its_link_and_marks_it_read() {
     let files = tempfile::Builder::new().prefix("tidings-browser-").tempdir().unwrap();
     let mut running = Running::start(&files.path().join("data")).await;
     let endpoint = subscribe(&running).await;
@@ -48,7 +48,7 @@ async fn a_send_is_shown_opened_and_its_click_comes_back() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// Connects a browser of the user, subscribes it with the key that connecting tells, and returns its endpoint.
+/// Connects a browser of the user, subscribes it with the key in the answer, and returns its endpoint.
 async fn subscribe(running: &Running) -> String {
     let user = |path: &str| {
         running
@@ -68,10 +68,10 @@ async fn subscribe(running: &Running) -> String {
     subscription["endpoint"].as_str().unwrap().to_owned()
 }
 
-/// What the browser has read of the one message for it.
+/// Returns the decrypted content of the only message for the browser.
 async fn pushed(running: &Running, endpoint: &str) -> Value {
     let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
-    let message = eventually(SOON, "the message is at the push service", async || {
+    let message = eventually(SOON, "the push service has the message", async || {
         let answer: Value = Client::new().get(&url).send().await.unwrap().json().await.unwrap();
         answer["data"].as_array().unwrap().first().cloned()
     });

@@ -1,11 +1,11 @@
-//! What the service worker makes of messages, sound and not.
+//! The service worker's reaction to valid and invalid messages.
 
 use serde_json::{Value, json};
 
 use crate::page::Page;
 
 #[tokio::test]
-async fn a_message_is_shown_as_it_says_and_once() {
+async fn a_message_is_shown_once_with_its_content() {
     let mut page = Page::open("/tidings-service-worker.js").await;
     let message = json!({
         "title": "Hello", "body": "Your parcel", "icon": "/icon.png", "data": {"n": [1]}, "deliveryId": "d1",
@@ -14,7 +14,7 @@ async fn a_message_is_shown_as_it_says_and_once() {
     let icon = format!("{}/icon.png", page.origin);
     let shown = json!({"title": "Hello", "body": "Your parcel", "icon": icon, "tag": "d1", "data": message});
     assert_eq!(page.notifications().await, [shown]);
-    // The same delivery again replaces the first; what says nothing is shown all the same, as browsers demand.
+    // A repeated delivery replaces its notification. A message without a title is shown as well, because browsers require it.
     page.push(&json!({"title": "Hello again", "deliveryId": "d1"}).to_string()).await;
     page.push("no JSON").await;
     page.push("7").await;
@@ -30,7 +30,7 @@ async fn a_message_is_shown_as_it_says_and_once() {
 }
 
 #[tokio::test]
-async fn a_click_opens_web_addresses_alone_or_the_window_that_shows_one() {
+async fn a_click_opens_only_web_addresses_and_reuses_a_window_that_shows_one() {
     let mut page = Page::open("/tidings-service-worker.js").await;
     let origin = page.origin.clone();
     let here = format!("{origin}/");
@@ -54,14 +54,14 @@ async fn a_click_opens_web_addresses_alone_or_the_window_that_shows_one() {
 }
 
 #[tokio::test]
-async fn a_click_is_reported_whatever_becomes_of_its_link() {
+async fn a_click_is_reported_even_if_its_link_cannot_be_opened() {
     let mut page = Page::open("/tidings-service-worker.js").await;
     let before = page.site.requests();
     for (number, (url, click_url, reports)) in [
         (json!("/a"), json!(format!("{}/click/a", page.origin)), 1),
         (json!("javascript:alert(1)"), json!(format!("{}/click/b", page.origin)), 2),
         (Value::Null, json!("javascript:alert(1)"), 2),
-        // Nobody is there; the click goes on.
+        // Nothing listens at this address; the click is handled nevertheless.
         (json!("/a"), json!("http://127.0.0.1:1/click"), 2),
     ]
     .into_iter()

@@ -40,7 +40,7 @@ impl Sampler {
             let mut pace = pace(INTERVAL);
             loop {
                 pace.tick().await;
-                // Nothing while the database is unavailable.
+                // Returns nothing while the database is unavailable.
                 let now = checkpoint::current(&database).await.unwrap_or_default();
                 taken.lock().unwrap().extend(now);
             }

@@ -15,11 +15,11 @@ use crate::faults::tally::Tally;
 use crate::journal::{Change, Line};
 use crate::record::Record;
 
-/// Of so many notifications that were asked for, one has to come to each outcome that is asked for by number.
+/// Number of notifications per required occurrence of each outcome.
 const SMALL_RUN: usize = 1_000;
-/// Of so many notifications, one at least is of a send that is sent again; clients do so with every tenth of about three.
+/// Number of notifications per required repetition of a send. Clients repeat every tenth send, which has about three recipients.
 const REPEATED: usize = 60;
-/// Of so many notifications, one send of a small app at least is on its way undisturbed while the large app floods.
+/// Number of notifications per required undisturbed send of a small app during a flood of the large one.
 const BESIDE_A_FLOOD: usize = 4_000;
 
 /// A minimum number, and the actual one.

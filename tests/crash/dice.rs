@@ -6,14 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(self, end: usize, about: impl Hash) -> usize {
         let mut hasher = DefaultHasher::new();
         (self.0, about).hash(&mut hasher);
         usize::try_from(hasher.finish() % end as u64).unwrap()
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in `share` of a hundred cases.
     pub(crate) fn percent(self, share: usize, about: impl Hash) -> bool {
         self.below(100, about) < share
     }

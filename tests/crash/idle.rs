@@ -7,7 +7,7 @@ use testkit::eventually;
 
 use crate::system::System;
 
-/// Under the settings of the crash run, every process has resumed all work by then.
+/// Time limit. With the settings of the crash run, every process resumes all work within it.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 const REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// Examples of each kind of work that is left.

@@ -9,24 +9,24 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 const FILE: &str = "journal.jsonl";
-/// Lines of one write at most, and lines that may wait.
+/// Maximum number of lines per write, and of waiting lines.
 const TOGETHER: usize = 512;
 
-/// Something that a client did, with what it was answered. Times are in milliseconds since 1970.
+/// An action of a client, with its answer. Times are in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "camelCase")]
 pub(crate) enum Line {
-    /// A send was tried. No status: no answer came.
+    /// A send was tried. The status is None if no answer came.
     Tried { notice: usize, gateway: usize, at: i64, status: Option<u16> },
     /// A send was confirmed with a 202.
     Confirmed { notice: usize, request: Uuid, at: i64 },
-    /// A user asked for a change to the own inbox. No status: no answer came.
+    /// A user requested a change to their inbox. The status is None if no answer came.
     Changed { user: usize, change: Change, status: Option<u16>, at: i64 },
-    /// A user saw the own inbox.
+    /// A user listed their inbox.
     Listed { user: usize, page: Page, at: i64 },
-    /// A user asked for the own inbox, and did not get to see it. No status: no answer came.
+    /// A user's list failed. The status is None if no answer came.
     NotListed { user: usize, status: Option<u16>, at: i64 },
-    /// A user's email address changed so often.
+    /// A user's email address was changed for the `changes`th time.
     Moved { user: usize, changes: usize, status: Option<u16>, at: i64 },
 }
 
@@ -67,7 +67,7 @@ impl Change {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Page {
     pub(crate) items: Vec<Shown>,
-    /// Whether older ones follow.
+    /// True if older items follow.
     pub(crate) more: bool,
     pub(crate) total: i64,
     pub(crate) unread: i64,
@@ -92,7 +92,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Begins a new one in the directory.
+    /// Creates a journal in the directory.
     pub(crate) fn begin(directory: &Path) -> Journal {
         std::fs::create_dir_all(directory).unwrap();
         let file = File::create_new(path(directory)).unwrap();
@@ -108,7 +108,7 @@ impl Journal {
         is_done.await.unwrap();
     }
 
-    /// Everything that is on the disk, in the order in which it was written.
+    /// Reads all lines on disk, in the order in which they were written.
     pub(crate) fn read(directory: &Path) -> Vec<Line> {
         let text = std::fs::read_to_string(path(directory)).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -119,7 +119,7 @@ fn path(directory: &Path) -> PathBuf {
     directory.join(FILE)
 }
 
-/// One write and one sync for all that wait.
+/// Writes all waiting lines with one write and one sync.
 fn write_all(mut file: File, mut lines: mpsc::Receiver<(Line, oneshot::Sender<()>)>) {
     let mut waiting = Vec::new();
     while let Some((line, done)) = lines.blocking_recv() {
@@ -134,7 +134,7 @@ fn write_all(mut file: File, mut lines: mpsc::Receiver<(Line, oneshot::Sender<()
         file.write_all(text.as_bytes()).unwrap();
         file.sync_data().unwrap();
         for done in waiting.drain(..) {
-            // A caller that gave up does not receive.
+            // Fails if the caller no longer waits.
             done.send(()).ok();
         }
     }

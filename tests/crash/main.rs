@@ -1,5 +1,5 @@
-//! The promise, proved: every service runs as processes, and whatever happens to them and to the servers, nothing is lost and nothing
-//! is shown twice.
+//! The delivery guarantees under faults: every service runs in separate processes; whatever happens to them and to the servers,
+//! nothing is lost and nothing is shown twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod check;

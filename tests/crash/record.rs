@@ -21,7 +21,7 @@ use crate::journal::{Line, Shown};
 use crate::scene::{Accepted, Fault};
 use crate::workload::Visible;
 
-/// All of a run.
+/// Everything that is known about a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     /// Intended sends, by number.
@@ -52,7 +52,7 @@ pub(crate) struct Record {
     pub(crate) visible: Vec<Visible>,
     /// Periods in which the broker redelivered acknowledged sends.
     pub(crate) redeliveries: Vec<Fault>,
-    /// Messages that the log took between the first look at the tables and the last at anything else.
+    /// Number of messages that were added to the log while the record was assembled.
     pub(crate) meanwhile: u64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) type User = (AppId, String);
 /// Addresses, tokens and subscriptions by channel.
 pub(crate) type Targets = BTreeMap<Channel, BTreeSet<String>>;
 
-/// A send that a client meant.
+/// A send as its client intended it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) app: AppId,
@@ -70,7 +70,7 @@ pub(crate) struct Asked {
     /// Identifiers, in the order of the send.
     pub(crate) recipients: Vec<String>,
     pub(crate) channels: Vec<Channel>,
-    /// Whether its app is one of the small ones.
+    /// True if its app is one of the small ones.
     pub(crate) is_small: bool,
 }
 
@@ -87,9 +87,9 @@ pub(crate) struct Tables {
     /// By app and user number.
     pub(crate) counters: BTreeMap<(i64, i64), Counters>,
     pub(crate) checkpoints: BTreeMap<Place, i64>,
-    /// Steps back of checkpoints: where, from, to.
+    /// Steps back of checkpoints: the place, and the sequences before and after.
     pub(crate) stepped_back: Vec<(Place, i64, i64)>,
-    /// Messages and events that failed by themselves, with their causes.
+    /// Messages and events that were parked, with their causes.
     pub(crate) set_aside: Vec<String>,
 }
 
@@ -106,11 +106,11 @@ pub(crate) struct Request {
 pub(crate) struct Recipient {
     pub(crate) index: i32,
     pub(crate) in_app: bool,
-    /// Channel and reason of what was decided against.
+    /// Skipped channels, with their reasons.
     pub(crate) skips: Vec<(String, String)>,
 }
 
-/// A row of the ledger, with everything that hangs on it.
+/// A row of the ledger, with its attempts and claims.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     pub(crate) app: AppId,
@@ -163,7 +163,7 @@ pub(crate) struct Item {
     pub(crate) clicked_at: Option<i64>,
     pub(crate) deleted_at: Option<i64>,
     pub(crate) state: Option<String>,
-    /// None of a tombstone.
+    /// None for a tombstone.
     pub(crate) title: Option<String>,
 }
 
@@ -180,13 +180,13 @@ pub(crate) struct Log {
     pub(crate) sends: BTreeSet<Uuid>,
     /// Deliveries and the attempts that were ordered.
     pub(crate) jobs: BTreeSet<(Uuid, i32)>,
-    /// What is told of deliveries, in order.
+    /// Outcome events of each delivery, in order.
     pub(crate) outcomes: BTreeMap<Uuid, Vec<Outcome>>,
-    /// Deliveries of which it is told that they had their target suppressed.
+    /// Deliveries with an event that their target was suppressed.
     pub(crate) suppressed: BTreeSet<Uuid>,
-    /// The inboxes that a replay of the log gives.
+    /// Inbox items according to a replay of the log.
     pub(crate) items: BTreeMap<i64, Item>,
-    /// Last sequence of the stream that is followed.
+    /// Last sequence of each followed stream.
     pub(crate) ends: BTreeMap<Place, i64>,
     /// Messages that cannot be decoded.
     pub(crate) unreadable: Vec<String>,
@@ -251,7 +251,7 @@ impl Record {
         self.asked.values().map(|asked| (asked.title.as_str(), asked)).collect()
     }
 
-    /// Whether a target of the user's was found dead.
+    /// True if a target of the user on this channel was found dead.
     pub(crate) fn has_dead_target(&self, user: &User, channel: Channel) -> bool {
         let targets = self.targets.get(user).and_then(|targets| targets.get(&channel));
         targets.into_iter().flatten().any(|target| {

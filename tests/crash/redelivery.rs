@@ -24,9 +24,9 @@ pub(crate) struct Watch {
 /// Progress of a lane's consumer.
 struct Place {
     stream: StreamName,
-    /// The furthest that everything was acknowledged.
+    /// Highest sequence up to which everything was acknowledged.
     reached: u64,
-    /// The place among the times of the one in which it is behind that.
+    /// Index of the period in which the consumer is behind that sequence.
     behind: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ impl Watch {
             loop {
                 pace.tick().await;
                 for place in &mut places {
-                    // Nothing while the broker is away.
+                    // The progress is unknown while the broker is unavailable.
                     if let Ok(Some(progress)) = log.consumer_progress(place.stream, DISPATCHER).await {
                         place.note(progress.ack_floor, &mut noted.lock().unwrap());
                     }

@@ -14,7 +14,7 @@ use crate::record::Record;
 use crate::system::System;
 use crate::system::files;
 
-/// Of the deliveries that were taken twice, so many are shown of each channel.
+/// Number of deliveries accepted twice that the report shows, per channel.
 const SHOWN: usize = 10;
 
 /// Numbers by the name of what is counted.
@@ -24,21 +24,21 @@ type Counts = BTreeMap<String, u64>;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     seed: u64,
-    /// Whether it was the long run.
+    /// True for the long run.
     pub(crate) long: bool,
-    /// What nats-server says of its version.
+    /// Version line of nats-server.
     pub(crate) broker: String,
-    /// Seconds, by what was done.
+    /// Duration of each phase, in seconds.
     seconds: BTreeMap<&'static str, f64>,
     /// Sends × recipients that were confirmed.
     notifications: usize,
     sends: usize,
-    /// Calls that the clients made to have them confirmed.
+    /// Number of calls by which the sends were confirmed.
     tries: usize,
     /// By channel and status: `email sent`.
     deliveries: Counts,
     inbox_items: usize,
-    /// That the apps' endpoints took, and calls that brought one of them once more.
+    /// Number of accepted webhooks, and of repeated calls.
     webhooks: usize,
     webhooks_again: usize,
     /// By victim.
@@ -51,25 +51,25 @@ pub(crate) struct Report {
     gave_up: Vec<String>,
     /// Number of faults of providers, by name.
     provider_faults: BTreeMap<String, usize>,
-    /// Calls that providers took once more, by channel; each with its window below.
+    /// Number of repeated acceptances by channel; each is listed below with its window.
     duplicates_at_providers: Counts,
     duplicates: Vec<Duplicate>,
     /// Number of periods in which the broker redelivered acknowledged sends.
     redeliveries: usize,
-    /// Of the small apps: milliseconds from 202 to the inbox outside of faults, and of how many sends.
+    /// 99th percentile of the small apps in milliseconds from 202 to the inbox without faults, and the number of sends.
     small_apps_p99: Option<(i64, usize)>,
-    /// Of how many of them while the large app flooded, and the most of its sends that waited then.
+    /// Number of these sends during a flood of the large app, and the maximum number of its sends that waited then.
     beside_a_flood: (usize, usize),
     /// Most memory of one process, in mebibytes.
     peak_mebibytes: Counts,
     /// Minimum and actual number of everything that must happen for the run to count.
     pub(crate) needs: Vec<Need>,
-    /// How long the run may take, in seconds.
+    /// Expected maximum duration of the run, in seconds.
     pub(crate) may_take: u64,
-    /// The checks that hold, and those that do not with the number of violations.
+    /// Checks that passed; checks that failed, with the number of violations.
     held: Vec<&'static str>,
     broken: BTreeMap<&'static str, usize>,
-    /// The checks that cannot tell, each with the reason.
+    /// Checks without a verdict, each with the reason.
     undecided: BTreeMap<&'static str, String>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Report {
 struct Duplicate {
     channel: String,
     delivery: String,
-    /// From one time to the other.
+    /// Time between the two acceptances.
     milliseconds: i64,
     because: Option<String>,
 }

@@ -21,12 +21,12 @@ use crate::system::{Settings, System};
 use crate::workload::{self, Observed, Workload};
 use crate::{check, coverage, faults, idle, record};
 
-/// One of them sends most.
+/// Number of apps. One of them makes most sends.
 const APPS: usize = 8;
 /// Time of sends after the last fault: long enough for a verdict on the time without faults.
 const AFTERWARDS: Duration = Duration::from_secs(20);
 
-/// What is asked for.
+/// Parameters of a run.
 struct Run {
     seed: u64,
     is_long: bool,
@@ -49,14 +49,14 @@ impl Run {
         if self.is_long { Size::LONG } else { Size::CI }
     }
 
-    /// What it may take with the usual number of notifications, in seconds: reported, not enforced.
+    /// Expected maximum duration with the usual number of notifications, in seconds: reported, not enforced.
     fn may_take(&self) -> u64 {
         60 * if self.is_long { 30 } else { 4 }
     }
 }
 
 impl fmt::Display for Run {
-    /// As a shell takes it.
+    /// Formats the parameters for a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Run { seed, is_long, notifications } = self;
         let long = u8::from(*is_long);
@@ -112,7 +112,7 @@ async fn nothing_is_lost_or_shown_twice() {
     assert!(too_few.is_empty(), "{run}\nthe run does not count: {too_few:#?}");
 }
 
-/// Returns when every send is accepted and every process is ready again.
+/// Runs load and faults. Returns when every send is accepted and every process is ready again.
 async fn under_attack(
     system: &mut System,
     workload: &Arc<Workload>,

@@ -33,12 +33,12 @@ use crate::redelivery::Watch;
 use crate::scene::{Fault, Scene};
 use crate::workload::probe::Probe;
 
-/// Users of one call, and browsers that subscribe at once.
+/// Users of one bulk call, and concurrent subscriptions of browsers.
 const USERS_AT_ONCE: usize = 500;
 const BROWSERS_AT_ONCE: usize = 16;
-/// Often enough for the large app to flood while nothing else is done to the system.
+/// Interval of bursts: short enough for the large app to flood in periods without faults.
 const BURST_EVERY: Duration = Duration::from_secs(5);
-/// From one look of a user at the own inbox to the next.
+/// Interval at which a user visits their inbox.
 const ROUND_EVERY: Duration = Duration::from_secs(20);
 /// Connections of the checker to the database.
 const CONNECTIONS: u32 = 4;
@@ -52,23 +52,23 @@ pub(crate) struct Size {
     pub(crate) notices: usize,
     /// Clients that send.
     pub(crate) clients: usize,
-    /// Over how long the sends are spread. The faults should end a while before, so that there is time without any.
+    /// Time over which the sends are spread. The faults should end earlier, so that there is a period without them.
     pub(crate) lasting: Duration,
-    /// How far ahead a send is scheduled at most.
+    /// Maximum time ahead for which a send is scheduled.
     pub(crate) ahead: Duration,
-    /// From one burst of the large app's sends to the next.
+    /// Interval between two bursts of the large app.
     pub(crate) burst_every: Duration,
-    /// How often each fifth user works in the own inbox.
+    /// Number of visits of each fifth user to their inbox.
     pub(crate) rounds: u32,
-    /// Changes of email addresses, and how many users they are of.
+    /// Number of changes of email addresses, and of the users whose addresses change.
     pub(crate) moves: usize,
     pub(crate) movers: usize,
 }
 
 impl Size {
-    /// For at least so many notifications.
+    /// Size for at least this many notifications.
     pub(crate) fn of(notifications: usize, lasting: Duration) -> Size {
-        // A few more, for chance decides how many recipients a send has.
+        // A few more, because the number of recipients per send is random.
         let notices = (notifications + notifications / 20).div_ceil(notice::AVERAGE);
         Size {
             users: 2_000,
@@ -84,7 +84,7 @@ impl Size {
     }
 }
 
-/// Ready to run.
+/// Load that is ready to run.
 pub(crate) struct Workload {
     pub(crate) size: Size,
     pub(crate) people: People,
@@ -153,7 +153,7 @@ impl Workload {
         Notice::new(self.dice, self.people, self.size.ahead, number)
     }
 
-    /// Returns when every send is confirmed, and the users have done what they wanted.
+    /// Runs the load. Returns when every send is confirmed and every user has finished.
     pub(crate) async fn run(self: &Arc<Self>) -> Observed {
         let (sampler, probe) = (Sampler::start(&self.database), Probe::start(&self.database));
         let watch = Watch::start(self.log.clone());
@@ -169,23 +169,23 @@ impl Workload {
         Observed { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
     }
 
-    /// Of an app, at one of the gateways.
+    /// Client of an app at one of the gateways.
     fn api(&self, app: usize, gateway: usize) -> &Api {
         let apis = &self.apis[app];
         &apis[gateway % apis.len()]
     }
 
-    /// Sends that show in inboxes at once tell how long that takes.
+    /// True for sends that are in the inboxes without a delay: only they are measured.
     fn is_measured(&self, notice: &Notice) -> bool {
         notice.delay.is_none() && notice.channels.contains(&Channel::InApp)
     }
 
-    /// Ticks so often while the run lasts, and catches up where it was held up.
+    /// Ticks `times` times while the run lasts, and catches up after a delay.
     fn pace(&self, times: usize) -> Interval {
         self.pace_from(times, 0)
     }
 
-    /// The same, later by so many hundredths of the time between two ticks.
+    /// As [`pace`](Self::pace), shifted by `late` hundredths of the interval.
     fn pace_from(&self, times: usize, late: usize) -> Interval {
         let period = self.size.lasting / u32::try_from(times.max(1)).unwrap();
         let from = Instant::now() + period * u32::try_from(late).unwrap() / 100;
@@ -195,7 +195,7 @@ impl Workload {
     }
 }
 
-/// Every client's share of all sends.
+/// Divides all sends among the clients.
 fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
     let of_large = if people.apps == 1 { size.clients } else { size.clients * notice::LARGE / 100 };
     let (mut large, mut small) = ((0..of_large).cycle(), (of_large..size.clients).cycle());
@@ -207,7 +207,7 @@ fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
     sends
 }
 
-/// Makes users, and returns the endpoints of those who have a browser.
+/// Creates users, and returns the endpoints of those who have a browser.
 async fn introduce(api: &Api, users: Vec<usize>, push_origin: &str) -> BTreeMap<usize, String> {
     for users in users.chunks(USERS_AT_ONCE) {
         let documents: Vec<Value> = users.iter().map(|user| people::document(*user)).collect();

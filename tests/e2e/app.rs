@@ -35,7 +35,7 @@ async fn a_created_app_has_the_printed_credentials() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_1_and_a_bad_one_2() {
+async fn a_taken_name_exits_1_and_an_invalid_name_exits_2() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let taken = installation.run(&["app", "create", "shop"]);
@@ -48,7 +48,7 @@ async fn a_name_that_is_taken_is_1_and_a_bad_one_2() {
 }
 
 #[tokio::test]
-async fn a_rotated_secret_lives_on_for_its_grace() {
+async fn a_rotated_secret_stays_valid_for_its_grace_period() {
     let installation = Installation::create().await;
     let created = installation.run(&["app", "create", "shop", "--json"]).json();
     let first = sha256(created["apiSecret"].as_str().unwrap().as_bytes());
@@ -75,7 +75,7 @@ async fn a_rotated_secret_lives_on_for_its_grace() {
 }
 
 #[tokio::test]
-async fn a_created_app_asks_for_tokens_that_expire_unless_it_is_opened() {
+async fn a_created_app_requires_expiring_tokens_unless_opened() {
     let installation = Installation::create().await;
     let app = async |name: &str| installation.store.control().app_by_name_or_id(name).await.unwrap().unwrap();
     let created = installation.run(&["app", "create", "shop"]);

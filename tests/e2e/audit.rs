@@ -14,7 +14,7 @@ const TOMORROW: Duration = Duration::from_secs(86_400);
 const COUNTED_WITHIN: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn an_erased_user_a_cancelled_request_and_refused_credentials_leave_a_trace() {
+async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     let (status, user) = running.call(Method::PUT, "/users/ursula", Some(&json!({"name": "Ursula"}))).await;
@@ -37,7 +37,10 @@ async fn an_erased_user_a_cancelled_request_and_refused_credentials_leave_a_trac
     let erasure = of("user.erase").unwrap();
     assert_eq!(erasure["actor"], "api:127.0.0.1", "{rows}");
     assert!(erasure["subject"].as_str().unwrap().starts_with("user "), "by number: {rows}");
-    assert!(!listed.output.contains("ursula"), "the identifier of an erased user stays nowhere: {rows}");
+    assert!(
+        !listed.output.contains("ursula"),
+        "an audit row contains the identifier of the erased user: {rows}"
+    );
     let cancellation = of("request.cancel").unwrap();
     assert_eq!(cancellation["subject"], format!("request {request}"), "{rows}");
     let future = directory.run(&[

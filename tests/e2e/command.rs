@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use crate::directory::{Answer, Directory};
 
 #[test]
-fn help_tells_the_exit_codes() {
+fn help_lists_the_exit_codes() {
     let directory = Directory::new();
     let help = directory.run(&["--help"]);
     assert_eq!(help.code, 0);
@@ -16,7 +16,7 @@ fn help_tells_the_exit_codes() {
 }
 
 #[test]
-fn a_wrong_command_line_is_2() {
+fn an_invalid_command_line_exits_2() {
     let directory = Directory::new();
     for arguments in [
         &[][..],
@@ -32,7 +32,7 @@ fn a_wrong_command_line_is_2() {
 }
 
 #[test]
-fn a_wrong_configuration_is_2_and_told_whole() {
+fn invalid_config_exits_2_and_lists_every_problem() {
     let directory = Directory::new();
     let file = directory.path().join("tidings.toml");
     std::fs::write(&file, "[nats]\nreplicas = 9\n[databse]\nurl = 'postgres://h/d'\n").unwrap();
@@ -46,7 +46,7 @@ fn a_wrong_configuration_is_2_and_told_whole() {
 }
 
 #[test]
-fn without_a_database_it_says_how_to_name_one() {
+fn a_missing_database_url_exits_with_the_setting_to_set() {
     let answer = Directory::new().run(&["app", "list"]);
     assert_eq!(answer.code, 2);
     assert!(
@@ -61,7 +61,7 @@ fn without_a_database_it_says_how_to_name_one() {
 }
 
 #[test]
-fn a_database_that_cannot_be_reached_is_1_without_its_password() {
+fn an_unreachable_database_exits_1_without_showing_the_password() {
     // No process listens there any more.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgres://tidings:hunter2@127.0.0.1:{port}/tidings");
@@ -72,7 +72,7 @@ fn a_database_that_cannot_be_reached_is_1_without_its_password() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_before_anything_starts() {
+fn a_port_in_use_is_reported_before_anything_starts() {
     let directory = Directory::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -83,7 +83,7 @@ fn a_port_that_is_taken_is_told_before_anything_starts() {
 }
 
 #[test]
-fn the_version_is_for_people_and_for_scripts() {
+fn the_version_is_printed_for_people_and_as_json() {
     let directory = Directory::new();
     assert!(directory.run(&["version"]).output.starts_with("tidings "));
     let version: serde_json::Value =

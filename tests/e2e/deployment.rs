@@ -29,7 +29,7 @@ fn compose_service(name: &str) -> &'static str {
 }
 
 #[test]
-fn composed_services_have_bounds_and_no_password_of_the_owner() {
+fn compose_services_have_limits_and_not_the_owners_password() {
     let shared = &COMPOSE[..COMPOSE.find("\nservices:").unwrap()];
     assert!(shared.contains("postgres://tidings_service:${SERVICE_PASSWORD"), "{shared}");
     assert!(shared.contains("nats://tidings:${NATS_PASSWORD"), "{shared}");
@@ -61,7 +61,7 @@ fn composed_services_have_bounds_and_no_password_of_the_owner() {
 
 /// During an upgrade, two processes of each service run; commands need 30 more sessions.
 #[test]
-fn composed_services_fit_into_the_connections_of_the_composed_database() {
+fn compose_services_fit_into_the_connections_of_the_compose_database() {
     let settings = include_str!("../../deploy/compose/services.env");
     let number = |text: &str, after: &str| -> u32 {
         let rest = text.split_once(after).unwrap_or_else(|| panic!("{after} is missing")).1;
@@ -76,7 +76,7 @@ fn composed_services_fit_into_the_connections_of_the_composed_database() {
 }
 
 #[test]
-fn the_example_of_settings_names_settings() {
+fn the_example_environment_file_names_existing_settings() {
     let example = include_str!("../../deploy/compose/tidings.env.example");
     let variables = example.lines().filter_map(|line| line.trim_start_matches('#').split_once('='));
     let variables: Vec<_> = variables
@@ -96,10 +96,10 @@ fn the_example_of_settings_names_settings() {
 }
 
 #[tokio::test]
-async fn the_composed_broker_refuses_clients_without_its_password() {
+async fn the_compose_broker_refuses_clients_without_its_password() {
     let directory = Directory::new();
     let (client, monitor) = (port::free().unwrap(), port::free().unwrap());
-    assert!(NATS.contains("http: \"127.0.0.1:8222\""), "monitoring is for the container alone");
+    assert!(NATS.contains("http: \"127.0.0.1:8222\""), "monitoring must be reachable only in the container");
     // Older servers, which Tidings also supports, do not know the setting.
     let settings = NATS
         .replace("  sync_interval: always\n", "")
@@ -121,7 +121,7 @@ async fn the_composed_broker_refuses_clients_without_its_password() {
     })
     .await;
     let stranger = async_nats::connect(format!("127.0.0.1:{client}")).await;
-    assert!(stranger.is_err(), "it lets a client in without a password");
+    assert!(stranger.is_err(), "a client without a password was admitted");
 }
 
 /// An installation whose services use a separate role.

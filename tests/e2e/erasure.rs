@@ -117,14 +117,18 @@ async fn wait_for_both_passes(database: &mut PgConnection) {
 }
 
 #[tokio::test]
-async fn nothing_of_an_erased_user_is_left() {
+async fn no_data_of_an_erased_user_is_left() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
     let mut database = PgConnection::connect(running.dev("databaseUrl")).await.unwrap();
     plant(&running).await;
     for canary in CANARIES {
-        assert_ne!(tables_with(&mut database, canary).await, [""; 0], "{canary} was never there");
+        assert_ne!(
+            tables_with(&mut database, canary).await,
+            [""; 0],
+            "{canary} was not stored before the erasure"
+        );
     }
 
     let (status, answer) = running.call(Method::DELETE, &format!("/users/{USER}"), None).await;

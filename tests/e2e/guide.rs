@@ -29,11 +29,11 @@ struct Snippet {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_snippet_of_the_guide_answers_what_the_guide_says() {
+async fn every_snippet_of_the_guide_returns_the_answer_in_the_guide() {
     let snippets = snippets(&std::fs::read_to_string(GUIDE).unwrap());
     assert!(
         snippets.iter().filter(|snippet| snippet.answer.is_some()).count() >= 10,
-        "the guide lost its answers"
+        "the guide has no answers"
     );
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join(".tidings")).await;
@@ -82,12 +82,12 @@ fn snippets(guide: &str) -> Vec<Snippet> {
         match language {
             "sh" => snippets.push(Snippet { line: number, script: text, answer: None }),
             "json" => {
-                assert!(between.is_empty(), "line {number}: an answer stands right after its snippet");
+                assert!(between.is_empty(), "line {number}: an answer must directly follow its snippet");
                 let answer =
                     serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {number}: {error}"));
                 snippets.last_mut().unwrap().answer = Some(answer);
             }
-            other => panic!("line {number}: a block of {other:?}, which nobody runs"),
+            other => panic!("line {number}: the test does not run blocks of {other:?}"),
         }
         between.clear();
     }

@@ -11,7 +11,7 @@ use crate::directory::Directory;
 const WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn a_service_is_healthy_once_it_is_ready_and_alive_without_its_servers() {
+async fn a_service_is_healthy_when_ready_and_stays_alive_without_its_servers() {
     let (database, mut nats) = (Database::create().await, NatsServer::start().await.unwrap());
     let directory = Directory::new();
     let key = directory.path().join("master.key");
@@ -52,7 +52,7 @@ async fn a_service_is_healthy_once_it_is_ready_and_alive_without_its_servers() {
 }
 
 #[test]
-fn a_configuration_that_is_not_valid_is_2() {
+fn an_invalid_configuration_exits_2() {
     let directory = Directory::new();
     let wrong = [("TIDINGS_METRICS__LISTEN", "everywhere")];
     for arguments in [&["healthcheck"][..], &["run", "email"], &["run", "nothing"]] {

@@ -39,7 +39,7 @@ pub(crate) struct Inboxes {
     /// The service that projects the inbox.
     _service: Service,
     random: RefCell<Random>,
-    /// Published events by user.
+    /// The published items, by user.
     items: RefCell<HashMap<(AppId, UserNumber), Vec<ItemId>>>,
     directory: Arc<Directory>,
     servers: Servers,

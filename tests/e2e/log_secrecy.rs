@@ -167,12 +167,12 @@ async fn libraries_named_at_trace_still_log_no_password_of_the_servers() {
     let passwords = [password(running.dev("databaseUrl")), password(running.dev("natsUrl"))];
     assert_eq!(running.stop().await, 0, "{}", running.log());
     let output = running.log();
-    assert!(output.contains("async_nats::connector"), "the library logs: {output}");
+    assert!(output.contains("async_nats::connector"), "the library does not log: {output}");
     check(&output, &[&passwords[0], &passwords[1]]);
 }
 
 #[test]
-fn a_planted_text_is_found_in_base64_wherever_it_stands() {
+fn a_planted_text_is_found_in_base64_at_any_offset() {
     for before in ["", "a", "ab", "abc"] {
         let encoded = STANDARD_NO_PAD.encode(format!("{before}{ADDRESS}after"));
         assert!(forms(ADDRESS).iter().any(|form| encoded.contains(form)), "{before:?}");

@@ -90,7 +90,7 @@ async fn await_lock_wait(database: &mut PgConnection) {
 }
 
 #[tokio::test]
-async fn everything_is_sealed_anew_and_opens_with_the_new_key_alone() {
+async fn a_rotation_reseals_every_record_with_the_new_key() {
     let installation = sealed_with_the_old_key().await;
     assert_eq!(records_left(&installation), 4, "a provider, a signing key, a key pair, a link key");
     let status = installation.run_configured(&["master-key", "status"], &NEW_KEY, "");
@@ -111,7 +111,7 @@ async fn everything_is_sealed_anew_and_opens_with_the_new_key_alone() {
 }
 
 #[tokio::test]
-async fn what_neither_key_opens_is_told_and_stops_nothing_else() {
+async fn records_that_neither_key_opens_are_listed_and_the_others_are_resealed() {
     let installation = sealed_with_the_old_key().await;
     let alone = [NEW_KEY[0]];
     let refused = installation.run_configured(&["master-key", "rotate"], &alone, "");
@@ -126,11 +126,11 @@ async fn what_neither_key_opens_is_told_and_stops_nothing_else() {
         .unwrap();
     let refused = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
     assert!(refused.code == 1 && refused.errors.contains("damaged"), "{}", refused.errors);
-    assert_eq!(records_left(&installation), 1, "the damaged one alone");
+    assert_eq!(records_left(&installation), 1, "only the damaged record is left");
 }
 
 #[tokio::test]
-async fn a_rotation_killed_half_way_is_taken_up_again() {
+async fn a_killed_rotation_can_be_continued() {
     let installation = sealed_with_the_old_key().await;
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
     let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_rotation_killed_half_way_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_secret_set_meanwhile_is_not_lost() {
+async fn a_secret_set_during_a_rotation_is_not_lost() {
     let installation = sealed_with_the_old_key().await;
     let app = app(&installation).await;
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_secret_set_meanwhile_is_not_lost() {
 }
 
 #[tokio::test]
-async fn the_previous_key_is_said_to_be_needed_while_anything_is_under_it() {
+async fn the_previous_key_is_reported_as_needed_while_any_record_uses_it() {
     let installation = sealed_with_the_old_key().await;
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
     let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();

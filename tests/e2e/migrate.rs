@@ -31,7 +31,7 @@ impl Servers {
 }
 
 #[tokio::test]
-async fn two_at_once_both_succeed_and_a_third_changes_nothing() {
+async fn concurrent_migrations_succeed_and_a_third_changes_nothing() {
     let servers = Servers::start().await;
     let (first, second) = std::thread::scope(|threads| {
         let first = threads.spawn(|| servers.migrate("2"));
@@ -60,10 +60,13 @@ async fn another_number_of_partitions_is_refused() {
 }
 
 #[tokio::test]
-async fn streams_get_the_limit_that_is_set_and_keep_it_where_none_is() {
+async fn streams_get_the_configured_limit_and_keep_theirs_if_none_is_configured() {
     const LIMIT: &str = "TIDINGS_NATS__MAX_MESSAGES";
     let servers = Servers::start().await;
-    assert!(!servers.migrate_with(&[]).output.contains("Limit"), "new ones are as large as they are to be");
+    assert!(
+        !servers.migrate_with(&[]).output.contains("Limit"),
+        "new streams already have the configured limit"
+    );
     let set = servers.migrate_with(&[(LIMIT, "20000000")]);
     assert_eq!(set.code, 0, "{}", set.errors);
     assert!(set.output.contains("Limit of JOB_sms_bulk: 20000000 messages, was 10000000."), "{}", set.output);
@@ -78,7 +81,7 @@ async fn streams_get_the_limit_that_is_set_and_keep_it_where_none_is() {
 }
 
 #[tokio::test]
-async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
+async fn existing_apps_get_key_pairs_once_a_master_key_exists() {
     let servers = Servers::start().await;
     let without = servers.migrate_with(&[]);
     assert!(
@@ -107,7 +110,7 @@ async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
 }
 
 #[tokio::test]
-async fn a_master_key_is_made_once_and_never_beside_sealed_secrets() {
+async fn a_master_key_is_created_once_and_never_if_sealed_secrets_exist() {
     let servers = Servers::start().await;
     let migrate = || {
         let variables = [
@@ -131,11 +134,11 @@ async fn a_master_key_is_made_once_and_never_beside_sealed_secrets() {
     let draft =
         store.control().create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
     draft.unwrap().unwrap().commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
-    assert_eq!(migrate().code, 0, "it makes the app's keys");
+    assert_eq!(migrate().code, 0, "migrate creates the app's keys");
     std::fs::remove_file(&file).unwrap();
     let refused = migrate();
     assert!(refused.code == 1 && refused.errors.contains(&sealed_with.id()), "{refused:?}");
-    assert!(!file.exists(), "no key is made beside secrets of another one");
+    assert!(!file.exists(), "a key was created although secrets are sealed with another one");
 
     let foreign = MasterKey::generate_file(&file).unwrap().id();
     let refused = migrate();

@@ -14,7 +14,7 @@ const PHONE: &str = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991
 const ANDROID: &str = "bk3RNwTe3H0:CI2k_HHwgIpoDKCIZvvDMExUdFQ3P1";
 
 #[tokio::test]
-async fn a_send_reaches_phones_over_apns_and_fcm_and_a_dead_token_leaves_the_profile() {
+async fn a_send_reaches_phones_over_apns_and_fcm_and_a_dead_token_is_removed_from_the_profile() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     let profile = json!({"apns": {"tokens": [PHONE]}, "fcm": {"tokens": [ANDROID, "UNREGISTERED"]}});

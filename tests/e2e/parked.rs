@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::installation::Installation;
 
 #[tokio::test]
-async fn what_is_parked_is_listed_shown_and_put_back_once() {
+async fn parked_messages_are_listed_shown_and_redriven_once() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
@@ -43,7 +43,7 @@ async fn what_is_parked_is_listed_shown_and_put_back_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_put_back_without_saying_what() {
+async fn a_redrive_requires_a_selection() {
     let installation = Installation::create().await;
     assert_eq!(installation.run(&["parked", "redrive"]).code, 2);
     assert_eq!(installation.run(&["parked", "redrive", "--channel", "fax"]).code, 2);

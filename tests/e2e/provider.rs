@@ -57,7 +57,7 @@ async fn a_provider_is_set_listed_and_set_again_without_its_secret() {
 }
 
 #[tokio::test]
-async fn a_bad_document_is_2_with_every_problem_and_changes_nothing() {
+async fn an_invalid_document_exits_2_with_every_problem_and_changes_nothing() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let mut wrong = document();
@@ -92,7 +92,7 @@ async fn a_bad_document_is_2_with_every_problem_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_become_of_a_document_and_changes_nothing() {
+async fn a_dry_run_reports_the_effect_of_a_document_and_changes_nothing() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let file = installation.file("main.json", &document());
@@ -120,7 +120,7 @@ async fn a_dry_run_says_what_would_become_of_a_document_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_shown_can_be_set_again_and_a_provider_can_be_switched_and_removed() {
+async fn a_shown_document_can_be_set_again_and_a_provider_can_be_disabled_and_removed() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     installation.run_with_input(&["provider", "set", "shop"], &document().to_string());
@@ -146,7 +146,7 @@ async fn what_is_shown_can_be_set_again_and_a_provider_can_be_switched_and_remov
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_proves_the_credentials_with_a_real_call_and_tells_the_answer() {
+async fn a_provider_test_makes_a_real_call_and_reports_the_answer() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let login = Some(("shop".to_owned(), "hunter2".to_owned()));
@@ -163,7 +163,7 @@ async fn a_test_proves_the_credentials_with_a_real_call_and_tells_the_answer() {
     let passed = installation.run_configured(&test, &private, "").json();
     assert_eq!((&passed["passed"], &passed["identifier"]), (&json!(true), &json!("main")));
     assert!(passed["proved"].as_str().unwrap().contains("accepted the password of shop"), "{passed}");
-    assert!(server.outbox().captures().is_empty(), "nobody gets mail by a test");
+    assert!(server.outbox().captures().is_empty(), "a provider test must not send an email");
 
     server.script(Rule::stall(Stage::Connect));
     let stalled = [&test[..], &["--timeout", "300ms"]].concat();

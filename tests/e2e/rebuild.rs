@@ -44,7 +44,7 @@ impl Inboxes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn new_tables_take_the_place_of_equal_ones_and_everybody_goes_on() {
+async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(2_000).await;
     inboxes.projected().await;
@@ -67,7 +67,7 @@ async fn new_tables_take_the_place_of_equal_ones_and_everybody_goes_on() {
     for phase in ["replaying 100 %", "comparing", "switching"] {
         assert!(answer.errors.contains(phase), "{}", answer.errors);
     }
-    assert_ne!(inboxes.text(TABLE).await, table, "the tables are others");
+    assert_ne!(inboxes.text(TABLE).await, table, "the tables were not replaced");
     assert_eq!(inboxes.text(SHAPE).await, shape);
     assert_eq!(inboxes.text(ROWS).await, rows);
     assert_eq!(inboxes.text(LEFT).await, "0");
@@ -79,7 +79,7 @@ async fn new_tables_take_the_place_of_equal_ones_and_everybody_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_inbox_is_told_and_mended_once_that_is_accepted() {
+async fn a_damaged_inbox_is_reported_and_repaired_once_accepted() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(1_000).await;
     inboxes.projected().await;
@@ -117,12 +117,12 @@ async fn a_damaged_inbox_is_told_and_mended_once_that_is_accepted() {
     );
     assert_eq!(found["differences"], json!(3));
     inboxes.assert_equal().await;
-    assert_ne!(inboxes.text(ROWS).await, rows, "there are newer ones");
-    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "it is applied now");
+    assert_ne!(inboxes.text(ROWS).await, rows, "no newer items exist");
+    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "the event is applied now");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
+async fn a_killed_rebuild_continues_where_it_stopped() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(6_000).await;
     inboxes.projected().await;
@@ -158,7 +158,7 @@ async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_release_began_is_begun_anew_and_so_is_what_is_given_up() {
+async fn a_rebuild_of_another_release_or_an_abandoned_one_starts_from_the_beginning() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(400).await;
     inboxes.projected().await;

@@ -14,7 +14,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_backup_that_reaches_it_refuses_and_says_which_would() {
+async fn a_rebuild_without_a_sufficient_backup_is_refused_and_names_the_required_one() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;
@@ -46,7 +46,7 @@ async fn without_a_backup_that_reaches_it_refuses_and_says_which_would() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restored_backup_and_the_log_after_it_make_the_same_inbox() {
+async fn a_restored_backup_and_the_later_log_produce_the_same_inbox() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(1_500).await;
     inboxes.projected().await;
@@ -102,7 +102,7 @@ async fn a_restored_backup_and_the_log_after_it_make_the_same_inbox() {
     assert_eq!(inboxes.text(of_erased).await, "0");
     let verified = inboxes.run(&[&["verify"][..], &from_backup].concat()).await;
     assert_eq!(verified.code, 0, "{verified:?}");
-    assert_eq!(inboxes.run(&["verify"]).await.code, 2, "the log alone cannot tell");
+    assert_eq!(inboxes.run(&["verify"]).await.code, 2, "the log alone is not sufficient");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,7 +130,7 @@ async fn a_backup_of_an_earlier_release_is_brought_up_to_date() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_that_the_log_no_longer_goes_on_from_is_not_brought_to_its_end() {
+async fn a_copy_that_the_log_no_longer_continues_is_not_finished() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;

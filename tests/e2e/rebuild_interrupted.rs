@@ -66,7 +66,7 @@ async fn is_in_the_middle(inboxes: &Inboxes) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_is_killed_while_it_replays_goes_on_from_there() {
+async fn a_rebuild_killed_during_replay_continues_from_there() {
     let inboxes = Inboxes::start().await;
     let (mut child, lock) = rebuild_in_the_middle(&inboxes).await;
     child.kill().unwrap();
@@ -77,7 +77,7 @@ async fn one_that_is_killed_while_it_replays_goes_on_from_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_loses_the_database_says_so_and_goes_on_once_that_is_back() {
+async fn a_rebuild_that_loses_the_database_reports_it_and_continues_later() {
     let files = tempfile::tempdir().unwrap();
     let mut cluster = local_servers::Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
     let inboxes = Inboxes::start_on(&cluster).await;
@@ -95,7 +95,7 @@ async fn one_that_loses_the_database_says_so_and_goes_on_once_that_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_loses_the_log_says_which_backup_would_do() {
+async fn a_rebuild_that_loses_the_log_names_a_sufficient_backup() {
     let inboxes = Inboxes::start().await;
     let (child, lock) = rebuild_in_the_middle(&inboxes).await;
     let stream = StreamName::Inbox(1);
@@ -107,5 +107,5 @@ async fn one_that_loses_the_log_says_which_backup_would_do() {
         format!("INBOX_1 starts at {first}: a backup must have the inbox up to {} at least", first - 1);
     assert_eq!((code, &report["switched"]), (2, &json!(false)), "{errors}");
     assert!(report["cause"].as_str().unwrap().contains(&told), "{errors}");
-    assert!(is_in_the_middle(&inboxes).await, "what was replayed is kept");
+    assert!(is_in_the_middle(&inboxes).await, "the replayed part is kept");
 }

@@ -16,7 +16,7 @@ const BEFORE: usize = 30;
 const REBUILDS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_and_nobody_is_failed_by_a_switch() {
+async fn a_switch_loses_no_item_and_fails_no_request() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     for person in PEOPLE {
@@ -54,7 +54,10 @@ async fn nothing_is_lost_and_nobody_is_failed_by_a_switch() {
     );
     for (before, after) in rebuilt.iter().zip(&rebuilt[1..]) {
         assert_eq!((&before["switched"], &after["resumed"]), (&json!(true), &json!(false)));
-        assert!(after["items"].as_u64() > before["items"].as_u64(), "sends went on: {rebuilt:?}");
+        assert!(
+            after["items"].as_u64() > before["items"].as_u64(),
+            "no send arrived during the rebuild: {rebuilt:?}"
+        );
     }
     assert_eq!(rebuilt.last().unwrap()["switched"], json!(true));
 
@@ -93,5 +96,5 @@ async fn change(running: &Running, person: &str) {
     }
     let (status, item) = running.get_as(person, &format!("/notifications/{id}")).await;
     assert_eq!(status, 200, "{item}");
-    assert!(!item["clickedAt"].is_null(), "a change that was answered is denied: {item}");
+    assert!(!item["clickedAt"].is_null(), "an answered change is not visible: {item}");
 }

@@ -1,4 +1,4 @@
-//! Credentials that change while the services run.
+//! Changes of credentials while services run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn files(directory: &Path, text: &mut String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_is_changed_is_used_without_a_restart_and_never_shown() {
+async fn a_changed_password_is_used_without_a_restart_and_never_shown() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;

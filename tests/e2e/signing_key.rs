@@ -14,7 +14,7 @@ fn validation(algorithm: Algorithm) -> Validation {
 }
 
 #[tokio::test]
-async fn what_is_printed_signs_and_what_is_kept_verifies() {
+async fn the_printed_key_signs_and_the_stored_key_verifies() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let claims = json!({"sub": "user:ada"});
@@ -36,7 +36,7 @@ async fn what_is_printed_signs_and_what_is_kept_verifies() {
                 let (private, public) = (text("privateKey").into_bytes(), pem.as_bytes());
                 match algorithm {
                     Algorithm::RS256 => {
-                        assert!(pem.len() > 400, "2048 bits at least");
+                        assert!(pem.len() > 400, "the key has at least 2048 bits");
                         (
                             EncodingKey::from_rsa_pem(&private).unwrap(),
                             DecodingKey::from_rsa_pem(public).unwrap(),
@@ -68,7 +68,7 @@ async fn what_is_printed_signs_and_what_is_kept_verifies() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_without_what_signs_and_revoked_by_name() {
+async fn signing_keys_are_listed_without_secrets_and_revoked_by_name() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let create = ["app", "signing-key", "create", "shop", "--algorithm", "HS256"];

@@ -26,7 +26,7 @@ async fn with_suppressions() -> Installation {
 }
 
 #[tokio::test]
-async fn suppressions_are_listed_masked_unless_they_are_to_be_revealed() {
+async fn suppressions_are_listed_masked_unless_revealed() {
     let installation = with_suppressions().await;
     let listed = installation.run(&["suppression", "list"]);
     assert_eq!(listed.code, 0, "{}", listed.errors);

@@ -96,7 +96,7 @@ async fn switches_are_set_and_listed() {
     assert!(set.output.contains("rate-limit=default\n  cors-origins=none\n"), "{}", set.output);
     let app = shop(&installation).await;
     assert_eq!((app.rate_limit, app.cors_origins, app.disabled), (None, Some(vec![]), false));
-    assert!(app.secure_mode && app.hmac && app.require_exp, "what is not named stays");
+    assert!(app.secure_mode && app.hmac && app.require_exp, "switches that are not named stay unchanged");
     let id = app.id.to_string();
     assert_eq!(installation.run(&["app", "set", &id, "cors-origins=any", "secure-mode=off"]).code, 0);
     let app = shop(&installation).await;
@@ -104,7 +104,7 @@ async fn switches_are_set_and_listed() {
 }
 
 #[tokio::test]
-async fn every_bad_switch_is_named_and_none_is_set() {
+async fn every_invalid_switch_is_named_and_none_is_set() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let before = shop(&installation).await;
@@ -136,7 +136,7 @@ async fn every_bad_switch_is_named_and_none_is_set() {
 }
 
 #[tokio::test]
-async fn turning_signatures_on_says_that_they_need_a_new_secret() {
+async fn turning_signatures_on_tells_that_a_new_secret_is_required() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let set = installation.run(&["app", "set", "shop", "hmac=on"]);

@@ -88,7 +88,7 @@ async fn send_canaries(running: &Running) -> String {
 }
 
 #[tokio::test]
-async fn a_send_is_traced_logged_and_counted_without_what_it_says() {
+async fn a_send_is_traced_logged_and_counted_without_its_content() {
     let collector = Collector::start();
     let directory = Directory::new();
     let variables = [("TIDINGS_OTLP__ENDPOINT", collector.url.as_str()), ("TIDINGS_LOG__LEVEL", "debug")];
@@ -116,7 +116,7 @@ async fn a_send_is_traced_logged_and_counted_without_what_it_says() {
     let log = running.log();
     for step in ["accepted a send", "dispatched", "sent"] {
         let told = log.lines().any(|line| line.contains(step) && line.contains(&send_id));
-        assert!(told, "no line says {step:?} of {send_id}: {log}");
+        assert!(told, "no log line has {step:?} for {send_id}: {log}");
     }
     for canary in CANARIES {
         assert!(!log.contains(canary), "{canary} is in the log");

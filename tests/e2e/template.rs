@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::installation::Installation;
 
 #[tokio::test]
-async fn each_put_is_a_version() {
+async fn each_put_adds_a_version() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let mut document = json!({
@@ -35,7 +35,7 @@ async fn each_put_is_a_version() {
 }
 
 #[tokio::test]
-async fn wrong_syntax_is_2_and_names_its_line() {
+async fn a_syntax_error_exits_2_and_names_its_line() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let broken = json!({

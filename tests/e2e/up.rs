@@ -17,11 +17,11 @@ const TITLE: &str = "Hello Ada";
 const MESSAGE: &str = "Your parcel is on its way.";
 
 #[tokio::test]
-async fn a_send_reaches_inbox_and_mailbox_and_outlives_a_restart() {
+async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start(&data).await;
-    check_what_it_tells(&running, &data);
+    check_the_printed_first_steps(&running, &data);
     refuse_a_second(&directory);
 
     let (status, user) = running.call(Method::PUT, "/users/ada", Some(&json!({"email": ADDRESS}))).await;
@@ -85,7 +85,7 @@ fn check_that_captures_are_private(data: &std::path::Path) {
 }
 
 /// `tidings up` prints every address in dev.json with the first steps; only the owner can read the file.
-fn check_what_it_tells(running: &Running, data: &std::path::Path) {
+fn check_the_printed_first_steps(running: &Running, data: &std::path::Path) {
     let (log, api, outbox) = (running.log(), running.dev("api"), running.dev("outbox"));
     for line in [
         format!("curl -sS -X PUT {api}/v3/users/ada "),
@@ -158,7 +158,7 @@ async fn settled_delivery(running: &Running, request: &str) -> Value {
 
 /// Waits until no process of an ended `tidings up` is left.
 pub(crate) async fn all_gone(before: &[Descendant]) {
-    eventually(STOPPED_WITHIN, "every process that it started is gone", async || {
+    eventually(STOPPED_WITHIN, "every process that it started has ended", async || {
         (!before.iter().any(Descendant::is_running)).then_some(())
     })
     .await;

@@ -16,7 +16,7 @@ fn nats(processes: &[Descendant]) -> u32 {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_named_with_its_log() {
+async fn a_dead_server_is_named_with_its_log() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start(&data).await;
@@ -31,13 +31,13 @@ async fn a_server_that_dies_is_named_with_its_log() {
 }
 
 #[tokio::test]
-async fn killed_it_leaves_nothing_running_and_starts_again() {
+async fn after_a_kill_no_process_is_left_and_up_starts_again() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start(&data).await;
     let before = running.descendants();
     kill(running.service.id());
-    assert!(running.has_dev_file(), "nobody was there to remove it");
+    assert!(running.has_dev_file(), "the killed process cannot have removed it");
     all_gone(&before).await;
     let stale = directory.run(&["app", "list", "--data-dir", "data"]);
     assert_eq!(stale.code, 1);

@@ -13,7 +13,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_inbox_equals_its_replay_while_events_come_in() {
+async fn an_inbox_equals_its_replay_while_events_arrive() {
     let inboxes = Inboxes::start().await;
     let empty = inboxes.run(&["verify", "--json"]).await;
     assert_eq!((empty.code, &report(&empty)["users"]), (0, &json!(0)), "{empty:?}");
@@ -39,7 +39,7 @@ async fn an_inbox_equals_its_replay_while_events_come_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_column_that_is_not_what_the_log_says_is_told() {
+async fn a_difference_in_any_column_is_reported() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(600).await;
     inboxes.projected().await;
@@ -78,11 +78,11 @@ async fn every_column_that_is_not_what_the_log_says_is_told() {
             .execute(&format!("UPDATE inbox_item i SET {column} = kept.{column} FROM kept WHERE i.app_id = 1 AND i.id = {id}"))
             .await;
     }
-    assert_eq!(inboxes.run(&["verify"]).await.code, 0, "what was doctored is as before");
+    assert_eq!(inboxes.run(&["verify"]).await.code, 0, "the changes were undone");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn missing_and_foreign_items_and_wrong_counters_are_told_and_counted() {
+async fn missing_and_extra_items_and_wrong_counters_are_reported_and_counted() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(600).await;
     inboxes.projected().await;
@@ -122,7 +122,7 @@ fn inbox_size(items: &Value) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_being_erased_does_not_count_and_who_was_must_be_gone() {
+async fn users_being_erased_are_ignored_and_erased_users_must_have_no_rows() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(600).await;
     let (app, user) = (AppId(1), UserNumber(5));
@@ -132,14 +132,18 @@ async fn who_is_being_erased_does_not_count_and_who_was_must_be_gone() {
     assert_eq!((answer.code, &report(&answer)["beingErased"]), (0, &json!(1)), "{answer:?}");
     inboxes.note_erasure(app, user, true).await;
     let answer = inboxes.run(&["verify", "--json"]).await;
-    assert_eq!((answer.code, &report(&answer)["shown"][0]["user"]), (1, &json!(5)), "the inbox was not told");
+    assert_eq!(
+        (answer.code, &report(&answer)["shown"][0]["user"]),
+        (1, &json!(5)),
+        "the inbox has no erasure event"
+    );
     inboxes.publish_erasure(app, user).await;
     inboxes.projected().await;
     assert_eq!(inboxes.run(&["verify"]).await.code, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_beginning_of_the_log_nothing_can_be_told() {
+async fn verify_is_refused_without_the_beginning_of_the_log() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;
@@ -154,7 +158,7 @@ async fn without_the_beginning_of_the_log_nothing_can_be_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_one_left_behind_is_dropped_by_the_next_and_two_do_not_meet() {
+async fn the_tables_of_a_killed_verification_are_dropped_and_a_concurrent_one_is_refused() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;

@@ -12,7 +12,7 @@ use crate::running::Running;
 const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn each_browser_gets_it_and_a_dead_one_never_again() {
+async fn each_browser_gets_the_message_and_a_dead_browser_is_never_called_again() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     let tested = directory.run(&["provider", "test", "demo", "stand-in-web-push", "--data-dir", "data"]);
@@ -77,7 +77,7 @@ async fn message(running: &Running) -> Value {
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Stores browsers of one user that fail in all possible ways, by the push service's answer or by their hosts.
+/// Stores browsers of one user, each of which fails in a different way: by an answer of the push service, or because of its host.
 async fn store_failing_browsers(running: &Running) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {
@@ -102,7 +102,7 @@ async fn store(running: &Running, user: &str, device: &str, subscription: &Value
 }
 
 #[tokio::test]
-async fn whatever_browsers_one_user_stores_another_users_delivery_is_made_at_once() {
+async fn another_users_delivery_is_made_at_once_whatever_browsers_one_user_stores() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     store_failing_browsers(&running).await;

@@ -21,7 +21,7 @@ async fn await_webhook(backend: &WebhookReceiver, kind: &str) -> ReceivedCall {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_is_told_what_became_of_a_send_and_that_it_was_read() {
+async fn webhooks_report_the_outcome_of_a_send_and_that_it_was_read() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     let backend = WebhookReceiver::start().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_backend_is_told_what_became_of_a_send_and_that_it_was_read() {
     assert_eq!(run(&["webhook", "test", "demo", &url]).code, 0);
     assert_eq!(backend.refused(), Vec::<&str>::new());
     let bodies: String = backend.received().iter().map(|call| call.body.to_string()).collect();
-    assert!(!bodies.contains("example.com"), "no address is told");
+    assert!(!bodies.contains("example.com"), "webhooks must not contain an address");
     assert_eq!(running.stop().await, 0);
 }
 

@@ -1,4 +1,4 @@
-//! Sends accepted per second: the gateway, with and without an Idempotency-Key, beside the bare server.
+//! Sends accepted per second: the gateway with and without an Idempotency-Key, compared with the bare server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::series::Series;
 
 const SOON: Duration = Duration::from_secs(30);
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Room for the keys of one measurement.
+/// Number of keys reserved for one measurement.
 const KEYS: u64 = 1_000_000_000;
 
-/// What one server did, round by round.
+/// Results of one server, by round.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Accepted {
@@ -41,7 +41,7 @@ struct Subject {
     accepted: Accepted,
 }
 
-/// The bare server's results come first.
+/// Measures the servers. The results of the bare server come first.
 pub(crate) async fn measure(installation: &Installation, rounds: u32, span: Duration) -> Vec<Accepted> {
     let (gateway_at, bare_at) = (free_address(), free_address());
     let gateway = installation.serve(Role::Gateway, &[("TIDINGS_GATEWAY__LISTEN", &gateway_at.to_string())]);
@@ -62,7 +62,7 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, span: Dura
             subject.measure(counted, span, next_key).await;
             next_key += KEYS;
         }
-        // Nobody is always the one after the same other.
+        // Changes the order in each round, so that no server always runs after the same other one.
         subjects.rotate_left(1);
     }
     subjects.sort_by_key(|subject| subject.accepted.name);

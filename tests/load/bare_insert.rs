@@ -1,5 +1,4 @@
-//! The least that writing inbox items can be: four connections that insert 500 rows at a time into a table like the
-//! inbox's.
+//! The lower bound of writing inbox items: four connections that insert 500 rows at a time into a table like that of the inbox.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use store::inbox::projection::NewItem;
 
 const ROWS: usize = 500;
 
-/// Makes the table.
+/// Creates the table.
 pub(crate) async fn prepare(database_url: &str) {
     let mut connection = PgConnection::connect(database_url).await.unwrap();
     let statement = "CREATE TABLE bare_item (LIKE inbox_item INCLUDING ALL)";
@@ -17,7 +16,7 @@ pub(crate) async fn prepare(database_url: &str) {
     connection.close().await.unwrap();
 }
 
-/// Inserts the rows of each partition on a connection of its own, and returns how long that took.
+/// Inserts the rows of each partition over its own connection, and returns the duration.
 pub(crate) async fn insert(database_url: &str, rows: Vec<Vec<NewItem>>) -> Duration {
     let mut connections = Vec::new();
     for rows in rows {

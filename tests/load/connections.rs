@@ -1,4 +1,4 @@
-//! Many connections that each send one request after the other, for a while.
+//! Connections that each send one request after the other, for a given time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// Digits of the number that makes an Idempotency-Key unique.
 const KEY_DIGITS: usize = 20;
 
-/// A request that is sent over and over.
+/// A request that is sent repeatedly.
 #[derive(Clone)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
-    /// Where its key stands, which is another each time.
+    /// Position of the Idempotency-Key, which changes with each repetition.
     key_at: Option<usize>,
 }
 
 impl Request {
-    /// A POST of JSON. With a key, each repetition has its own.
+    /// Builds a POST of JSON. With `with_key`, each repetition has a different key.
     pub(crate) fn post(path: &str, headers: &[(&str, &str)], with_key: bool, body: &str) -> Request {
         let mut head =
             format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n");
@@ -47,10 +47,10 @@ impl Request {
     }
 }
 
-/// What came of it.
+/// Duration and latencies of a run.
 pub(crate) struct DriveReport {
     pub(crate) elapsed: Duration,
-    /// How long each answer took, shortest first.
+    /// Latencies of all answers, shortest first.
     pub(crate) latencies: Vec<Duration>,
 }
 
@@ -68,10 +68,10 @@ impl DriveReport {
     }
 }
 
-/// Sends the request on every connection for as long as `span`. `first_key` and those that follow must be unused.
+/// Sends the request repeatedly on every connection, for the time `span`. `first_key` and the following keys must be unused.
 ///
 /// # Panics
-/// On any answer but a 202.
+/// An answer is not a 202.
 pub(crate) async fn drive(
     address: SocketAddr,
     request: &Request,
@@ -129,7 +129,7 @@ impl Connection {
             let read = self.stream.read_buf(&mut self.answer).await.unwrap();
             assert!(read > 0, "the server closed a connection");
             if let Some(length) = whole_length(&self.answer) {
-                assert!(self.answer.len() <= length, "an answer that nobody asked for");
+                assert!(self.answer.len() <= length, "an answer without a request");
                 if self.answer.len() == length {
                     break;
                 }
@@ -139,7 +139,7 @@ impl Connection {
     }
 }
 
-/// Head and body together, once the head is there.
+/// Length of head and body together; None while the head is incomplete.
 fn whole_length(answer: &[u8]) -> Option<usize> {
     const LENGTH: &[u8] = b"content-length: ";
     let head = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;

@@ -1,5 +1,5 @@
-//! Deliveries per second: each channel's worker beside a bare client of the same protocol, which sends the same messages
-//! to the same stand-in over as many connections.
+//! Deliveries per second: the worker of each channel, compared with a bare client of the same protocol that sends the same
+//! messages to the same stand-in over as many connections.
 
 mod email;
 mod http;
@@ -24,12 +24,11 @@ use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;
 
-/// Calls at the same time: what a worker makes unless told otherwise, over as many connections where the protocol has one
-/// call on each.
+/// Concurrent calls: the worker's default. Protocols with one call per connection use as many connections.
 const AT_ONCE: usize = 32;
 const LONG: Duration = Duration::from_secs(120);
 
-/// What a worker and the bare client did, round by round.
+/// Results of a worker and its bare client, by round.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeliveryReport {
@@ -42,27 +41,27 @@ pub(crate) struct DeliveryReport {
     pub(crate) postgres_micros: Series,
 }
 
-/// Something that a worker can be measured with.
+/// A worker to measure, with its provider and recipients.
 struct Subject {
     name: &'static str,
     channel: Channel,
     role: Role,
-    /// The kind of its provider, whose identifier it is too, with settings and secrets.
+    /// Kind of the provider, which is also its identifier, with settings and secrets.
     kind: &'static str,
     settings: (Value, Value),
-    /// What the worker has to be told beside the usual.
+    /// Additional environment variables of the worker.
     environment: Vec<(&'static str, String)>,
-    /// Who is written to, each as often as any other.
+    /// Recipients; each gets the same number of messages.
     targets: Vec<(UserNumber, String)>,
     content: Content,
-    /// Where the stand-in puts what it took.
+    /// Outbox of the stand-in.
     outbox: Arc<Outbox>,
     bare: Box<dyn BareClient>,
 }
 
-/// The least that can send what a worker sent.
+/// The simplest client that can send the messages of a worker.
 trait BareClient {
-    /// Sends these messages, [`AT_ONCE`], and returns how long that took once there were connections.
+    /// Sends the messages, [`AT_ONCE`] concurrently, and returns the duration without the time to connect.
     fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>>;
 }
 
@@ -121,13 +120,13 @@ impl DeliveryReport {
         self.postgres_micros.push(each(before[1], after[1]));
 
         let messages = subject.outbox.captures();
-        assert_eq!(messages.len(), deliveries, "{}: what the stand-in took", subject.name);
+        assert_eq!(messages.len(), deliveries, "{}: messages at the stand-in", subject.name);
         subject.outbox.clear().unwrap();
         let elapsed = subject.bare.send(&messages).await;
         assert_eq!(
             subject.outbox.captures().len(),
             deliveries,
-            "{}: what came of the bare client",
+            "{}: messages of the bare client",
             subject.name
         );
         self.bare_per_second.push(deliveries as f64 / elapsed.as_secs_f64());
@@ -135,13 +134,13 @@ impl DeliveryReport {
 }
 
 impl Subject {
-    /// Makes its provider the only one of the channel.
+    /// Makes the provider the only one of its channel.
     async fn choose(&self, installation: &Installation) {
         let (settings, secrets) = &self.settings;
         installation.provider(self.channel, self.kind, settings, secrets).await;
     }
 
-    /// Has the worker do all jobs, and returns its processor time in microseconds.
+    /// Runs the worker until all jobs are done, and returns its processor time in microseconds.
     async fn work(&self, installation: &Installation, deliveries: usize) -> u64 {
         let mut environment = vec![("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
         environment.extend(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
@@ -153,14 +152,14 @@ impl Subject {
     }
 }
 
-/// Settings without these members, and the members.
+/// Splits the members `names` off the settings. Returns the other settings and these members.
 fn secret_apart(mut settings: Value, names: &[&str]) -> (Value, Value) {
     let members = settings.as_object_mut().unwrap();
     let secrets = names.iter().map(|name| ((*name).to_owned(), members.remove(*name).unwrap())).collect();
     (settings, Value::Object(secrets))
 }
 
-/// Runs `send` for every message, [`AT_ONCE`] at a time, each with one of the connections.
+/// Runs `send` for all messages, [`AT_ONCE`] concurrently, each with one of the connections.
 async fn spread<C, F>(
     connections: Vec<C>,
     messages: &[Arc<Capture>],

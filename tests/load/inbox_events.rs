@@ -1,4 +1,4 @@
-//! Inbox events, and the rows that they come down to.
+//! Inbox events, and the rows that they produce.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::installation::PARTITIONS;
 
 /// Users of each partition; an inbox gets several items in one measurement.
 const USERS: usize = 5_000;
-/// Messages that are handed over at once.
+/// Messages that are published together.
 const CHUNK: usize = 2_000;
 
-/// What was published, by partition.
+/// The rows of the published events.
 pub(crate) struct PublishedRows {
     /// The rows of each partition, in the order of their events.
     pub(crate) rows: Vec<Vec<NewItem>>,
@@ -81,7 +81,7 @@ fn event(app: AppId, users: &[UserNumber], first: usize, recipients: usize) -> E
         data: json!({"order": 4711, "carrier": "Post"}).as_object().unwrap().clone(),
         ..InAppContent::default()
     };
-    // A stride spreads what comes one after the other over the table.
+    // The stride spreads consecutive rows over the table.
     let user = |index| users[(index * 7_919) % users.len()];
     let added = ItemsAdded {
         created_at: clock::now(),

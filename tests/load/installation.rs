@@ -1,4 +1,4 @@
-//! Servers of our own, with schema, streams and one app.
+//! Private servers with schema, streams and one app.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::role::Role;
 pub(crate) const PARTITIONS: u32 = 4;
 const SOON: Duration = Duration::from_secs(60);
 
-/// What the services are measured on.
+/// The installation under measurement.
 pub(crate) struct Installation {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
@@ -64,7 +64,7 @@ impl Installation {
         self.servers.nats.url()
     }
 
-    /// Gives the app its only provider of a channel.
+    /// Makes this the app's only provider of the channel.
     pub(crate) async fn provider(&self, channel: Channel, kind: &str, settings: &Value, secrets: &Value) {
         let of_channel: Vec<_> = self.store.control().providers(self.app, channel).await.unwrap();
         for other in of_channel {
@@ -85,7 +85,7 @@ impl Installation {
         self.store.control().put_provider(self.app, provider, "load").await.unwrap();
     }
 
-    /// Starts a service with what is configured unless told otherwise.
+    /// Starts a service with its default configuration and these variables.
     pub(crate) fn serve(&self, role: Role, more: &[(&str, &str)]) -> Service {
         let partitions = PARTITIONS.to_string();
         let variables = self.servers.environment();
@@ -100,7 +100,7 @@ impl Installation {
         role.start(&environment)
     }
 
-    /// Waits for the disk, so that no measurement pays for the one before it.
+    /// Waits for the disk, so that no measurement includes writes of the previous one.
     pub(crate) async fn settle(&self) {
         let url = self.database_url();
         let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();

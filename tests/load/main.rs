@@ -1,6 +1,7 @@
-//! How fast sends are accepted, inbox events projected and deliveries made, each beside the bare limit in the same run.
+//! Sends accepted, inbox events projected and deliveries made per second, each compared with a bare implementation in the same
+//! run.
 //!
-//! Speeds of different runs cannot be compared, since machines drift; the ratios can.
+//! Speeds of different runs cannot be compared, because machines drift; the ratios can.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
@@ -26,28 +27,28 @@ use crate::installation::Installation;
 use crate::report::Report;
 use crate::role::Role;
 
-/// Measures how fast sends are accepted, inbox events projected and deliveries made.
+/// Measures sends accepted, inbox events projected and deliveries made per second.
 #[derive(Parser)]
 struct Arguments {
     /// What to measure; everything by default.
     #[arg(value_enum)]
     only: Option<Measurement>,
-    /// Rounds, in each of which everything is measured once.
+    /// Number of rounds; each measures everything once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long one measurement of accepting takes.
+    /// Seconds of one measurement of accepting
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Inbox items of one measurement of projecting.
+    /// Inbox items of one measurement of projecting
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
-    /// Deliveries of one measurement of a channel.
+    /// Deliveries of one measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     deliveries: u32,
-    /// Append the results to this file, as one line of JSON.
+    /// Append the results to this file, as one line of JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// What cargo passes to every bench.
+    /// The argument that cargo passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -1,4 +1,4 @@
-//! Inbox items projected per second: the inbox projection beside bare inserts of the same rows.
+//! Inbox items projected per second: the inbox projection, compared with bare inserts of the same rows.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::role::Role;
 use crate::series::Series;
 
 const LONG: Duration = Duration::from_secs(120);
-/// Between two looks at the checkpoints; short beside what is measured.
+/// Poll interval of the checkpoints; short in comparison with the measured time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What the projection and bare inserts did with events of one size, round by round.
+/// Results of the projection and of bare inserts for events of one size, by round.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProjectionReport {
@@ -33,7 +33,7 @@ pub(crate) struct ProjectionReport {
     pub(crate) bare_postgres_micros: Series,
 }
 
-/// First events of one recipient, then of 500.
+/// Measures events of one recipient, then events of 500.
 pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32) -> Vec<ProjectionReport> {
     bare_insert::prepare(installation.database_url()).await;
     let users = Users::of(installation.app);
@@ -91,8 +91,8 @@ impl ProjectionReport {
         self.bare_postgres_micros.push(each(before[1], used()[1]));
     }
 
-    /// Items per second from the first batch that is seen in the database to the last, so that the start of the
-    /// process does not count; and the processor time of the service, in microseconds.
+    /// Items per second, from the first batch visible in the database to the last, so that the start of the process does not
+    /// count; and the processor time of the service, in microseconds.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn project(&self, installation: &Installation, items: f64) -> (f64, u64) {
         let start = position(installation).await;
@@ -107,7 +107,7 @@ impl ProjectionReport {
         .await;
         let (mut at, mut look) = (seen, tokio::time::interval(LOOK_EVERY));
         while at < end {
-            assert!(began.elapsed() < LONG, "the projection stands at {at} of {end}");
+            assert!(began.elapsed() < LONG, "the projection is at {at} of {end}");
             look.tick().await;
             at = position(installation).await;
         }

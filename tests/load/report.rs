@@ -1,4 +1,4 @@
-//! What is told of a run: a table for people, a line of JSON for a series.
+//! The report of a run: a table for people, a line of JSON for a series.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -15,7 +15,7 @@ use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
 use crate::project::ProjectionReport;
 
-/// The machine and everything that was measured on it.
+/// The machine and all results.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
@@ -37,7 +37,7 @@ impl Report {
         Report { at: clock::now(), cores, processor: processor(), accept, project, deliver }
     }
 
-    /// Appends it to a file, as one line.
+    /// Appends the report to a file, as one line.
     pub(crate) fn append_to(&self, path: &Path) -> std::io::Result<()> {
         let mut line = serde_json::to_string(self)?;
         line.push('\n');

@@ -1,5 +1,5 @@
-//! What a process of the bench does. The bench starts itself again for every service that it measures, so that each
-//! runs in a process of its own, with the `main` of production.
+//! Roles of the benchmark's processes. The benchmark starts itself again for every service that it measures, so that each runs in
+//! a separate process, with the `main` of production.
 
 use std::path::Path;
 
@@ -7,22 +7,16 @@ use testkit::Service;
 
 const VARIABLE: &str = "LOAD_ROLE";
 
-/// What a child process is.
+/// Role of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The gateway.
     Gateway,
-    /// The inbox projection.
     Inbox,
-    /// The email worker.
     Email,
-    /// The web push worker.
     WebPush,
-    /// The mobile push worker.
     MobilePush,
-    /// The SMS worker.
     Sms,
-    /// The least that accepts over HTTP and has a log confirm.
+    /// The bare server: accepts over HTTP, and waits for the log's confirmation.
     BareServer,
 }
 
@@ -37,13 +31,13 @@ impl Role {
         Role::BareServer,
     ];
 
-    /// None in the process that measures.
+    /// The role of this process; None for the process that measures.
     pub(crate) fn of_this_process() -> Option<Role> {
         let name = std::env::var(VARIABLE).ok()?;
         Some(Role::ALL.into_iter().find(|role| role.name() == name).expect("a role of the bench"))
     }
 
-    /// Starts a child in this role.
+    /// Starts a child process with this role.
     pub(crate) fn start(self, environment: &[(&str, &str)]) -> Service {
         let mut variables = vec![(VARIABLE, self.name())];
         variables.extend(environment);

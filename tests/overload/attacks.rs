@@ -20,28 +20,28 @@ use crate::scale::Scale;
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(60);
-/// Neither figure may be worse than this many times the one without the attack.
+/// Maximum factor by which either figure may be worse than without the attack.
 const FACTOR: f64 = 2.0;
-/// Between two sends whose way to the inbox is measured.
+/// Interval between two measured sends.
 const PACE: Duration = Duration::from_millis(100);
-/// Between two looks at an inbox. What is measured is longer by one look at most.
+/// Poll interval of an inbox, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A peer of its own.
+/// Address of an attacker, which is a separate peer.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 66, 1);
-/// Connections that each send all but the end of a body, and begin again when they are closed.
+/// Number of connections that each send a body without its end; closed ones are opened again.
 const STALLED: usize = 160;
 const STALLED_PACE: Duration = Duration::from_secs(1);
-/// As large a body as a caller without the secret may send, and as a provider may.
+/// Largest bodies that a caller without the secret, and a provider, may send.
 const BODY: usize = 128 * 1024;
 const CALLBACK: usize = 16 * 1024;
-/// Connections that each send a request with a key or secret that is wrong, and how often.
+/// Number of connections with a wrong key or secret, and the interval of their requests.
 const GUESSING: usize = 8;
 const GUESSING_PACE: Duration = Duration::from_millis(40);
-/// Clients that patch one profile, and how often: together more often than a user may.
+/// Number of clients that patch one profile, and the interval of their patches: together more than a user may make.
 const PATCHING: usize = 4;
 const PATCHING_PACE: Duration = Duration::from_millis(16);
-/// As many operations as a caller without the secret may make, on a profile as large as their budget allows.
+/// Maximum number of operations for a caller without the secret, on the largest profile that their budget allows.
 const OPERATIONS: usize = 100;
 const PROFILE: usize = 10_000;
 
@@ -50,11 +50,11 @@ const PROFILE: usize = 10_000;
 enum Attack {
     /// Bodies that stall, with a public key.
     Bodies,
-    /// Patches of one profile, with a public key, and sends of that app to the same user.
+    /// Patches of one profile, with a public key, and sends of the same app to this user.
     Patches,
-    /// Callbacks of a provider that stall, with nothing.
+    /// Callbacks of a provider that stall, without credentials.
     Callbacks,
-    /// Wrong secrets of the app that is measured, and keys that are unknown.
+    /// Wrong secrets of the measured app, and unknown keys.
     Guesses,
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
 }
 
 impl Attack {
-    /// It goes on until what is returned is dropped.
+    /// Starts an attack that lasts until the returned value is dropped.
     async fn begin(self, system: &System, victim: &Request) -> JoinSet<()> {
         let mut under_way = JoinSet::new();
         let address = system.address();
@@ -134,14 +134,14 @@ fn of_user(request: &Request, user: &str) -> String {
     )
 }
 
-/// A request whose last byte is missing.
+/// Builds a request without its last byte.
 fn stalled(head: &str, body: usize) -> Vec<u8> {
     let mut request = format!("{head}Host: x\r\nContent-Length: {body}\r\n\r\n").into_bytes();
     request.resize(request.len() + body - 1, b' ');
     request
 }
 
-/// Writes these bytes on a new connection, and waits for the answer, again and again.
+/// Repeatedly writes these bytes on a new connection and waits for the answer.
 async fn repeat(address: SocketAddr, request: Vec<u8>, every: Duration) {
     let mut pace = pace(every);
     loop {
@@ -180,7 +180,7 @@ async fn patch_of_profile(victim: &Request) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sends to the user who is patched, with an inline profile.
+/// Builds a send to the user whose profile is patched, with an inline profile.
 async fn send_inline(request: Request) {
     let (client, mut pace) = (Client::new(), pace(PACE));
     let send = json!({
@@ -204,7 +204,7 @@ fn body(recipient: &str) -> Value {
     json!({"notification": {"title": "hello"}, "sendTo": {"recipients": [{"identifier": recipient}]}})
 }
 
-/// Sends one after the other; every one is accepted.
+/// Makes one send after the other, each of which must be accepted.
 async fn accepted(system: &System, span: Duration) -> f64 {
     let (client, request, begin, mut accepted) = (Client::new(), system.request(), Instant::now(), 0_u32);
     while begin.elapsed() < span {

@@ -20,20 +20,20 @@ use crate::system::System;
 const MOST_MEMORY: u64 = 256;
 /// Messages of a stream: the fewest that can be configured.
 const STREAM: &str = "1000";
-/// Requests that wait at a time.
+/// Maximum number of concurrently waiting requests.
 const WAITING_ROOM: &str = "16";
-/// Of a hundred requests that are offered, as many have to be made.
+/// Minimum share of the offered requests that must be made, in percent.
 const MADE: usize = 90;
 const SOON: Duration = Duration::from_secs(60);
-/// Limits that no generator reaches.
+/// Limits above the load of any generator.
 const UNLIMITED: [&str; 2] = ["rate-limit=100000", "transactional-rate=100000"];
 const LIMITED: [&str; 2] = ["rate-limit=default", "transactional-rate=default"];
-/// From one look to the next for as long as something is settled.
+/// Poll interval while deliveries are settled.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// Results.
 pub(crate) struct Report {
-    /// Sends until the streams were full.
+    /// Number of sends until the streams were full.
     filled: Offered,
     offered: Offered,
     scale: Scale,
@@ -93,7 +93,7 @@ impl Report {
         let Report { filled, offered, scale, memory } = self;
         let wanted = usize::try_from(scale.span.as_secs()).unwrap() * scale.offered_per_second as usize;
         assert!(offered.made() * 100 >= wanted * MADE, "not as much as was to be offered: {self}");
-        // A second's worth may come at once.
+        // The burst may contain the requests of one second.
         let taken = (offered.took + Duration::from_secs(1)).as_secs_f64() * f64::from(scale.rate_limit);
         assert!(f64::from(u32::try_from(offered.accepted.len()).unwrap()) <= taken, "{self}");
         assert!(filled.refused.keys().eq([&503]), "for want of room: {self}");

@@ -1,4 +1,4 @@
-//! A generator of load: requests come at a fixed pace, whatever the service does, over a fixed number of connections.
+//! A load generator: requests at a fixed rate, independent of the answers, over a fixed number of connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use tokio::time::Instant;
 
 use crate::scale::Scale;
 
-/// Between two handfuls of requests.
+/// Interval between two groups of requests.
 const PACE: Duration = Duration::from_millis(10);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// People that sends go to, each of them to as many as [`RECIPIENTS`].
+/// Number of users; each send goes to [`RECIPIENTS`] of them.
 pub(crate) const PEOPLE: usize = 500;
 pub(crate) const RECIPIENTS: usize = 5;
-/// One send of so many is nearly as large as a send may be.
+/// One in this many sends is nearly of the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
-/// Connections that fill the streams: none is refused but for want of room.
+/// Number of connections that fill the streams. They are refused only because of full streams.
 const FILLING: usize = 8;
-/// Requests that may wait for each connection, so that a short pause of the service loses none.
+/// Number of requests that may wait for each connection, so that no request is lost in a short pause of the service.
 const WAITING: usize = 16;
 
-/// The numbers of the sends that were accepted, with their ids.
+/// Numbers of the accepted sends, with their ids.
 pub(crate) type Accepted = BTreeMap<usize, String>;
 
 /// Requests and answers.
 #[derive(Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) accepted: Accepted,
-    /// How many were refused, by status.
+    /// Number of refused requests, by status.
     pub(crate) refused: BTreeMap<u16, usize>,
-    /// Requests whose time came when too many waited for a connection.
+    /// Number of requests that were dropped because too many waited for a connection.
     pub(crate) not_made: usize,
-    /// How long it took until the last answer.
+    /// Time until the last answer.
     pub(crate) took: Duration,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn person(number: usize) -> String {
     format!("person-{number}")
 }
 
-/// Sends until every connection is told that there is no room for more.
+/// Makes sends until every connection is refused because the streams are full.
 pub(crate) async fn fill(request: Request) -> Offered {
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
     let numbers = Arc::new(AtomicUsize::new(0));
@@ -109,7 +109,7 @@ pub(crate) async fn fill(request: Request) -> Offered {
     Offered::of_all(connections).await
 }
 
-/// Offers as much as `scale` says for as long as it says: sends from the number `first` on.
+/// Offers the load of `scale`: sends from the number `first` on.
 pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offered {
     let (give, take) = mpsc::channel(scale.connections * WAITING);
     let take = Arc::new(Mutex::new(take));

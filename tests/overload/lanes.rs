@@ -25,28 +25,28 @@ use crate::system::System;
 const SOON: Duration = Duration::from_secs(120);
 /// Memory limit of every process, in MiB.
 const MOST_MEMORY: u64 = 256;
-/// Large sends that wait in the lane: many more than are planned at a time.
+/// Number of large sends that wait in the lane: many more than are planned at once.
 const WAITING: u64 = 50;
 const PEOPLE: usize = 5_000;
 const BULK_CONNECTIONS: usize = 2;
-/// Between two looks at inboxes, and at the lane. What is measured is longer by one look at most.
+/// Poll interval of inboxes and of the lane, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 const LOOK_AT_LANE: Duration = Duration::from_millis(50);
-/// How long the bulk lane is busy before anything is measured.
+/// Time for which the bulk lane is busy before the measurement starts.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Of every so many items that bulk sends bring a second while they are alone, one at least comes beside the others.
+/// Minimum share of the bulk rate that remains during the measurement: one item in this many.
 const BULK_SLOWER_BY: f64 = 4.0;
 
 /// Results.
 pub(crate) struct Report {
-    /// Of every transactional send, shortest first.
+    /// Latencies of all transactional sends, shortest first.
     latencies: Vec<Duration>,
     /// Recipients of all bulk sends.
     bulk_recipients: usize,
-    /// Items a second that bulk sends bring, alone and beside the others.
+    /// Bulk items per second, alone and during the measurement.
     bulk_alone: f64,
     bulk_beside: f64,
-    /// The fewest large sends that waited at any time.
+    /// Minimum number of large sends that waited at any time.
     fewest_waiting: u64,
     memory: BTreeMap<&'static str, u64>,
 }
@@ -81,7 +81,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
 
 const ITEMS: &str = "SELECT count(*) FROM inbox_item";
 
-/// Items a second that come to all inboxes during `work`.
+/// Items per second in all inboxes during `work`.
 async fn items_during<T>(system: &System, work: impl Future<Output = T>) -> (f64, T) {
     let (begin, before) = (Instant::now(), system.count(ITEMS).await);
     let outcome = work.await;
@@ -98,7 +98,7 @@ impl Report {
         assert!(self.memory.values().all(|most| *most <= MOST_MEMORY), "{self}");
     }
 
-    /// What 99 in 100 did not exceed.
+    /// The 99th percentile.
     pub(crate) fn p99(&self) -> Duration {
         self.quantile(99)
     }
@@ -135,14 +135,14 @@ struct BulkLane {
 }
 
 impl BulkLane {
-    /// Large sends that are not done with.
+    /// Number of large sends that are not finished.
     async fn waiting(&self) -> u64 {
         let progress = self.log.consumer_progress(StreamName::Send(Lane::Bulk), "dispatcher").await.unwrap();
         progress.map_or(0, |progress| progress.pending + progress.ack_pending)
     }
 }
 
-/// Sends as much as it takes for some to wait always. Returns how many recipients those had.
+/// Makes enough sends for some to wait at any time. Returns the number of their recipients.
 async fn feed(
     request: Request,
     lane: BulkLane,
@@ -177,7 +177,7 @@ fn recipients(send: usize, scale: &Scale) -> usize {
     }
 }
 
-/// The fewest that waited at any time.
+/// Minimum number of waiting sends at any time.
 async fn watch(lane: &BulkLane, span: Duration) -> u64 {
     let (begin, mut pace, mut fewest) = (Instant::now(), pace(LOOK_AT_LANE), u64::MAX);
     while begin.elapsed() < span {
@@ -187,8 +187,8 @@ async fn watch(lane: &BulkLane, span: Duration) -> u64 {
     fewest
 }
 
-/// Sends at the scale's pace, and takes the time until each is in the inbox; and how many sends that were, those of the
-/// beginning included.
+/// Makes sends at the pace of the scale, and measures the time until each is in the inbox. Returns the number of sends, including
+/// those before the measurement.
 async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     let (told, mut accepted) = mpsc::unbounded_channel();
     let sending = tokio::spawn(send_all(system.request(), *scale, told));
@@ -226,7 +226,7 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     (latencies, all)
 }
 
-/// Sends at the scale's pace, and reports the time of every 202, and whether it is measured.
+/// Makes sends at the pace of the scale. Reports the time of every 202, and if it is measured.
 async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
     let told = Arc::new(told);

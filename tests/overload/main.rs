@@ -23,12 +23,12 @@ const SHORT: Scale = Scale {
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_times_as_much_is_refused_in_bounded_memory_and_what_was_accepted_arrives() {
+async fn ten_times_the_load_is_refused_in_bounded_memory_and_accepted_sends_arrive() {
     println!("{}", flood::run(&SHORT).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_transactional_arrives_while_the_bulk_lane_is_saturated() {
+async fn transactional_sends_arrive_while_the_bulk_lane_is_saturated() {
     println!("{}", lanes::run(&SHORT).await);
 }
 

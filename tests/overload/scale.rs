@@ -5,16 +5,16 @@ use std::time::Duration;
 /// Load and duration of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// How long it goes on.
+    /// Duration.
     pub(crate) span: Duration,
     /// Requests per second that the gateway accepts.
     pub(crate) rate_limit: u32,
     /// Requests per second that are offered.
     pub(crate) offered_per_second: u32,
-    /// Connections that they come over.
+    /// Number of connections over which they are made.
     pub(crate) connections: usize,
     /// Recipients of one bulk send.
     pub(crate) bulk_recipients: usize,
-    /// Transactional sends a second beside them.
+    /// Transactional sends per second during bulk sends.
     pub(crate) transactional_per_second: u32,
 }

@@ -1,4 +1,4 @@
-//! The system with an SMTP server and an app, under limits that are soon reached.
+//! The system with an SMTP server and an app, with low limits.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use testkit::Servers;
 use crate::generator::Request;
 
 const APP: &str = "shop";
-/// More than all emails of a run.
+/// Larger than the number of emails of a run.
 const KEPT_EMAILS: usize = 2_000_000;
 
 pub(crate) struct System {
@@ -55,7 +55,7 @@ impl System {
         System { outbox, app, system, _providers: providers }
     }
 
-    /// Returns true once the dispatcher reports that it leaves sends of the lane in the log, because there is no room for jobs.
+    /// Returns true once the dispatcher reports that it pauses the lane because the streams of jobs lack room.
     pub(crate) async fn is_dispatch_paused(&self, lane: Lane) -> bool {
         let dispatcher = self.process(Name { role: Role::Dispatcher, number: 1 });
         dispatcher.has_metric(&self.client, &format!("{DISPATCH_PAUSED}{{lane=\"{lane}\"}} 1")).await
@@ -101,7 +101,7 @@ impl System {
         }
     }
 
-    /// Peak memory of each process, in MiB. All of them still run.
+    /// Peak memory of each process, in MiB. Fails if a process has ended.
     pub(crate) fn most_memory(&mut self) -> BTreeMap<&'static str, u64> {
         self.assert_running();
         let processes = self.processes.iter_mut();

@@ -1,4 +1,4 @@
-//! Every answer of Apple's push service.
+//! All answers of Apple's push service.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::state::{State, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// The answer of the page, and the status and reason that the server gives.
+/// The answer on the page, and the status and reason of the server.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str)] = &[
     ("200", 200, ""),
@@ -39,7 +39,7 @@ pub(crate) const CASES: &[(&str, u16, &str)] = &[
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn every_answer_of_apns_does_what_the_page_says() {
+async fn every_answer_of_apns_has_the_effect_on_the_page() {
     let phones = Phones::start().await;
     for (number, (answer, status, reason)) in CASES.iter().enumerate() {
         println!("{answer}");
@@ -60,7 +60,7 @@ async fn every_answer_of_apns_does_what_the_page_says() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_dead_for_the_only_provider_is_dead() {
+async fn a_token_that_is_dead_for_the_only_provider_counts_as_dead() {
     let phones = Phones::start().await;
     for (number, reason) in ["BadDeviceToken", "DeviceTokenNotForTopic"].iter().enumerate() {
         let (token, app) = (format!("a{number:063x}"), phones.app().await);
@@ -73,7 +73,7 @@ async fn a_token_that_is_dead_for_the_only_provider_is_dead() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_registered_after_its_death_lives() {
+async fn a_token_registered_after_its_death_is_used_again() {
     let phones = Phones::start().await;
     for (number, reason) in ["Unregistered", "ExpiredToken"].iter().enumerate() {
         let (token, app) = (format!("a{number:063x}"), phones.app().await);

@@ -1,4 +1,4 @@
-//! The page against the tables of the code, and against the cases of this suite.
+//! Compares the page with the tables of the code, and with the cases of this suite.
 
 use domain::Outcome;
 use domain::sms::twilio;
@@ -8,7 +8,7 @@ use worker::Verdict;
 
 use crate::table::{Class, ELSEWHERE, Note, Provider, ROWS};
 
-/// Answers that are no codes, for which the tables have no row.
+/// Answers without a code, which the tables do not contain.
 const NO_CODES: &[(Provider, &str)] = &[
     (Provider::Smtp, "connect"),
     (Provider::Smtp, "TLS"),
@@ -21,7 +21,7 @@ const NO_CODES: &[(Provider, &str)] = &[
 ];
 
 #[test]
-fn every_answer_of_the_page_has_a_case_and_every_case_is_of_the_page() {
+fn every_answer_on_the_page_has_a_case_and_every_case_is_on_the_page() {
     let cases: Vec<(Provider, &str)> = crate::smtp::CASES
         .iter()
         .map(|case| (Provider::Smtp, case.0))
@@ -41,7 +41,7 @@ fn every_answer_of_the_page_has_a_case_and_every_case_is_of_the_page() {
 }
 
 #[test]
-fn every_answer_of_the_page_is_found_in_the_code_with_its_class() {
+fn every_answer_on_the_page_is_in_the_code_with_its_class() {
     for row in ROWS {
         for answer in row.answers {
             if NO_CODES.contains(&(row.provider, answer)) {
@@ -59,7 +59,7 @@ fn every_answer_of_the_page_is_found_in_the_code_with_its_class() {
             };
             let found = found.unwrap_or_else(|| panic!("{answer} of {:?} is not in the code", row.provider));
             assert_eq!(found.0, row.class, "{answer} of {:?}", row.provider);
-            // What else the page says is of the answer itself, unless it stands in its body or its headers.
+            // The tables contain only notes about the answer's code, not about its body or headers.
             if let Note::NotBefore(_) | Note::Limit(_) | Note::HereOnly = row.note {
                 assert_eq!(found.1, row.note, "{answer} of {:?}", row.provider);
             }
@@ -68,7 +68,7 @@ fn every_answer_of_the_page_is_found_in_the_code_with_its_class() {
 }
 
 #[test]
-fn what_is_proven_elsewhere_is_proven_there() {
+fn notes_checked_elsewhere_name_existing_tests() {
     for (what, test, source) in ELSEWHERE {
         assert!(source.contains(&format!("fn {test}()")), "{what}: no test {test}");
     }

@@ -1,4 +1,4 @@
-//! Every answer of Firebase Cloud Messaging and of Google's OAuth server.
+//! All answers of Firebase Cloud Messaging and of Google's OAuth server.
 
 use domain::content::{Content, PushContent};
 use domain::{Channel, UserNumber};
@@ -13,7 +13,7 @@ use crate::state::{ASKED, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// The answer of the page, status and code that the server gives, the members that it calls wrong, and the recorded code.
+/// The answer on the page, status and code of the server, the members that it reports as invalid, and the recorded code.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("404 UNREGISTERED", 404, "UNREGISTERED", &[], "404 UNREGISTERED"),
@@ -30,11 +30,11 @@ pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("oauth 403", 403, "access_denied", &[], "oauth 403 access_denied"),
 ];
 pub(crate) const OVER_A_FIFTH: &str = "403 SENDER_ID_MISMATCH of over 20 %";
-/// Users with a mismatch before the one that is too many.
+/// Users with a mismatch before the one that exceeds the share.
 const BEFORE: i64 = 4;
 
 #[tokio::test]
-async fn every_answer_of_fcm_does_what_the_page_says() {
+async fn every_answer_of_fcm_has_the_effect_on_the_page() {
     let world = World::start(Channel::MobilePush, |_| {}).await;
     world.context.serve("mobile push", mobile_push::run);
     let [first, second] = [google().await, google().await];
@@ -69,7 +69,7 @@ async fn every_answer_of_fcm_does_what_the_page_says() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_sender_is_dead_where_there_is_no_other_provider() {
+async fn a_token_of_another_sender_counts_as_dead_if_there_is_no_other_provider() {
     let world = World::start(Channel::MobilePush, |_| {}).await;
     world.context.serve("mobile push", mobile_push::run);
     let first = google().await;
@@ -81,7 +81,7 @@ async fn a_token_of_another_sender_is_dead_where_there_is_no_other_provider() {
     state.assert_ended("failed", Some("target_gone"), Some("403 SENDER_ID_MISMATCH"));
 }
 
-/// With the wait that the page wants to be kept.
+/// Adds the `Retry-After` of the row to a response.
 pub(crate) fn waiting(mut response: Response<Bytes>, note: Note) -> Response<Bytes> {
     if note == Note::AsAsked {
         response.headers_mut().insert("retry-after", ASKED.as_secs().into());

@@ -1,5 +1,5 @@
-//! The page of providers' answers: for each of them the stand-in answers so, and the class, the suppression, the failover
-//! and what the ledger records are as the page says. A row without a case fails.
+//! The page of provider answers: for each row, the stand-in gives this answer, and class, suppression, failover and ledger must
+//! be as the page states. A row without a case fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apns;

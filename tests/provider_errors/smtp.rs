@@ -1,4 +1,4 @@
-//! Every answer of an SMTP server.
+//! All answers of an SMTP server.
 
 use domain::content::{Content, EmailContent};
 use domain::{Channel, UserNumber};
@@ -11,7 +11,7 @@ use crate::state::check_row;
 use crate::table::{Class, Note, Provider, Row, row_of};
 use crate::world::World;
 
-/// The answer of the page, where the server says what, and the recorded code. Nothing said is a connection that is cut.
+/// The answer on the page, stage and reply of the server, and the recorded code. An empty reply closes the connection.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
     ("connect", Stage::Connect, "", "connect"),
@@ -44,7 +44,7 @@ pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn every_answer_of_smtp_does_what_the_page_says() {
+async fn every_answer_of_smtp_has_the_effect_on_the_page() {
     let authority = Authority::new().unwrap();
     let [plain, encrypted, second] = [
         server(None).await,
@@ -70,12 +70,12 @@ async fn every_answer_of_smtp_does_what_the_page_says() {
         assert_eq!(taken(&second, &to).len(), usize::from(row.class == Class::Pause), "{answer}");
         if row.class == Class::Unknown {
             let ids: Vec<String> = taken(first, &to).iter().map(|raw| message_id(raw)).collect();
-            assert_eq!(ids[0], ids[1], "one message for whoever reads it");
+            assert_eq!(ids[0], ids[1], "both attempts have the same Message-ID");
         }
     }
 }
 
-/// Messages that a server takes which answers first as the row says and then well.
+/// Number of messages that a server accepts if it first answers as in the row, and then accepts.
 fn expected_at_first(row: &Row) -> usize {
     match (row.class, row.note) {
         (Class::Unknown, _) => 2,

@@ -1,4 +1,4 @@
-//! What the ledger says of a delivery, and what the page wants it to say.
+//! State of a delivery in the ledger, and the state that the page requires.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::table::{Class, Note, Row};
 use crate::world::{Subject, USUAL, World};
 
-/// An attempt; what the provider reported later counts more than its answer.
+/// An attempt. If the provider reported later, the report replaces its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) provider: Option<String>,
@@ -20,15 +20,15 @@ pub(crate) struct State {
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
     pub(crate) attempts: Vec<Attempt>,
-    /// The code by which the target is suppressed.
+    /// Code with which the target is suppressed.
     pub(crate) suppressed: Option<String>,
-    /// The time from the last answer to the next attempt.
+    /// Time from the last answer to the next attempt.
     pub(crate) next: Option<Duration>,
 }
 
-/// What `Retry-After` asks for.
+/// The `Retry-After` of the answers.
 pub(crate) const ASKED: Duration = Duration::from_secs(240);
-/// A fifth of the usual wait, by which it spreads, and as much for a machine that is slow between two looks at the clock.
+/// Tolerance of times: the jitter of a fifth of the usual wait, and as much again for a slow machine.
 const SPREAD: Duration = Duration::from_secs(20);
 
 impl State {
@@ -39,7 +39,7 @@ impl State {
         assert_eq!(self.next, None, "{self:?}");
     }
 
-    /// Another attempt follows after `wait`, and nothing is suppressed.
+    /// Asserts that another attempt follows after `wait`, and that nothing is suppressed.
     #[track_caller]
     fn assert_retried_after(&self, wait: (Duration, Duration)) {
         assert_eq!((self.status.as_str(), self.reason.as_deref()), ("retrying", None), "{self:?}");
@@ -59,8 +59,8 @@ impl State {
     }
 }
 
-/// Follows a delivery to its end: `first` answered as the row says, and once it is through with that, takes the message;
-/// so does `second`. Attempts are recorded with `code`, or `taken`.
+/// Checks a row: follows a delivery to its end. Provider `first` answers as in the row, and afterwards accepts; `second` accepts.
+/// The attempts are recorded with `code`, or with `taken` if accepted.
 pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code: &str, taken: &str) {
     let state = world.state_after(subject, 1).await;
     state.assert_attempts(&[("first", row.class, code)]);
@@ -68,7 +68,7 @@ pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code:
         (Class::Sent, _) => state.assert_ended("sent", None, None),
         (Class::Failed, _) => state.assert_ended("failed", Some("provider_refused"), None),
         (Class::Gone, Note::HereOnly) | (Class::Pause, _) => {
-            // A report comes long after the message was to be there, and what follows has the usual pace.
+            // A report comes after the answer, so the next attempt follows after the usual wait.
             let wait = if subject.report.is_some() { usual_wait() } else { (Duration::ZERO, SPREAD) };
             state.assert_retried_after(wait);
             follow_second_attempt(world, subject, row, code, ("second", taken)).await;
@@ -93,7 +93,7 @@ fn usual_wait() -> (Duration, Duration) {
     (USUAL * 4 / 5, USUAL * 6 / 5 + SPREAD)
 }
 
-/// The second attempt goes to this provider, which takes the message.
+/// Checks that the second attempt calls this provider, which accepts the message.
 async fn follow_second_attempt(
     world: &World,
     subject: &Subject,
@@ -107,7 +107,8 @@ async fn follow_second_attempt(
     state.assert_ended("sent", None, None);
 }
 
-/// The same provider is asked so often and no oftener, and then the message is refused without harm to the target.
+/// Checks that the same provider is called as often as the limit allows, and that the delivery then fails without suppressing the
+/// target.
 async fn limited(world: &World, subject: &Subject, row: &Row, code: &str, first: State) {
     let Note::Limit(limit) = row.note else { panic!("no limit: {row:?}") };
     let (mut state, step) = (first, limit.over / limit.retries);

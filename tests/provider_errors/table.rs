@@ -1,10 +1,10 @@
-//! What providers answer and what it means: the page, row by row.
+//! The answers of providers and their meaning: the page, row by row.
 
 use std::time::Duration;
 
 use domain::outcome::RetryLimit;
 
-/// Who answers.
+/// The answering provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     Smtp,
@@ -14,39 +14,39 @@ pub(crate) enum Provider {
     Twilio,
 }
 
-/// What an answer means.
+/// Meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Sent,
-    /// R: again.
+    /// R: retry.
     Retry,
-    /// P: refused for good.
+    /// P: permanently refused.
     Failed,
-    /// D: refused for good, and the target is dead.
+    /// D: permanently refused, and the target is dead.
     Gone,
-    /// Z: trouble with the credential or the account, so the next provider is asked.
+    /// Z: a problem with the credential or the account; the next provider is called.
     Pause,
-    /// ?: the message may or may not have been taken.
+    /// ?: the message may or may not have been accepted.
     Unknown,
 }
 
-/// What the page says beside the class.
+/// The page's addition to the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     None,
-    /// Not before this time.
+    /// Not before this delay.
     NotBefore(Duration),
     /// Not before the time that `Retry-After` names.
     AsAsked,
-    /// So many times, then refused for good.
+    /// At most this many retries, then permanently refused.
     Limit(RetryLimit),
-    /// Dead for this provider alone.
+    /// Dead for this provider only.
     HereOnly,
-    /// Dead, if the token was registered before the answer's time.
+    /// Dead if the token was registered before the time in the answer.
     Since,
 }
 
-/// A row: its answers mean the same.
+/// A row: answers with the same meaning.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) provider: Provider,
@@ -56,7 +56,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// How often a provider says the same until the delivery is at its end.
+    /// Number of times that the provider gives the answer before the delivery ends.
     pub(crate) fn times(&self) -> u32 {
         match self.note {
             Note::Limit(limit) => limit.retries + 1,
@@ -76,7 +76,7 @@ const fn row(provider: Provider, answers: &'static [&'static str], class: Class,
 const DAY: u64 = 24 * 60;
 const FIVE_MINUTES: Note = Note::NotBefore(Duration::from_secs(300));
 
-/// Codes are written as in the tables of the code; `x` stands for any digit, `*` for any other name.
+/// Codes are written as in the tables of the code; `x` is any digit, `*` is any other name.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
     row(Provider::Smtp, &["connect", "TLS", "EHLO", "421"], Class::Retry, Note::None),
@@ -126,26 +126,26 @@ pub(crate) const ROWS: &[Row] = &[
     row(Provider::Twilio, &["5xx", "timeout"], Class::Unknown, Note::None),
 ];
 
-/// What the page says beside a class and another test proves: the answer, and the test with its source.
+/// Notes of the page that other tests check: the note, and the test with its file.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("SMTP that fails counts for the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
      include_str!("../../libs/domain/src/deliveries/breaker.rs")),
-    ("SMTP 421: a new connection", "every_row_of_the_table_means_what_it_says",
+    ("SMTP 421: a new connection", "every_row_of_the_table_has_its_outcome",
      include_str!("../../services/email/tests/email/answers.rs")),
     ("SMTP 5.7.x: alert", "refusals_of_the_sender_are_counted_for_operators",
      include_str!("../../services/email/tests/email/answers.rs")),
-    ("APNs 403 ExpiredProviderToken: new token", "an_expired_provider_token_is_renewed_and_the_push_made_again_at_once",
+    ("APNs 403 ExpiredProviderToken: new token", "an_expired_provider_token_is_renewed_and_the_push_repeated_at_once",
      include_str!("../../services/mobile-push/tests/mobile_push/apns.rs")),
-    ("APNs GOAWAY", "a_connection_that_is_to_go_away_is_made_anew_and_nothing_is_lost_or_sent_twice",
+    ("APNs GOAWAY", "after_goaway_a_new_connection_is_used_without_loss_or_repetition",
      include_str!("../../services/mobile-push/tests/mobile_push/apns.rs")),
     ("Web Push 3xx: never followed", "a_redirection_is_not_followed",
      include_str!("../../services/web-push/tests/web_push/answers.rs")),
-    ("Twilio 21610: until START", "who_writes_stop_gets_no_more_until_start",
+    ("Twilio 21610: until START", "after_stop_a_number_gets_no_messages_until_start",
      include_str!("../api/twilio_callbacks.rs")),
 ];
 
-/// The row of an answer.
+/// Finds the row of an answer.
 pub(crate) fn row_of(provider: Provider, answer: &str) -> &'static Row {
     let names = |row: &&Row| row.provider == provider && row.answers.contains(&answer);
     ROWS.iter().find(names).unwrap_or_else(|| panic!("the page has no {answer} of {provider:?}"))

@@ -1,4 +1,4 @@
-//! Every answer of Twilio, and every status callback.
+//! All answers and status callbacks of Twilio.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::world::World;
 pub(crate) enum TwilioAnswer {
     Yes,
     Status(u16),
-    /// A status and an error code.
+    /// An HTTP status and an error code.
     Refusal(u16, u32),
-    /// Yes, and later by a status callback that the message was not delivered.
+    /// Accepted; a later status callback reports that the message was not delivered.
     Undelivered(u32),
     Nothing,
 }
 
-/// The answer of the page, what Twilio says, and the recorded code.
+/// The answer on the page, the answer of Twilio, and the recorded code.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
     ("2xx", TwilioAnswer::Yes, "201"),
@@ -51,11 +51,11 @@ pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
     ("5xx", TwilioAnswer::Refusal(503, 20503), "20503"),
     ("timeout", TwilioAnswer::Nothing, "timeout"),
 ];
-/// Half of it is how long a silent Twilio is waited for.
+/// The worker waits half of this time for an answer of Twilio.
 const LEASE: Duration = Duration::from_secs(8);
 
 #[tokio::test]
-async fn every_answer_of_twilio_does_what_the_page_says() {
+async fn every_answer_of_twilio_has_the_effect_on_the_page() {
     let world = World::start(Channel::Sms, |config| config.delivery.lease = LEASE).await;
     world.context.serve("sms", sms::run);
     let [first, second] = [twilio().await, twilio().await];

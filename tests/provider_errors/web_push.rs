@@ -1,4 +1,4 @@
-//! Every answer of a browser's push service.
+//! All answers of a browser's push service.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::state::check_row;
 use crate::table::{Class, Provider, row_of};
 use crate::world::World;
 
-/// The answer of the page, and the status.
+/// The answer on the page, and the status.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16)] = &[
     ("200", 200),
@@ -35,12 +35,12 @@ pub(crate) const CASES: &[(&str, u16)] = &[
     ("3xx", 301),
     ("3xx", 307),
 ];
-/// Messages that are refused before the one whose refusal shows that it is the key which is not believed; each fails for
-/// its own subscription.
+/// Number of refused messages after which the next refusal shows that the push service rejects the key. Each message fails only
+/// for its own subscription.
 const BEFORE: usize = 4;
 
 #[tokio::test]
-async fn every_answer_of_a_push_service_does_what_the_page_says() {
+async fn every_answer_of_a_push_service_has_the_effect_on_the_page() {
     let browsers = Browsers::start().await;
     let world = &browsers.world;
     for (answer, code) in CASES {

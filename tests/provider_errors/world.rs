@@ -1,4 +1,4 @@
-//! Servers, a channel's own worker, and an app for each answer, so that no provider's breaker stands in another's way.
+//! Servers, the worker of one channel, and an app for each answer, so that no breaker affects another row.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::state::{Attempt, State};
 
 const SOON: Duration = Duration::from_secs(30);
 const SEND: SendId = SendId(Uuid::from_u128(7));
-/// Long enough to be told from at once.
+/// Usual delay between attempts: long enough to be distinguished from a retry at once.
 pub(crate) const USUAL: Duration = Duration::from_secs(100);
 
 /// Servers and a worker.
@@ -37,12 +37,12 @@ impl Deref for World {
     }
 }
 
-/// A delivery of an app of its own, and what the provider reports of each attempt after it took the message.
+/// A delivery of its own app, and the provider's later report about each accepted attempt.
 pub(crate) struct Subject {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
     pub(crate) target: String,
-    /// Twilio's error code, and of how many attempts.
+    /// Twilio's error code, and the number of attempts that are reported with it.
     pub(crate) report: Option<(u32, u32)>,
 }
 
@@ -58,7 +58,7 @@ impl World {
         World { channel, installation }
     }
 
-    /// An app with two providers, `first` and `second`, of this kind.
+    /// Creates an app with two providers of this kind, `first` and `second`.
     pub(crate) async fn app(&self, kind: &str, settings: &[Value; 2]) -> AppId {
         let app = self.installation.app(&format!("shop-{}", clock::new_id())).await;
         let store = &self.context.store;
@@ -81,13 +81,13 @@ impl World {
         app
     }
 
-    /// Leaves only the first provider of an app.
+    /// Removes all providers of an app but the first.
     pub(crate) async fn remove_second_provider(&self, app: AppId) {
         let query = "DELETE FROM provider WHERE app_id = $1 AND identifier = 'second'";
         sqlx::query(query).bind(app.0).execute(&self.pool).await.unwrap();
     }
 
-    /// Has the worker deliver something.
+    /// Publishes a job for the worker, and returns its delivery.
     pub(crate) async fn deliver(
         &self,
         app: AppId,
@@ -130,7 +130,7 @@ impl World {
         self.publish_as(Some(id), self.jobs(), timer.get("message")).await;
     }
 
-    /// What the ledger says once the attempt of this number is made, and reported on where that is to be.
+    /// Waits until this attempt is made and, if it is reported on, records the report. Returns the state in the ledger.
     pub(crate) async fn state_after(&self, subject: &Subject, attempt: u32) -> State {
         let made = usize::try_from(attempt).unwrap();
         let state = eventually(SOON, "an attempt is made", async || {
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Records what the provider reports of a message that it took, as the gateway does.
+    /// Records a provider's report about an accepted message, as the gateway does.
     pub(crate) async fn report(&self, subject: &Subject, attempt: u32, answer: Answer) {
         let receipt = Receipt {
             id: clock::new_id(),
@@ -169,7 +169,7 @@ impl World {
         assert!(matches!(recorded[..], [store::deliveries::receipt::Recorded::Settled(_)]), "{recorded:?}");
     }
 
-    /// What the ledger says.
+    /// Reads the state of the delivery from the ledger.
     pub(crate) async fn state(&self, subject: &Subject) -> State {
         let mut transaction = self.pool.begin().await.unwrap();
         sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Browsers that are still known to an app.
+    /// Number of web push subscriptions of the users of an app.
     pub(crate) async fn subscriptions(&self, app: AppId) -> i64 {
         let query = "SELECT count(*) FROM web_push_subscription WHERE app_id = $1";
         sqlx::query_scalar(query).bind(app.0).fetch_one(&self.pool).await.unwrap()

@@ -1,4 +1,4 @@
-//! What an operator types.
+//! The commands of an operator.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// `pg_dump`, beside everything else that goes on.
+/// Runs `pg_dump` during the load.
 pub(crate) async fn dump(system: &System) -> PathBuf {
     let path = system.servers.directory().join("tidings.dump");
     let (database, file) = (system.current_database(), path.clone());
@@ -18,7 +18,7 @@ pub(crate) async fn dump(system: &System) -> PathBuf {
     path
 }
 
-/// `tidings restore`, killed half-way the first time. Returns its report.
+/// Runs `tidings restore`, which is killed in the middle the first time. Returns its report.
 pub(crate) async fn restore(system: &System) -> Value {
     let planned = system.environment.tidings(&["restore", "--dry-run"]);
     assert!(planned.contains("reaches back") && planned.contains("Nothing was changed"), "{planned}");
@@ -30,7 +30,7 @@ pub(crate) async fn restore(system: &System) -> Value {
     report["report"].clone()
 }
 
-/// Somebody holds the plans, so that it has read jobs and comes no further.
+/// Locks the plans, so that the restore stops after it has read jobs.
 async fn kill_half_way(system: &System) {
     let mut holder = system.database.begin().await.unwrap();
     sqlx::query("LOCK TABLE plan IN ACCESS EXCLUSIVE MODE").execute(&mut *holder).await.unwrap();

@@ -1,4 +1,4 @@
-//! What must hold once a restored installation has come to rest.
+//! Checks of a restored installation once no work is left.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,9 +11,9 @@ use crate::load::Load;
 use crate::outcomes::Outcomes;
 use crate::system::System;
 
-/// What the lost database knew when it was lost.
+/// Content of the lost database.
 pub(crate) struct Before {
-    /// Users who were sent something, by number.
+    /// Users with a send, by number.
     users: HashMap<i64, String>,
 }
 
@@ -30,7 +30,7 @@ impl Before {
     }
 }
 
-/// Everything that the checks go by.
+/// Input of the checks.
 pub(crate) struct Aftermath<'a> {
     pub(crate) system: &'a System,
     pub(crate) load: &'a Load,
@@ -49,13 +49,13 @@ struct Delivery {
 }
 
 impl Aftermath<'_> {
-    pub(crate) async fn keys_stand_for_the_same_sends(&self) {
+    pub(crate) async fn keys_belong_to_the_same_sends(&self) {
         for sent in &self.load.sends {
             assert_eq!(self.system.api.send(&sent.key, &sent.body).await, sent.id, "{}", sent.key);
         }
     }
 
-    /// Each recipient on each channel has come to an end, and the request says so.
+    /// Every recipient has a final status on every channel, and the request reports it.
     pub(crate) async fn every_send_has_ended(&self) {
         let known: Vec<Uuid> =
             sqlx::query_scalar("SELECT send_id FROM request").fetch_all(&self.system.database).await.unwrap();
@@ -75,14 +75,14 @@ impl Aftermath<'_> {
         }
     }
 
-    /// Of the users who were sent something, and of whoever comes next.
-    pub(crate) async fn numbers_are_whose_they_were(&self) {
+    /// Numbers of users with a send, and of the next new user.
+    pub(crate) async fn numbers_belong_to_the_same_users(&self) {
         let now: Vec<(i64, String)> = sqlx::query_as("SELECT number, identifier FROM app_user")
             .fetch_all(&self.system.database)
             .await
             .unwrap();
         let now: HashMap<i64, String> = now.into_iter().collect();
-        // A chunk that was frozen a moment before the loss, and told to nobody, is planned anew.
+        // A chunk that was frozen just before the loss and not published is planned again.
         let known = || self.before.users.iter().filter(|(number, _)| self.outcomes.planned.contains(number));
         for (number, identifier) in known() {
             assert_eq!(now.get(number), Some(identifier), "{number}");
@@ -148,7 +148,7 @@ impl Aftermath<'_> {
         }
     }
 
-    pub(crate) async fn minds_stay_changed(&self) {
+    pub(crate) async fn erasures_and_cancellations_persist(&self) {
         for identifier in &self.load.erased {
             let user = self.system.api.find(&format!("/v3/users/{identifier}")).await;
             assert_eq!(user, None, "{identifier}");
@@ -190,7 +190,7 @@ impl Aftermath<'_> {
         format!("app {}: {}; called again {again}", AppId(app), statuses.join(", "))
     }
 
-    /// How often each target was sent each notice.
+    /// Number of accepted messages for each target and notification.
     fn taken(&self) -> HashMap<(String, String), usize> {
         let mut taken = HashMap::new();
         for capture in self.system.providers.outbox.captures() {

@@ -1,4 +1,4 @@
-//! Chunks that are open when the database is lost, and that the backup takes for waiting, or for set aside.
+//! Chunks that are unfinished when the database is lost, and that the backup has as waiting or parked.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn message(app: AppId, send_id: SendId, event: Event) -> Vec<u8> {
     envelope.encode().unwrap()
 }
 
-/// Sends for which a chunk is ordered by a timer that the backup does not have.
+/// Sends with a chunk that is ordered by a timer that the backup lacks.
 async fn ordered(database: &Database) -> Vec<Uuid> {
     let pool = PgPool::connect(database.url()).await.unwrap();
     let ordered = sqlx::query_scalar(
@@ -43,7 +43,7 @@ async fn ordered(database: &Database) -> Vec<Uuid> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chunks_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_and_once() {
+async fn chunks_ordered_by_a_timer_or_a_redrive_are_ordered_once_more_after_a_restore() {
     let installation = Installation::start().await;
     installation.accepts(&installation.database, &["app", "create", "shop"]);
     let pool = PgPool::connect(installation.database.url()).await.unwrap();
@@ -85,7 +85,7 @@ async fn chunks_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_
     let dump = installation.dump();
     store.close().await;
 
-    // The timer was published, and somebody put the other one back.
+    // The timer was published, and the other chunk was redriven.
     let log = installation.log().await;
     for (id, payload) in [(TIMER, continues), (Uuid::from_u128(6), accepted)] {
         log.publish(Message { stream: STREAM, id: Some(id.to_string()), payload: payload.into() })

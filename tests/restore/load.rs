@@ -1,4 +1,4 @@
-//! What the app does: people, sends of every kind, and second thoughts.
+//! Actions of the app: users, sends of every kind, erasures and cancellations.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::system::System;
 const PEOPLE: usize = 24;
 const AT_ONCE: usize = 8;
 const CHANNELS: [&str; 5] = ["inApp", "email", "sms", "mobilePush", "webPush"];
-/// What a large send is sent over.
+/// Channels of a large send.
 const LARGE: usize = 700;
 
 /// A send that was confirmed.
@@ -28,7 +28,7 @@ pub(crate) struct Sent {
     pub(crate) recipients: Vec<String>,
 }
 
-/// Everything that was asked for.
+/// Everything that the app requested.
 pub(crate) struct Load {
     pub(crate) sends: Vec<Sent>,
     /// Identifiers of users that were erased.
@@ -38,7 +38,7 @@ pub(crate) struct Load {
     next: usize,
 }
 
-/// A person of the beginning: some have addresses that providers do things to.
+/// A user from before the dump. Some have addresses that make providers fail.
 fn person(number: usize) -> Value {
     let domain = match number {
         1 => SLOW_DOMAIN,
@@ -58,7 +58,7 @@ fn identifier(number: usize) -> String {
 }
 
 impl Load {
-    /// The people are there.
+    /// Waits until the users exist.
     pub(crate) async fn begin(system: &System) -> Load {
         let users: Vec<_> = (0..PEOPLE)
             .map(|number| json!({"identifier": identifier(number), "profile": person(number)}))
@@ -71,7 +71,7 @@ impl Load {
         Load { sends: Vec::new(), erased: Vec::new(), cancelled: Vec::new(), next: 0 }
     }
 
-    /// Sends so many, several at once, and returns when each is confirmed.
+    /// Makes `count` sends, several concurrently, and returns when each is confirmed.
     pub(crate) async fn send(&mut self, system: &System, count: usize) {
         let numbers = self.next..self.next + count;
         self.next += count;
@@ -93,9 +93,9 @@ impl Load {
         Sent { number, id, key, body, recipients }
     }
 
-    /// After the dump: users are erased, one of them comes back as somebody else, sends are cancelled.
+    /// After the dump: erases users, recreates one of them with the same identifier, and cancels sends.
     pub(crate) async fn change_minds(&mut self, system: &System) {
-        // The last one came after the dump, and no send names them.
+        // The last user was created after the dump, and no send names them.
         system.api.create_users(&[json!({"identifier": "fleeting", "profile": {}})]).await;
         for identifier in [identifier(10), "new-50".to_owned(), "fleeting".to_owned()] {
             system.api.erase(&identifier).await;
@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-/// Who gets a send, and what it says.
+/// Recipients and content of a send.
 fn compose(number: usize) -> (Vec<String>, Value) {
     if number % 60 == 37 {
         // Two chunks.
@@ -126,7 +126,7 @@ fn compose(number: usize) -> (Vec<String>, Value) {
         (0..3).map(|place| identifier((number * 7 + place * 5) % PEOPLE)).collect();
     let mut named: Vec<Value> = recipients.iter().map(|name| json!(name)).collect();
     if number.is_multiple_of(2) {
-        // Somebody whom the service has not heard of, half of them with an address.
+        // Users that the service does not know, half of them with an address.
         let name = format!("new-{number}");
         let profile = json!({"email": format!("{name}@example.com"), "phone": format!("+1416{number:07}")});
         named.push(json!({"identifier": name, "profile": if number.is_multiple_of(4) { profile } else { json!({}) }}));

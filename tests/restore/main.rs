@@ -1,5 +1,5 @@
-//! The rehearsal of a loss: a dump that is taken under load, more load, the database gone; the dump restored, the log read
-//! again, and the services started. What was accepted is not lost, what was sent is not sent again.
+//! Rehearsal of a loss: a dump under load, more load, loss of the database; then the dump is restored, the log is read again, and
+//! the services start. Accepted sends are not lost, and sent messages are not sent again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backup;
@@ -24,7 +24,7 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     load.send(&system, 40).await;
     system.is_marked().await;
 
-    // Whatever the dump's snapshot falls upon, it is in the midst of it.
+    // The snapshot of the dump falls into the middle of the load.
     let dump = tokio::join!(backup::dump(&system), load.send(&system, 80)).0;
     load.send(&system, 40).await;
     load.change_minds(&system).await;
@@ -41,13 +41,13 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     system.idle().await;
 
     let aftermath = Aftermath { system: &system, load: &load, before: &before, outcomes: &outcomes };
-    aftermath.keys_stand_for_the_same_sends().await;
+    aftermath.keys_belong_to_the_same_sends().await;
     system.idle().await;
     let aftermath = Aftermath { system: &system, load: &load, before: &before, outcomes: &outcomes };
     aftermath.every_send_has_ended().await;
-    aftermath.numbers_are_whose_they_were().await;
+    aftermath.numbers_belong_to_the_same_users().await;
     aftermath.inboxes_hold_each_notice_once().await;
     aftermath.nothing_was_sent_again().await;
-    aftermath.minds_stay_changed().await;
+    aftermath.erasures_and_cancellations_persist().await;
     println!("{} sends; {}", load.sends.len(), aftermath.summary().await);
 }

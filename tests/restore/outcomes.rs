@@ -1,4 +1,4 @@
-//! What the log said of deliveries when the database was lost.
+//! Outcomes in the log when the database was lost.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::system::System;
 const LONGEST: Duration = Duration::from_secs(60);
 const BATCH: usize = 500;
 
-/// The last that was told of each delivery.
+/// Last outcome of each delivery.
 pub(crate) struct Outcomes {
     pub(crate) told: HashMap<Uuid, Status>,
-    /// Numbers of users whom a plan names that was told of.
+    /// Numbers of users in published plans.
     pub(crate) planned: HashSet<i64>,
 }
 
@@ -43,13 +43,13 @@ impl Outcomes {
         Outcomes { told, planned }
     }
 
-    /// Those that had ended.
+    /// Deliveries with a final status.
     pub(crate) fn ended(&self) -> HashSet<Uuid> {
         self.told.iter().filter(|(_, status)| status.is_terminal()).map(|(id, _)| *id).collect()
     }
 }
 
-/// Returns once the log has word of what the app changed its mind about, and much of the rest has been told too.
+/// Returns once the log has the erasures and cancellations, and most outcomes.
 pub(crate) async fn told_of_all(system: &System, load: &Load) {
     eventually(LONGEST, "the log knows of the erasures and the cancellations", async || {
         let timers: i64 =

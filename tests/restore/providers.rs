@@ -1,4 +1,4 @@
-//! Providers that fail for some people.
+//! Providers that fail for some users.
 
 use stand_ins::http::{self, Reaction, Rule};
 use stand_ins::outbox::Outbox;
@@ -22,7 +22,7 @@ pub(crate) async fn start() -> Providers {
     let gone = smtp::Rule::answer(Stage::Rcpt, "550 5.1.1 nobody").times(u32::MAX);
     providers.smtp.script(gone.to(format!("*@{DEAD_DOMAIN}")));
     providers.sms_http.script(Rule::new(Reaction::Stall).to(SILENT).times(u32::MAX));
-    // Some calls fail, so that there are retries at any time.
+    // Some calls fail, so that retries exist at any time.
     providers.fcm.script(Rule::answer(http::status(503)).times(15));
     providers.push_service.script(Rule::answer(http::status(503)).times(15));
     providers

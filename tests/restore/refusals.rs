@@ -1,4 +1,4 @@
-//! What `tidings restore` refuses, and what services refuse until it has run.
+//! Refusals of `tidings restore`, and of services until it has run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::{Database, Service, eventually};
 use crate::installation::Installation;
 
 const SOON: Duration = Duration::from_secs(60);
-/// Undoes the migrations of restoring, and the latest one: the schema is of an earlier release, and without marks.
+/// Undoes the migrations for restoring and the latest one: the schema of an earlier release, without marks.
 const OF_BEFORE: &str =
     "ALTER TABLE installation DROP COLUMN system_identifier, DROP COLUMN database_oid, DROP COLUMN table_oid;
     DROP TABLE log_mark, restored_job;
@@ -30,7 +30,7 @@ async fn execute(database: &Database, statements: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_at_work_is_left_alone() {
+async fn a_database_in_use_is_not_restored() {
     let installation = Installation::start().await;
     let database = &installation.database;
     let mut service =
@@ -63,7 +63,7 @@ async fn a_database_at_work_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dump_is_seen_wherever_it_is_restored_and_taken_as_it_is_only_when_whole() {
+async fn a_restored_dump_is_detected_anywhere_and_accepted_unchanged_only_if_complete() {
     let installation = Installation::start().await;
     let dump = installation.dump();
     installation.database.restore_in_place(&dump).unwrap();
@@ -96,7 +96,7 @@ async fn a_dump_of_an_earlier_release_is_restored_or_stays_refused() {
     assert!(said.contains("Restored.") && said.contains("Cannot be recovered:"), "{said}");
     installation.accepts(&restored, &["migrate"]);
 
-    // The dump has no marks, so that it needs the log from its beginning.
+    // The dump has no marks, so the restore needs the log from its beginning.
     let log = installation.log().await;
     for _ in 0..3 {
         log.publish(Message { stream: StreamName::Outcome, id: None, payload: "event".into() })

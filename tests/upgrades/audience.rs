@@ -12,7 +12,7 @@ use suite::{Person, numbered_send};
 
 /// Those who have an address on every channel.
 pub(crate) const PEOPLE: usize = 20;
-/// Including users with an inbox alone: more than a chunk holds.
+/// Total number of users, including those with only an inbox: more than a chunk holds.
 const EVERYONE: usize = 510;
 const LATER: Duration = Duration::from_secs(2);
 
@@ -25,7 +25,7 @@ pub(crate) struct Audience {
 pub(crate) type Message = (String, String, String);
 
 impl Audience {
-    /// Creates them.
+    /// Creates the users.
     pub(crate) async fn create(client: &RetryingClient, providers: &Providers) -> Audience {
         let users = (0..EVERYONE).map(|number| match number {
             ..PEOPLE => Person(number).user(),
@@ -73,7 +73,7 @@ pub(crate) fn recipients(send: usize) -> Vec<Person> {
     }
 }
 
-/// The request's body. What is for later is for later than now.
+/// The body of the request. A scheduled send is due in the future.
 pub(crate) fn body(send: usize) -> Value {
     let people: Vec<String> = recipients(send).into_iter().map(Person::identifier).collect();
     let lane = if send % 10 == 3 { "bulk" } else { "transactional" };

@@ -1,7 +1,7 @@
-//! Every message of `libs/domain/golden` is put into its stream as it once was stored, on an installation of its own, and the
-//! real services read it. The rows that they come to are those of `rows`, in the file of the same name.
+//! Every message of `libs/domain/golden` is put into its stream in its stored form, on a separate installation, and the real
+//! services process it. The resulting rows must be those in the file of the same name in `rows`.
 //!
-//! `TIDINGS_TEST_WRITE_ROWS=1` writes the files that are missing there. One that is there never changes.
+//! `TIDINGS_TEST_WRITE_ROWS=1` writes missing files. Existing files never change.
 
 pub(crate) mod installation;
 mod rows;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use installation::GoldenInstallation;
 
-/// Installations at a time.
+/// Number of concurrent installations.
 const AT_ONCE: usize = 2;
 const WRITE: &str = "TIDINGS_TEST_WRITE_ROWS";
 
@@ -30,13 +30,13 @@ fn names(path: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_golden_message_comes_to_the_rows_that_it_always_did() {
-    all_come_to_their_rows(|message| message).await;
+async fn every_golden_message_produces_the_same_rows() {
+    all_produce_their_rows(|message| message).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_that_only_a_newer_release_knows_change_nothing() {
-    all_come_to_their_rows(|message| {
+async fn unknown_members_of_a_newer_release_change_nothing() {
+    all_produce_their_rows(|message| {
         let mut message: Value = serde_json::from_slice(&message).unwrap();
         for within in ["/data", "/data/content/email", "/data/contents/0", "/data/recipients/1", ""] {
             if let Some(object) = message.pointer_mut(within).and_then(Value::as_object_mut) {
@@ -48,7 +48,7 @@ async fn members_that_only_a_newer_release_knows_change_nothing() {
     .await;
 }
 
-async fn all_come_to_their_rows(change: impl Fn(Vec<u8>) -> Vec<u8> + Copy) {
+async fn all_produce_their_rows(change: impl Fn(Vec<u8>) -> Vec<u8> + Copy) {
     let names = names("../libs/domain/golden");
     let replays = names.iter().map(async |name| (name, replay(name, change).await));
     let replayed: Vec<_> = futures_util::stream::iter(replays).buffered(AT_ONCE).collect().await;
@@ -61,7 +61,7 @@ fn all_expected_rows_are_those_of_a_golden_message() {
     assert_eq!(names("upgrades/rows"), names("../libs/domain/golden"));
 }
 
-/// Rows that follow from a message.
+/// Rows that a message produces.
 async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     let message = std::fs::read(folder("../libs/domain/golden").join(name)).unwrap();
     let envelope = Envelope::decode(&message).unwrap();

@@ -15,17 +15,17 @@ use crate::audience::{PEOPLE, body};
 
 const SENDERS: usize = 4;
 const READERS: usize = 2;
-/// Between two sends of a sender, and two visits of a reader.
+/// Pauses of a sender between two sends, and of a reader between two visits.
 const SEND_PACE: Duration = Duration::from_millis(250);
 const READ_PACE: Duration = Duration::from_millis(100);
-/// Sends from one `goes_on` to the next at most, so that a busy machine does not get ever more to do.
+/// Maximum number of sends between two calls of `goes_on`, so that a busy machine does not fall behind.
 const MOST_SENDS: usize = 30;
 
-/// Load that goes on until it is told to end.
+/// Load that runs until it is stopped.
 pub(crate) struct Load {
     client: RetryingClient,
     ending: Arc<AtomicBool>,
-    /// One for each send that may still be made.
+    /// A permit for each send that may still be made.
     allowed: Arc<Semaphore>,
     confirmed: watch::Receiver<usize>,
     senders: JoinSet<Vec<(usize, String)>>,
@@ -62,7 +62,7 @@ impl Load {
         Load { client: client.clone(), ending, allowed, confirmed, senders, readers }
     }
 
-    /// Waits until so many further sends are confirmed. It goes on after that until [`MOST_SENDS`] are made.
+    /// Waits until `sends` further sends are confirmed. The load continues after that, up to [`MOST_SENDS`].
     pub(crate) async fn goes_on(&mut self, further: usize) {
         self.allowed.add_permits(MOST_SENDS.saturating_sub(self.allowed.available_permits()));
         let wanted = *self.confirmed.borrow() + further;
@@ -115,7 +115,7 @@ async fn send(
     promised
 }
 
-/// Looks at one inbox after the other, and reads what is new. What was read stays read.
+/// Visits one inbox after the other, and reads new items. Items that were read must stay read.
 async fn read(client: RetryingClient, number: usize, ending: Arc<AtomicBool>) -> BTreeSet<String> {
     let (mut known, mut pace) = (BTreeSet::new(), pace(READ_PACE));
     for visit in 0.. {

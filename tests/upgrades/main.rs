@@ -1,5 +1,5 @@
-//! Upgrades: messages of every release lead to the rows that they always led to, a rolling restart fails no call, and two releases
-//! side by side do not harm each other.
+//! Upgrades: messages of every release still produce the same rows, a rolling restart fails no call, and two releases work side
+//! by side.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audience;

@@ -15,7 +15,7 @@ use crate::load::{Journal, Load};
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(240);
-/// Sends between two restarts.
+/// Number of sends between two restarts.
 const SENDS: usize = 10;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,13 +36,13 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
 
     let messages: Vec<Message> = journal.sends.keys().flat_map(|&send| audience.messages(send)).collect();
     all_is_settled(&system.database, &journal, messages.len()).await;
-    every_inbox_has_what_was_sent(&system.database, &journal).await;
-    what_was_read_is_read(&system.database, &journal).await;
-    every_provider_took_everything_once(&system, &messages);
-    the_backend_is_told_of_everything(&system, &journal).await;
+    every_inbox_has_all_sends(&system.database, &journal).await;
+    read_items_stay_read(&system.database, &journal).await;
+    every_provider_accepted_everything_once(&system, &messages);
+    the_backend_receives_every_webhook(&system, &journal).await;
 }
 
-/// Sooner than any lease or wait for an acknowledgement ends.
+/// Shorter than any lease or wait for an acknowledgement.
 async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
     let items: usize = journal.sends.keys().map(|&send| recipients(send).len()).sum();
     let wanted = (i64::try_from(messages).unwrap(), i64::try_from(items).unwrap());
@@ -66,7 +66,7 @@ async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
     assert_eq!(left, (0, 0, 0), "deliveries, timers, parked");
 }
 
-async fn every_inbox_has_what_was_sent(database: &PgPool, journal: &Journal) {
+async fn every_inbox_has_all_sends(database: &PgPool, journal: &Journal) {
     let rows: Vec<(String, String, String)> = sqlx::query_as(
         "SELECT identifier, content->>'title', send_id::text FROM inbox_item
          JOIN app_user ON (app_user.app_id, number) = (inbox_item.app_id, user_number)",
@@ -85,7 +85,7 @@ async fn every_inbox_has_what_was_sent(database: &PgPool, journal: &Journal) {
     assert!(shown == promised, "{} items are shown, {} were sent", shown.len(), promised.len());
 }
 
-async fn what_was_read_is_read(database: &PgPool, journal: &Journal) {
+async fn read_items_stay_read(database: &PgPool, journal: &Journal) {
     let unread: Vec<String> = sqlx::query_scalar("SELECT id::text FROM inbox_item WHERE clicked_at IS NULL")
         .fetch_all(database)
         .await
@@ -95,7 +95,7 @@ async fn what_was_read_is_read(database: &PgPool, journal: &Journal) {
     assert!(journal.read.len() > 10);
 }
 
-fn every_provider_took_everything_once(system: &System, messages: &[Message]) {
+fn every_provider_accepted_everything_once(system: &System, messages: &[Message]) {
     let mut taken: BTreeMap<Message, usize> = BTreeMap::new();
     for capture in system.providers.outbox.captures() {
         let message = (capture.channel.clone(), capture.to[0].clone(), title_in(&capture));
@@ -108,8 +108,8 @@ fn every_provider_took_everything_once(system: &System, messages: &[Message]) {
     assert_eq!(taken.len(), promised.len());
 }
 
-/// Of every delivery and of everything that was read, in one message, however often that was sent.
-async fn the_backend_is_told_of_everything(system: &System, journal: &Journal) {
+/// One message for every delivery and every item that was read, regardless of repeated calls.
+async fn the_backend_receives_every_webhook(system: &System, journal: &Journal) {
     let backend = &system.backend;
     let sent: Vec<(String, String, String, String)> = sqlx::query_as(
         "SELECT delivery.id::text, send_id::text, identifier, channel FROM delivery
@@ -142,7 +142,7 @@ async fn the_backend_is_told_of_everything(system: &System, journal: &Journal) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_stops_says_so_while_it_still_takes_what_comes() {
+async fn a_stopping_gateway_reports_it_while_it_still_serves() {
     let mut system = System::start().await;
     let origin = system.origins().remove(0);
     // Each request uses a new connection, as from a new client.

@@ -22,7 +22,7 @@ use crate::system::System;
 const SOON: Duration = Duration::from_secs(60);
 const JOB: &[u8] = include_bytes!("../../libs/domain/golden/DeliveryJob.v1.json");
 const LANE: Lane = Lane::Transactional;
-/// A schema that is one migration ahead, by one that only adds.
+/// A schema with one more migration, which only adds.
 const AHEAD: &str = "
     ALTER TABLE request ADD COLUMN of_the_future text NOT NULL DEFAULT 'unknown';
     ALTER TABLE inbox_item ADD COLUMN of_the_future jsonb;
@@ -31,7 +31,7 @@ const AHEAD: &str = "
       VALUES (9999, 'of the future', true, '', 0);";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() {
+async fn a_newer_schema_keeps_services_running_and_is_not_downgraded() {
     let mut system = System::start().await;
     let client = RetryingClient::new(&system.origins(), &system.app);
     let user = Person(1).user();
@@ -59,7 +59,7 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
             .fetch_one(&database)
             .await
             .unwrap();
-            // An email, a short message and one to each of two phones.
+            // An email, an SMS, and one message to each of two phones.
             (done == (count, 4 * count)).then_some(())
         })
         .await;
@@ -110,7 +110,7 @@ async fn a_process_with_another_number_of_partitions_or_another_log_does_not_sta
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else() {
+async fn messages_of_a_newer_release_wait_without_delaying_others() {
     let installation = GoldenInstallation::with_partitions(2).await;
     let [held, free] = [0, 1].map(StreamName::Inbox);
     let [of_held, of_free] = [0, 1].map(|number| user_of(number, 2));
@@ -177,7 +177,7 @@ fn user_of(partition: u32, partitions: u32) -> UserNumber {
     (1..).map(UserNumber).find(owned).unwrap()
 }
 
-/// Something that belongs into the stream.
+/// A message for the stream.
 fn message(stream: StreamName, user: UserNumber) -> Envelope {
     let content = InAppContent { title: Some("Shipped".to_owned()), ..InAppContent::default() };
     let event = match stream {
@@ -203,7 +203,7 @@ fn message(stream: StreamName, user: UserNumber) -> Envelope {
     Envelope { id, app, at, send_id, caused_by: None, trace: None, event }
 }
 
-/// The message as a later release writes it: an outcome with a new reason, others in a new version.
+/// The message as a later release would write it: outcomes with a new reason, other messages in a new version.
 fn newer(message: &Envelope) -> Vec<u8> {
     let mut wire: serde_json::Value = serde_json::from_slice(&message.encode().unwrap()).unwrap();
     if let Event::DeliverySettled(_) = message.event {

@@ -9,10 +9,10 @@ use suite::{App, Role, system};
 use testkit::Servers;
 
 const INSTANCES: usize = 2;
-/// A process that waits for what another one left behind waits for longer than a test runs.
+/// A process that waits for work of another process waits longer than a test runs.
 const PATIENT: [(&str, &str); 2] = [("TIDINGS_DELIVERY__LEASE", "1h"), ("TIDINGS_DELIVERY__ACK_WAIT", "50m")];
 const APP: &str = "shop";
-/// More than all messages of a test.
+/// Larger than the number of messages of a test.
 const KEPT: usize = 500_000;
 
 pub(crate) struct System {

@@ -21,10 +21,10 @@ use crate::python::ask;
 
 const TO: &str = "ada@example.org";
 const LINK: &str = "https://notify.example.com/v3/unsubscribe/eyJhbGciOiJIUzI1NiJ9.abc";
-/// What every attachment holds.
+/// Content of every attachment.
 const FILE: [u8; 300] = [0xC3; 300];
 
-/// A message as a stand-in took it.
+/// Sends a message to a stand-in and returns it as received.
 async fn sent(to: &str, content: EmailContent, dkim: Value) -> Vec<u8> {
     let server = SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap();
     let settings = json!({
@@ -50,7 +50,7 @@ async fn sent(to: &str, content: EmailContent, dkim: Value) -> Vec<u8> {
     server.outbox().captures()[0].raw.clone()
 }
 
-/// What Python finds in messages, with these records in the DNS.
+/// Returns what the Python script finds in each message, with these DNS records.
 async fn all_seen(raws: &[Vec<u8>], keys: &Value) -> Vec<Value> {
     let raws: Vec<_> = raws.iter().map(|raw| STANDARD.encode(raw)).collect();
     serde_json::from_value(ask("mail.py", &json!({"raws": raws, "keys": keys})).await).unwrap()
@@ -90,7 +90,7 @@ fn header<'a>(seen: &'a Value, name: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn pythons_parser_finds_every_part_and_nothing_to_complain_about() {
+async fn pythons_parser_finds_every_part_and_no_defect() {
     let cases: &[(EmailContent, Value)] = &[
         (content(Some("Grüße\n"), None), json!(["text/plain"])),
         (content(None, Some("<p>Grüße</p>")), json!(["multipart/alternative", "text/plain", "text/html"])),
@@ -145,7 +145,7 @@ async fn pythons_parser_reads_internationalised_addresses() {
     }
 }
 
-/// A key for signing, as PEM, and what its other half says in the DNS.
+/// Creates a signing key: DNS name, private key in PEM, and the DNS record with the public key.
 fn keys() -> [(&'static str, String, String); 2] {
     let rsa = aws_lc_rs::rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
     let rsa_private: Pkcs8V1Der<'_> = rsa.as_der().unwrap();
@@ -191,7 +191,7 @@ async fn dkimpy_verifies_every_signature_and_notices_every_change() {
     }
 }
 
-/// A signed message, changed in each way that matters.
+/// Returns copies of a signed message, each with one change that must invalidate the signature.
 fn forgeries(raw: Vec<u8>) -> Vec<Vec<u8>> {
     let text = String::from_utf8(raw).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

@@ -1,5 +1,5 @@
-//! What goes over the wire, looked at by parsers and decrypters that are not ours: one module a channel, which makes a
-//! worker's sender talk to a stand-in and hands what came there to a Python script beside it.
+//! Messages on the wire, checked by independent parsers and decrypters. In each module, a worker's sender calls a stand-in, and a
+//! Python script checks the received message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod mail;

@@ -1,4 +1,4 @@
-//! Asking a script.
+//! Calls of Python scripts.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What `tests/wire/{script}` answers to a JSON value on its standard input, with one on its standard output.
+/// Passes a JSON value to `tests/wire/{script}` on standard input, and returns the JSON value from its standard output.
 pub(crate) async fn ask(script: &str, question: &Value) -> Value {
     let mut child = Command::new(interpreter())
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("wire").join(script))
@@ -32,7 +32,7 @@ pub(crate) async fn ask(script: &str, question: &Value) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{script}: {error}: {says}"))
 }
 
-/// The Python that `TIDINGS_TEST_PYTHON` names, else the one that `cargo xtask test` makes.
+/// Path of Python: `TIDINGS_TEST_PYTHON`, or the environment that `cargo xtask test` creates.
 fn interpreter() -> PathBuf {
     if let Some(named) = std::env::var_os("TIDINGS_TEST_PYTHON").filter(|named| !named.is_empty()) {
         return named.into();

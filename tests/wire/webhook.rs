@@ -1,4 +1,4 @@
-//! What an app's backend is told, verified by the library of Standard Webhooks.
+//! Webhooks, verified by the Standard Webhooks library.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use worker::Outbound;
 
 use crate::python::ask;
 
-/// Keeps the last call as it came.
+/// A server that stores the last call.
 #[derive(Default)]
 struct LastCall(Mutex<Option<(BTreeMap<String, String>, Bytes)>>);
 

@@ -23,7 +23,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Starts PostgreSQL for the data directory, with a password that is kept there.
+    /// Starts PostgreSQL for the data directory, with a password that is stored in the directory.
     pub(crate) fn postgres(directory: &Path) -> anyhow::Result<Self> {
         let name = name("postgres", directory);
         let password = password(directory)?;

@@ -18,7 +18,7 @@ use crate::workspace;
   cargo xtask figures")]
 pub(crate) struct Arguments;
 
-/// First words of a headless clause.
+/// First words of a sentence that begins with a headless clause.
 const HEADLESS: [&str; 5] = ["What", "Who", "Whether", "How", "Where"];
 /// A doc comment of at most this many words rarely adds to the name of its item.
 const FEW_WORDS: usize = 3;

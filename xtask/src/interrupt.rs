@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::steps;
 
-/// Handler of SIGINT and SIGTERM, which do not end this process while it exists.
+/// Handler of SIGINT and SIGTERM: while it exists, these signals do not end this process.
 #[derive(Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 

@@ -12,6 +12,7 @@ mod interrupt;
 mod overload;
 mod provision;
 mod python;
+mod sql;
 mod steps;
 mod test;
 mod up;
@@ -30,6 +31,7 @@ use clap::{Parser, Subcommand};
   cargo xtask up                  try Tidings on this machine
   cargo xtask test                run every test
   cargo xtask test -p store       run the tests of one crate
+  cargo xtask sql prepare         describe SQL statements for the compiler, after a change
   cargo xtask bench               run the benchmarks in a release build
   cargo xtask crash               kill every process, and check that nothing is lost
   cargo xtask overload            offer ten times the load that the gateway accepts
@@ -45,6 +47,7 @@ struct Arguments {
 enum Command {
     Up(up::Arguments),
     Test(test::Arguments),
+    Sql(sql::Arguments),
     Bench(bench::Arguments),
     Crash(crash::Arguments),
     Overload(overload::Arguments),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Up(arguments) => up::run(arguments),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Overload(arguments) => overload::run(&arguments),

@@ -159,7 +159,8 @@ fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
     Ok(std::fs::remove_dir_all(fetched)?)
 }
 
-/// Runs the command and returns true if it succeeded. A failure is only printed, because another way to install may succeed.
+/// Runs a command and returns true if it succeeded. A failure is printed but not returned, because another way to install may
+/// succeed.
 fn attempt(command: &mut Command) -> bool {
     steps::run(command).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()
 }

@@ -25,7 +25,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Repeated for its error.
+        // Created again, to return its error.
         create(&environment)?;
     }
     steps::run(

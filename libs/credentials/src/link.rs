@@ -34,7 +34,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
 /// Lifetime of the link by which a browser reports that its user opened a notification.
 pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// Layout of a token: its first byte. Keys of earlier releases sign unencrypted tokens, with one layout per purpose.
+/// Version of a token's layout: its first byte. Keys of earlier releases sign unencrypted tokens, with one layout per purpose.
 const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 const SEALED: u8 = 3;

@@ -47,12 +47,7 @@ pub struct Security {
 pub enum SecretsError {
     /// The key file cannot be read or written.
     #[error("master key file {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The mode of the key file allows access by other accounts.
     #[error(
         "master key file {}: its mode is {mode:03o}, so other accounts can use it; run chmod 600 on it, or let root own \
@@ -60,17 +55,13 @@ pub enum SecretsError {
         path.display()
     )]
     Exposed {
-        /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
     /// The key file does not contain 32 bytes in base64.
     #[error("master key file {}: its content is not 32 bytes in base64", path.display())]
-    NotAKey {
-        /// The file.
-        path: PathBuf,
-    },
+    NotAKey { path: PathBuf },
     /// The configuration names no key.
     #[error("security.master_key_file is not set")]
     NotConfigured,

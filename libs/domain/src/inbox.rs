@@ -95,7 +95,7 @@ impl ItemState {
 }
 
 impl AllChange {
-    /// Returns the difference to the user's counters when this change is applied to items whose counts are `changed`.
+    /// Returns the effect of this change on the counters of its user. `changed` are the counts of the items that it affects.
     #[must_use]
     pub fn difference(self, changed: Counts) -> Counts {
         let removed = match self {

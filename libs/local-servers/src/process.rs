@@ -32,9 +32,7 @@ const QUOTED_LINES: usize = 12;
 /// Program to start, with its arguments and environment.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
     /// Environment variables, in addition to those of this process.
     pub environment: Vec<(String, String)>,
@@ -191,7 +189,7 @@ impl Process {
         }
     }
 
-    /// Output of this process so far, without that of earlier processes in the same log.
+    /// Output of this process so far, without the output of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);

@@ -12,7 +12,7 @@ type Arguments = Rest<ValueOrKwargs>;
 pub(crate) const LONGEST: usize = 256 * 1024;
 /// Maximum total size of the results of multiplying filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;
-/// Largest number for `format`, `indent`, `batch` or `slice`.
+/// Maximum of the numeric arguments of `format`, `indent`, `batch` and `slice`.
 const WIDEST: usize = 1_000;
 
 thread_local! {
@@ -87,7 +87,8 @@ fn reserve_bytes(filter: &str, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the length of a value as text, in bytes; `usize::MAX` for a value other than a text that is longer than [`LONGEST`].
+/// Returns the length of a value as text, in bytes. For a value that is not a text and is longer than [`LONGEST`], returns
+/// `usize::MAX`.
 fn length(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -117,7 +118,7 @@ fn call(
     function.call(state, &arguments)
 }
 
-/// Returns the maximum number of bytes by which escaping replaces one byte.
+/// Returns the maximum number of bytes that escaping writes for one byte.
 fn escaped(state: &State<'_, '_>) -> usize {
     if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 }
 }

@@ -155,7 +155,7 @@ fn doubled(times: usize) -> String {
 }
 
 #[test]
-fn values_are_bounded_before_any_is_made() {
+fn values_are_bounded_before_they_are_created() {
     let small = context! { big => "x".repeat(1_000) };
     assert_eq!(title(&doubled(9), &small).unwrap().title.unwrap(), (512 * 1_000).to_string());
     let big = context! { big => "x".repeat(1_000_000) };
@@ -180,7 +180,7 @@ fn values_are_bounded_before_any_is_made() {
 }
 
 #[test]
-fn what_templates_need_has_a_bound() {
+fn common_template_features_have_a_bound() {
     let variables = context! {
         name => "Ada", price => 2.5, count => 4, tags => ["a", "b"],
         items => [context! { name => "Cup", price => "3.5" }, context! { name => "Pot", price => "4" }],
@@ -213,7 +213,7 @@ fn a_text_with_large_values_takes_fewer_instructions() {
 }
 
 #[test]
-fn a_sample_shows_errors_when_a_template_is_put() {
+fn a_sample_reveals_render_errors_when_a_template_is_stored() {
     let channels =
         json!({"inApp": {"title": "{{ order.number | round }}"}, "sms": {"text": "{{ order.number }}"}});
     let sample = json!({"order": {"number": "seven"}});

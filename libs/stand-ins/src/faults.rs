@@ -95,7 +95,7 @@ pub struct Call {
 pub struct Faults {
     seed: u64,
     shares: Shares,
-    /// Number of calls per fault of [`DEALT`]; None for random faults only.
+    /// Number of calls per scheduled fault of [`DEALT`]; None for random faults only.
     dealt_every: Option<NonZeroUsize>,
     list: Option<Arc<File>>,
     state: Mutex<State>,
@@ -132,8 +132,8 @@ impl Faults {
         Faults { seed, shares, dealt_every: None, list: None, state: Mutex::default() }
     }
 
-    /// In addition to random faults, makes every `every`-th call fail, each time with the next fault of a fixed list, so that a
-    /// long run contains each of these faults for any seed.
+    /// In addition to random faults, makes every `every`-th call fail with the next fault of a fixed list, so that a long run
+    /// contains each of these faults for any seed.
     #[must_use]
     pub fn with_scheduled_faults(self, every: NonZeroUsize) -> Self {
         Faults { dealt_every: Some(every), ..self }

@@ -189,7 +189,7 @@ pub fn refusal(status: u16, code: &str, fields: &[&str]) -> Response<Bytes> {
             json!({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}),
         );
     }
-    let message = "The stand-in does not take it.";
+    let message = "The stand-in refuses the message.";
     http::json(
         status,
         &json!({"error": {"code": status, "message": message, "status": general, "details": details}}),

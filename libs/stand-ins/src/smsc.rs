@@ -88,7 +88,7 @@ struct Smsc {
     outbox: Arc<Outbox>,
     script: Script,
     state: Mutex<State>,
-    /// Wakes a session when there are new receipts.
+    /// Wakes a session when new receipts are waiting.
     news: Notify,
     counts: Counts,
 }

@@ -252,7 +252,7 @@ impl Account {
         let text = form.get("Body").unwrap_or_default();
         let summary = Summary::of_request(request, None, Some(text.to_owned()));
         if self.outbox.keep("sms", from, &[to.to_owned()], request.body().to_vec(), summary).is_err() {
-            return refused(500, 20500, "the message could not be kept");
+            return refused(500, 20500, "the message could not be stored");
         }
         let sid = format!("SM{}", random::hex::<16>());
         let callback = form.get("StatusCallback").map(str::to_owned);

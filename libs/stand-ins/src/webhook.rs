@@ -99,7 +99,7 @@ impl WebhookReceiver {
     pub fn trust(&self, secrets: &[&str]) {
         let key = |secret: &&str| match secret.strip_prefix("whsec_").map(|text| STANDARD.decode(text)) {
             Some(Ok(key)) => key,
-            _ => panic!("this is no secret"),
+            _ => panic!("not a webhook secret"),
         };
         self.inner.lock().keys = secrets.iter().map(key).collect();
     }
@@ -198,7 +198,7 @@ fn verify(request: &Request<Bytes>, keys: &[Vec<u8>]) -> Result<ReceivedCall, &'
     let id = header("webhook-id").filter(|id| !id.is_empty()).ok_or("no webhook-id")?;
     let timestamp = header("webhook-timestamp").ok_or("no webhook-timestamp")?;
     let signatures = header("webhook-signature").ok_or("no webhook-signature")?;
-    let seconds: i64 = timestamp.parse().map_err(|_| "webhook-timestamp is no number")?;
+    let seconds: i64 = timestamp.parse().map_err(|_| "webhook-timestamp is not a number")?;
     let at = now().millis();
     if at.abs_diff(seconds.saturating_mul(1_000)) > TOLERANCE {
         return Err("webhook-timestamp is too far away");
@@ -217,7 +217,7 @@ fn verify(request: &Request<Bytes>, keys: &[Vec<u8>]) -> Result<ReceivedCall, &'
         tags.iter().any(|tag| hmac::verify(&key, &signed, tag).is_ok())
     };
     if !keys.iter().any(holds) {
-        return Err("no signature holds");
+        return Err("no signature is valid");
     }
     let body = serde_json::from_slice(request.body()).map_err(|_| "the body is not JSON")?;
     Ok(ReceivedCall { at, id: id.to_owned(), path: request.uri().path().to_owned(), body })

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_database_of_a_url_is_exchanged() {
+    fn the_database_of_a_url_is_replaced() {
         let cases = [
             ("postgres://u:p@h:1/old", "postgres://u:p@h:1/new"),
             ("postgres://h", "postgres://h/new"),

@@ -157,7 +157,7 @@ fn without_provider<'p>(providers: &[Usable]) -> Admission<'p> {
 /// Returns the answer for a delivery whose only allowed provider is no longer enabled. This provider may have accepted an earlier
 /// call, so no other provider may be called.
 pub(crate) fn provider_gone() -> Answer {
-    let message = "the provider that this delivery began with is not enabled any more";
+    let message = "the provider of the first attempt is no longer enabled";
     Answer::new(Outcome::RETRY, "provider_gone", message)
 }
 

@@ -132,7 +132,9 @@ impl Silence {
             Silence::TimedOut => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
             Silence::Lost(cause) => Answer::new(Outcome::Unknown, "connection_lost", cause),
             Silence::CutShort(status) => {
-                let message = format!("a refusal with status {status} broke off before it said why");
+                let message = format!(
+                    "the connection broke during a refusal with status {status}, before its reason was complete"
+                );
                 Answer::new(Outcome::RETRY, "cut_short", message).sparing_provider()
             }
         }

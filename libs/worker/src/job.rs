@@ -90,7 +90,7 @@ impl<S: ChannelSender> Worker<S> {
         let Some(envelope) = inbound.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
-            let cause = format!("{} is no job", envelope.event.kind());
+            let cause = format!("{} is not a job", envelope.event.kind());
             return inbound.failed_by_itself(&delivered, owner, &cause).await;
         };
         let span = tracing::info_span!(
@@ -128,7 +128,7 @@ impl<S: ChannelSender> Worker<S> {
         let admission = match self.admit(job, &providers).await {
             Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
                 // Claim the expired delivery without a provider: the claim ends it.
-                let answer = Answer::new(Outcome::RETRY, "expired", "its time was over");
+                let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
                 Admission::Instead { answer, wanted: None }
             }
             Admission::Later { at, cause } => return self.postpone(job, at, cause).await,

@@ -42,7 +42,7 @@ mod tests {
         assert!((0..80).all(|_| !note(false)));
         assert!((0..20).all(|_| !note(true)), "a fifth");
         assert!(note(true), "more than a fifth of the last hundred");
-        assert!(!note(false), "what was sent is no refusal");
+        assert!(!note(false), "a sent message is not a refusal");
     }
 
     #[test]

@@ -28,8 +28,8 @@ use crate::room::Room;
 pub const DURABLE: &str = "dispatcher";
 /// Maximum number of messages per batch.
 const BATCH: usize = 200;
-/// Recipients beyond which no further chunk joins a batch. The bulk limit is lower, because inbox items of transactional
-/// sends queue behind those of bulk sends.
+/// Recipients beyond which no further chunk joins a batch. The limit for bulk is lower, because inbox items of transactional
+/// sends wait behind those of bulk sends.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
 /// Bytes in memory beyond which no further chunk joins a batch. A message may refer to a send a thousand times its size.
@@ -39,11 +39,11 @@ const WAIT: Duration = Duration::from_secs(1);
 /// per app.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
-/// Lag of an inbox partition, in items, above which bulk sends wait. A partition projects these items in a moment, so items
-/// of transactional sends queue behind them only briefly.
+/// Lag of an inbox partition, in items, above which bulk sends wait. A partition projects this many items in a moment, so items
+/// of transactional sends wait behind them only briefly.
 const INBOX_BACKLOG: usize = 100;
-/// Maximum wait for a small lag, because waiting is useless if no process projects; and the lag in events above which bulk
-/// sends always wait.
+/// Maximum wait because of a small lag: if no process projects, waiting does not help. Above this lag in events, bulk sends
+/// always wait.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 const INBOX_EVENTS: u64 = 1_000;
 /// Poll interval while waiting for a lagging inbox or a full stream.
@@ -162,8 +162,8 @@ impl Intake {
         Ok(furthest)
     }
 
-    /// Plans fetched messages batch by batch. After a full bulk batch, and when the process stops, it returns the rest:
-    /// bulk sends first check the lag of the inboxes again.
+    /// Plans fetched messages batch by batch. Returns the rest to the log after a full bulk batch, because bulk sends must check
+    /// the lag of the inboxes again, and when the process stops.
     async fn handle(&mut self, messages: Vec<DeliveredMessage>) {
         let mut messages = messages.into_iter();
         let mut batch = Batch::default();

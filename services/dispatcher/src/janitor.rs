@@ -89,8 +89,8 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the log holds an unprocessed message published up to `since`, which may still need, or write again,
-/// the data that is about to be removed.
+/// Returns true if the log contains an unprocessed message published up to `since`. Such a message may still need the data that
+/// is about to be removed, or write it again.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {
         if stream == StreamName::Outcome {

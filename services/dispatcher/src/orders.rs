@@ -53,7 +53,7 @@ pub(crate) struct FrozenChunk<'a> {
     pub(crate) cause: &'a Cause,
 }
 
-/// Output of acting on chunks, gathered until there is enough to publish.
+/// Messages of chunks, gathered until there are enough to publish.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Order>,
@@ -234,7 +234,7 @@ impl FrozenChunk<'_> {
         self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
     }
 
-    /// Writes a message with a deterministic id: a chunk produces the same ids however often it is acted on.
+    /// Writes a message with an id derived from `name`, so that a chunk that is acted on again publishes the same ids.
     fn order_with_stable_id(
         &self,
         stream: StreamName,

@@ -245,8 +245,8 @@ impl Planner {
     }
 }
 
-/// The first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait for
-/// it: its deliveries cannot be failed as unrenderable, because their jobs may already be in the log.
+/// The first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait for it.
+/// Failing its deliveries as unrenderable would be wrong, because their jobs may already be in the log.
 fn without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
     let mut numbered = chunks.iter().enumerate();
     let is_missing =

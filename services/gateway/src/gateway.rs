@@ -41,12 +41,12 @@ pub const ANSWER_ROOM: usize = 64 * 1024;
 /// The broker's limit of 1 MiB for a message, less room for its headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 
-/// Says whether the caller may append the same event again, under the same id.
+/// Possibility that the caller appends the same event again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// A retry has the same event id.
+    /// A repetition has the same event id.
     Possible,
-    /// A retry is a different event.
+    /// A repetition is a new event.
     Impossible,
 }
 

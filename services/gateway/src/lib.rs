@@ -118,8 +118,8 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns once the server should accept no more connections. Until then the load balancer has time to learn from
-/// `/readyz` that the process is stopping, and every answer closes its connection.
+/// Returns once the server should accept no more connections. Until then, the load balancer can learn from `/readyz` that the
+/// process is stopping, and every answer closes its connection.
 async fn until_drained(context: Context) {
     context.tasks.stopping().await;
     sleep(context.config.gateway.drain).await;

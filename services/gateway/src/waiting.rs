@@ -81,11 +81,11 @@ impl Permits {
 
 /// Gives the current request the shares of this holder from now on.
 pub(crate) fn continue_as(holder: Holder) {
-    // Outside of a request, shares do not exist.
+    // Outside of a request there is no holder to change.
     BUDGET.try_with(|budget| budget.holder.set(holder)).ok();
 }
 
-/// Waits for an answer of the log, or of anything with its own bound, within the time that the current request has left.
+/// Waits for an answer of the log, or of anything else with its own time limit, within the remaining time of the request.
 pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     timeout(remaining_time(STEP), answer).await.map_err(|_| WaitError::Overdue)
@@ -130,7 +130,7 @@ pub(crate) fn remaining_time(limit: Duration) -> Duration {
 pub(crate) async fn at_callers_pace<T>(step: impl Future<Output = T>) -> T {
     let begin = Instant::now();
     let outcome = step.await;
-    // Outside of a request, no deadline exists.
+    // Outside of a request there is no deadline to move.
     BUDGET.try_with(|budget| budget.until.set(budget.until.get() + begin.elapsed())).ok();
     outcome
 }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn users_wait_for_a_turn_at_the_database_and_backends_do_not() {
+    async fn users_wait_for_a_database_permit_and_backends_do_not() {
         let room = WaitingRoom::new(PLACES, 4);
         let permits: Vec<_> = (0..2).map(|_| room.permits.users.try_acquire().unwrap()).collect();
         let user = Holder::user(APP, "ada");

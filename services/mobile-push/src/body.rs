@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_cut_as_far_as_it_must_be() {
+    fn a_body_is_cut_only_as_far_as_necessary() {
         let size = |body: &str| 10 + serde_json::json!(body).to_string().len();
         assert_eq!(fitting("short".to_owned(), 17, size).as_deref(), Some("short"));
         let cut = fitting("é".repeat(50), 40, size).unwrap();

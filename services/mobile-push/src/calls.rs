@@ -46,5 +46,5 @@ impl<'a> Push<'a> {
 
 /// Returns the answer for a provider whose HTTP client cannot be created, for instance because of a wrong certificate.
 pub(crate) fn no_client(error: &reqwest::Error) -> Answer {
-    Answer::new(Outcome::PauseProvider, "settings", format!("no client can be made: {error}"))
+    Answer::new(Outcome::PauseProvider, "settings", format!("cannot create a client: {error}"))
 }

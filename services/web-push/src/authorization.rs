@@ -34,7 +34,7 @@ pub(crate) struct Authorizations {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unauthorized {
     /// The app was created by a release that created no key pairs.
-    #[error("the app has no key pair; `tidings migrate` makes one")]
+    #[error("the app has no key pair; `tidings migrate` creates one")]
     NoKey,
     /// The key pair cannot be loaded or decrypted.
     #[error(transparent)]
@@ -84,7 +84,7 @@ impl Authorizations {
         }
     }
 
-    /// Returns the `Authorization` header for the push service at `origin` (with its port, where the scheme does not imply it).
+    /// Returns the `Authorization` header for the push service at `origin`, with its port unless that is the default port.
     pub(crate) async fn header(
         &self,
         app: AppId,

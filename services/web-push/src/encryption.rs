@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_message_fills_the_body_and_no_two_are_alike() {
+    fn the_longest_message_fills_the_body_and_ciphertexts_differ() {
         let longest = vec![b'a'; MAX_PLAINTEXT];
         let (first, second) =
             (encrypt(&browser(), &longest).unwrap(), encrypt(&browser(), &longest).unwrap());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_an_error() {
+    fn an_invalid_key_is_an_error() {
         for p256dh in [Vec::new(), vec![4; 65], browser().p256dh[..64].to_vec()] {
             assert_eq!(encrypt(&BrowserKeys { p256dh, ..browser() }, b""), Err(Unencrypted));
         }

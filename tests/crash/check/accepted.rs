@@ -69,7 +69,7 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
         let mut explained = BTreeSet::new();
         for pair in taken.windows(2) {
             let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
-            // It explains one call: the other one of the same attempt has to have a reason of its own.
+            // A reason explains one call; the other call of the same attempt needs its own reason.
             let made_it = attempts.iter().rev().find(|attempt| attempt.started_at <= first);
             let unheard = made_it.filter(|made_it| is_unheard(made_it) && explained.insert(made_it.number));
             let because = match unheard {

@@ -7,7 +7,7 @@ use crate::journal::Line;
 use crate::record::Record;
 use crate::workload::identifier;
 
-/// The inboxes of all users, and what the answers to each denied.
+/// Replays the journal. Returns the inboxes of all users, and the contradictions between answers and lists.
 fn replay(record: &Record) -> (BTreeMap<usize, Inbox>, Vec<String>) {
     let (mut inboxes, mut wrong) = (BTreeMap::<usize, Inbox>::new(), Vec::new());
     for line in &record.journal {
@@ -30,7 +30,7 @@ pub(crate) fn no_list_denies_what_was_answered(record: &Record) -> Vec<String> {
     replay(record).1
 }
 
-/// Also of those that were stored, and not shown in time.
+/// Every accepted change was made, including those that were not shown in time.
 pub(crate) fn every_change_came_true(record: &Record) -> Vec<String> {
     let (inboxes, _) = replay(record);
     let mut wrong = Vec::new();

@@ -66,7 +66,7 @@ struct Recipient<'r> {
 }
 
 impl Recipient<'_> {
-    /// Whether nothing says what became of a channel, or something that cannot be.
+    /// True if no row states the end of a channel, or an impossible one.
     fn is_open(&self, request: &Request, channel: Channel) -> bool {
         let Some(planned) = request.recipients.get(&self.user.1) else { return true };
         let skipped = planned.skips.iter().find(|(skipped, _)| skipped == channel.as_str());
@@ -82,7 +82,7 @@ impl Recipient<'_> {
         }
     }
 
-    /// Whether a channel can have been left for this reason. A dead token goes with its profile, a dead browser with its
+    /// True if the channel may be skipped for this reason. A dead token is removed from its profile, and a dead browser with its
     /// subscription; dead addresses and numbers stay.
     fn is_left_for(&self, channel: Channel, reason: &str) -> bool {
         if !self.asked.channels.contains(&channel) {

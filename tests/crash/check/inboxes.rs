@@ -82,7 +82,7 @@ pub(crate) fn every_counter_is_right(record: &Record) -> Vec<String> {
     differing.map(|(user, (kept, found))| format!("{user:?}: kept {kept:?}, counted {found:?}")).collect()
 }
 
-/// Row by row.
+/// Compares row by row.
 pub(crate) fn the_log_gives_the_same(record: &Record) -> Vec<String> {
     let (live, replayed) = (&record.tables.items, &record.log.items);
     let ids: BTreeSet<&i64> = live.keys().chain(replayed.keys()).collect();
@@ -92,7 +92,7 @@ pub(crate) fn the_log_gives_the_same(record: &Record) -> Vec<String> {
         .collect()
 }
 
-/// As operators compare them.
+/// Compares them as operators do.
 pub(crate) fn tidings_verify_finds_them_equal(record: &Record) -> Vec<String> {
     let is_equal = record.verified["equal"] == true;
     if is_equal { Vec::new() } else { vec![record.verified.to_string()] }

@@ -4,18 +4,17 @@ use crate::record::Record;
 use crate::scene::Fault;
 use crate::workload::Visible;
 
-/// From the 202 to the inbox, in milliseconds.
+/// Maximum time from the 202 to the inbox, in milliseconds.
 const LONGEST: i64 = 5_000;
-/// What was lost with a process, or held up while it stood still, comes back this long after at the latest: an ack_wait,
-/// and a while to catch up, in milliseconds.
+/// Maximum time after a fault within which its work is resumed: an `ack_wait`, and some time to catch up, in milliseconds.
 const AFTERMATH: i64 = 7_000;
-/// Fewer say nothing about the slowest hundredth.
+/// Minimum number of sends for a 99th percentile.
 const LEAST: usize = 50;
 
-/// Sends of the large app that wait for the inbox, when it floods.
+/// Number of waiting sends of the large app from which it counts as flooding.
 const FLOOD: usize = 20;
 
-/// Sends of small apps of which no fault on their way to the inbox was felt.
+/// Sends of small apps whose way to the inbox no fault affected.
 fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
     let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
     let faults: Vec<&Fault> = faults.chain(&record.redeliveries).collect();
@@ -29,7 +28,7 @@ fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
     of_apps(record, true).filter(move |visible| !is_disturbed(visible))
 }
 
-/// What was seen of the small apps, or of the large one.
+/// Measured sends of the small apps, or of the large one.
 fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
     let is_of = move |visible: &&Visible| {
         record.asked.get(&visible.notice).is_some_and(|asked| asked.is_small == small)
@@ -37,7 +36,7 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
     record.visible.iter().filter(is_of)
 }
 
-/// How many of the undisturbed sends were confirmed while the large app flooded, and the most of its sends that waited
+/// Number of undisturbed sends that were confirmed while the large app flooded, and the maximum number of its sends that waited
 /// then.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let sorted = |time: fn(&Visible) -> i64| {
@@ -53,13 +52,13 @@ pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     (floods.len(), floods.into_iter().max().unwrap_or_default())
 }
 
-/// What has nothing to do between a 202 and the inbox is not.
+/// A fault of a process between the 202 and the inbox.
 fn is_on_the_way(fault: &Fault) -> bool {
     const BESIDE: [&str; 6] = ["gateway", "email", "web-push", "mobile-push", "sms", "webhooks"];
     !BESIDE.iter().any(|part| fault.what.contains(part))
 }
 
-/// The 99th percentile, and of how many, in milliseconds. None of too few.
+/// The 99th percentile in milliseconds, and the number of sends. None if there are too few.
 pub(crate) fn percentile_of_small_apps(record: &Record) -> Option<(i64, usize)> {
     let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
     let mut waits: Vec<i64> = undisturbed(record).map(wait).collect();

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::journal::{Change, Page, Shown};
 
-/// What is known of a property of an item.
+/// Knowledge about a property of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fact<T> {
-    /// Every list says so, and it stays so until the user changes it.
+    /// Every list shows this value, until the user changes it.
     Is(T),
-    /// A change is stored and not visible yet: it will come to this.
+    /// A change to this value is stored, but not visible yet.
     Becomes(T),
-    /// A change was not answered: it may come now, or later.
+    /// A change was not answered: it may become visible now, later or never.
     Open,
 }
 
-/// How a change was answered.
+/// Answer to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Shown,
@@ -32,7 +32,8 @@ impl<T> Fact<T> {
         };
     }
 
-    /// A change to the whole inbox means what is visible at that moment: what is on its way comes after it.
+    /// Applies a change of the whole inbox. It applies to items that are visible at that moment; items that arrive later are not
+    /// changed.
     fn set_visible(&mut self, value: T, answer: Answer) {
         match self {
             Fact::Is(_) => self.set(value, answer),
@@ -47,7 +48,7 @@ impl<T> Fact<T> {
         matches!(self, Fact::Is(value) if value != seen)
     }
 
-    /// Whether it may not end as this.
+    /// True if the item cannot end with this value.
     pub(super) fn excludes(&self, end: &T) -> bool
     where
         T: PartialEq,
@@ -71,15 +72,15 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) items: BTreeMap<i64, Known>,
-    /// A change to all was asked for: items may come to light that it has changed.
+    /// True if a change to all items was requested: items may appear that it has already changed.
     whole: bool,
-    /// One of them was not seen to be done: it may change items at any time.
+    /// True if such a change was not seen to complete: it may change items at any time.
     late_read: bool,
     late_deleted: bool,
 }
 
 impl Inbox {
-    /// Takes in an answered change. `status` is None where no answer came. Says what is wrong with the answer.
+    /// Applies a change with its answer. `status` is None if no answer came. Returns a contradiction of the answer.
     pub(super) fn change(&mut self, change: &Change, status: Option<u16>) -> Option<String> {
         let answer = match status {
             Some(200) => Answer::Shown,
@@ -137,7 +138,7 @@ impl Inbox {
         is_there.then(|| format!("{change:?} finds nothing, though it was listed and never deleted"))
     }
 
-    /// Takes in a list. Says what it denies.
+    /// Applies a list. Returns its contradictions.
     pub(super) fn list(&mut self, page: &Page) -> Vec<String> {
         let mut wrong = self.missing(page);
         if !page.more && page.items.len() < 20 {
@@ -156,7 +157,7 @@ impl Inbox {
         wrong
     }
 
-    /// What the page should show, as new as it is, and does not.
+    /// Items that the page, being recent enough, should show and does not.
     fn missing(&self, page: &Page) -> Vec<String> {
         let end = page.items.last().filter(|_| page.more).map(|item| (item.created_at, item.id));
         let is_shown = |id: &i64| page.items.iter().any(|item| item.id == *id);
@@ -168,7 +169,7 @@ impl Inbox {
         gone.map(|(id, item)| format!("item {id} ({}) is no longer listed", item.title)).collect()
     }
 
-    /// A list shows an item for the first time.
+    /// Applies an item that a list shows for the first time.
     fn meet(&mut self, shown: &Shown) -> Option<String> {
         let twin = self.items.iter().find(|(_, known)| known.title == shown.title);
         let twin = twin.map(|(id, known)| format!("{} is listed as {id} and as {}", known.title, shown.id));

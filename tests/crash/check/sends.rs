@@ -79,7 +79,7 @@ fn meant_by<'r>(record: &Record, titles: &BTreeMap<&str, &'r Asked>, send: Uuid)
     titles.get(record.tables.requests.get(&send)?.title.as_str()).copied()
 }
 
-/// The recipient at a place of a send.
+/// The recipient at a position of a send.
 fn at(asked: &Asked, index: i32) -> Option<&String> {
     asked.recipients.get(usize::try_from(index).ok()?)
 }

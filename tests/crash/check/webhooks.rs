@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::record::{Delivery, Record, Subject, Webhook};
 
-/// What is told, but for its id: about what, the event, and the status.
+/// Content of a webhook without its id: subject, event and status.
 type Told<'r> = (Subject, WebhookEvent, &'r str);
 
 fn told(webhook: &Webhook) -> Told<'_> {
@@ -79,7 +79,7 @@ fn has_reason(record: &Record, webhook: &Webhook) -> bool {
     }
 }
 
-/// What is told again has the id that it had; and of a delivery each thing is told first when all before it were.
+/// A repeated webhook has the id of the first one, and the webhooks of a delivery arrive in the order of its outcomes.
 pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     let mut ids: BTreeMap<Told<'_>, BTreeSet<&str>> = BTreeMap::new();
     let mut meant: BTreeMap<&str, BTreeSet<Told<'_>>> = BTreeMap::new();
@@ -87,7 +87,7 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     for webhook in &record.webhooks {
         let told = told(webhook);
         meant.entry(&webhook.id).or_default().insert(told);
-        // An item is told of whenever it becomes read again.
+        // An item is reported each time it is marked as read.
         let Subject::Delivery(id) = webhook.subject else { continue };
         let ids = ids.entry(told).or_default();
         if ids.is_empty() {
@@ -103,7 +103,7 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     let ambiguous = meant.iter().filter(|(_, meant)| meant.len() > 1);
     wrong.extend(ambiguous.map(|(id, meant)| format!("{id} is {meant:?}")));
     for (id, mut told) in firsts {
-        // What is missing, or too much, is the other check's.
+        // Missing and additional webhooks are found by the other check.
         let mut in_log = in_log(record, id);
         in_log.retain(|one| told.contains(one));
         told.retain(|one| in_log.contains(one));
@@ -114,7 +114,7 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// What is to be told of a delivery, in the order in which it came about: that its target is dead comes last.
+/// Webhooks to expect about a delivery, in order; the death of its target comes last.
 fn in_log(record: &Record, id: Uuid) -> Vec<(WebhookEvent, &str)> {
     let mut all = Vec::new();
     for outcome in record.log.outcomes.get(&id).into_iter().flatten() {

@@ -28,19 +28,19 @@ fn page(record: &mut Record, number: usize) -> &mut Page {
     pages.nth(number).unwrap()
 }
 
-/// Whom the send of this number was planned for.
+/// The plan for this recipient of a send.
 fn planned(record: &mut Record, number: usize) -> &mut Recipient {
     let request = record.tables.requests.get_mut(&SENDS[number]).unwrap();
     request.recipients.values_mut().next().unwrap()
 }
 
-/// The delivery is not made, for that reason.
+/// Changes a delivery to skipped, for this reason.
 fn leave(record: &mut Record, id: Uuid, reason: &str) {
     let delivery = record.tables.deliveries.remove(&id).unwrap();
     planned(record, 0).skips.push((delivery.channel.to_string(), reason.to_owned()));
 }
 
-/// Where the webhooks follow the outcomes.
+/// Checkpoint of webhooks in the stream of outcomes.
 fn outcomes_told() -> Place {
     ("webhooks".to_owned(), "OUTCOME".to_owned())
 }
@@ -51,7 +51,7 @@ fn told(attempt: i32, status: Status) -> Outcome {
 
 const TELL: &str = "webhooks report how every delivery ended, and what was read";
 
-/// Falsifies the record, so that the check of this name has to find it.
+/// Changes to a valid record, each with the name of the check that must find it.
 pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     ("every confirmed send is in the log", |record| record.log.sends.clear()),
     ("every confirmed send is in the log", |record| record.log.unreadable.push("OUTCOME 7".to_owned())),
@@ -202,7 +202,7 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     ("nothing is accepted twice unless a fault explains it", |record| {
         record.accepted.push(accepted(repeated(), Channel::Email, &email(0, 0), 40_000));
     }),
-    // The first attempt was cut off before it was taken; the second was heard, and made again.
+    // The first attempt was cut off before the provider accepted it; the second was answered, and was made again.
     ("nothing is accepted twice unless a fault explains it", |record| {
         record.faults.clear();
         of(record, repeated()).attempts[0].outcome = "unknown".to_owned();

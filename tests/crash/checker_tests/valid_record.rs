@@ -15,7 +15,7 @@ use crate::record::{
 use crate::scene::{Accepted, Fault};
 use crate::workload::{Visible, email, identifier};
 
-/// Ada is a user of the large app and works in the own inbox, Bob of a small one.
+/// Ada is a user of the large app and works in her inbox; Bob is a user of a small app.
 pub(super) const LARGE: AppId = AppId(1);
 pub(super) const SMALL: AppId = AppId(2);
 pub(super) const ADA: i64 = 10;
@@ -31,12 +31,12 @@ pub(super) fn delivery_id(send: Uuid, user: i64, channel: Channel, target: &str)
     DeliveryId::derive(SendId(send), UserNumber(user), channel, target).0
 }
 
-/// Ada's email of the first send, which was asked for twice.
+/// Ada's email of the first send, for which the provider was called twice.
 pub(super) fn repeated() -> Uuid {
     delivery_id(SENDS[0], ADA, Channel::Email, &email(0, 0))
 }
 
-/// Ada's short message of the first send.
+/// Ada's SMS of the first send.
 pub(super) fn short() -> Uuid {
     delivery_id(SENDS[0], ADA, Channel::Sms, PHONE)
 }
@@ -81,7 +81,7 @@ pub(super) fn valid() -> Record {
     record
 }
 
-/// A confirmed send, planned, with its item. Where there is nothing to reach, the channel is left.
+/// Adds a confirmed and planned send with its item. Channels without a target are skipped.
 fn send(record: &mut Record, number: usize, (app, user): (AppId, i64), channels: &[Channel]) {
     let (title, request) = (title(number), SENDS[number]);
     let name = record.tables.users[&user].1.clone();
@@ -129,8 +129,8 @@ pub(super) fn shown(number: usize) -> Shown {
     Shown { id: ITEMS[number], title: title(number), created_at, ..Shown::default() }
 }
 
-/// The email at the second attempt, by two workers of which the first was killed; the short message at once; the dead
-/// phone not.
+/// The email is sent at the second attempt, by a second worker, because the first was killed. The SMS is sent at once. The
+/// delivery to the dead phone fails.
 fn deliver(record: &mut Record) {
     let emails = [attempt(1, "retry", 11_000), attempt(2, "sent", 23_600)];
     let address = email(0, 0);
@@ -195,7 +195,8 @@ fn deliver_one(
     record.tables.deliveries.insert(id, delivery);
 }
 
-/// Ada sees both, reads the first, which is shown at once, gives it a state, which comes later, and deletes the second.
+/// Ada sees both items. She reads the first, which is visible at once, sets its state, which is visible later, and deletes the
+/// second.
 fn read(record: &mut Record) {
     let all = Page { items: vec![shown(1), shown(0)], more: false, total: 2, unread: 2, unseen: 2 };
     let read = Shown { seen: true, read: true, ..shown(0) };
@@ -219,7 +220,8 @@ fn read(record: &mut Record) {
     record.inboxes.insert((LARGE, identifier(0)), vec![Shown { state: Some(state), ..read }]);
 }
 
-/// The endpoints are told of every end and of what Ada read; of the email once more, for the answer was lost.
+/// The endpoints receive every end and everything that Ada read. The webhook of the email is repeated, because its answer was
+/// lost.
 fn tell(record: &mut Record) {
     let sent = (WebhookEvent::DeliverySent, "sent", None);
     let failed = (WebhookEvent::DeliveryFailed, "failed", Some("target_gone"));

@@ -1,4 +1,4 @@
-//! Processes that killed themselves, as they wrote it down.
+//! Processes that killed themselves, according to the file that they wrote.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use sabotage::CrashPoint;
 #[derive(Debug)]
 pub(super) struct Crashes {
     file: PathBuf,
-    /// Lines that have been accounted for: numbers of processes come again.
+    /// Lines that were accounted for. They are marked because process ids are reused.
     known: Vec<bool>,
 }
 
@@ -17,7 +17,7 @@ impl Crashes {
         Crashes { file, known: Vec::new() }
     }
 
-    /// Where this process killed itself; None where it did not.
+    /// Crash point at which this process killed itself; None if it did not.
     pub(super) fn take(&mut self, process: u32) -> Option<CrashPoint> {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! Faults that are no kills.
+//! Faults other than kills.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::dice::Dice;
 /// Tries to find a process without an overlapping fault.
 const TRIES: usize = 100;
 
-/// A kind of fault that is no kill.
+/// A kind of fault other than a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Disturbance {
     Pause,
@@ -31,7 +31,7 @@ impl Disturbance {
         Disturbance::WithholdAndDeliver,
         Disturbance::WithholdAndLose,
     ];
-    /// Kinds that are dealt before any is dealt again.
+    /// All kinds; each is used once before any is used again.
     const DECK: [Disturbance; 6] = [
         Disturbance::Pause,
         Disturbance::Pause,

@@ -117,10 +117,10 @@ impl<'s> Injector<'s> {
         }
     }
 
-    /// Restarts a process that died at the crash point that it was given.
+    /// Restarts a process that died at its crash point.
     ///
     /// # Panics
-    /// It ended by itself.
+    /// The process ended for another reason.
     fn restart_crashed(&mut self, name: Name, since: i64) {
         let process = self.system.process_mut(name);
         let Some(ended) = process.ended() else { return };

@@ -96,7 +96,7 @@ fn kills(dice: Dice, size: &Size) -> Vec<ScheduledFault> {
         early.extend([Injection::StopPostgres(away("postgres")), Injection::KillNats(away("nats"))]);
     }
     let late = size.kills.saturating_sub(early.len());
-    // Of the plain kills two thirds are spread over the run, a third end it.
+    // Two thirds of the plain kills are spread over the run; the last third is at its end.
     let plain: Vec<Injection> = (0..late).map(|number| Injection::Kill(victim(dice, number))).collect();
     let (spread, last) = plain.split_at(late * 2 / 3);
     early.extend(spread);
@@ -117,13 +117,13 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         | CrashPoint::BeforeSettle
         | CrashPoint::AfterSettle
         | CrashPoint::BeforeAck => {
-            // Every channel in turn.
+            // Each point kills processes of all channels in turn.
             let first = dice.below(Role::WORKERS.len(), (point.as_str(), "first"));
             Role::WORKERS[(first + round) % Role::WORKERS.len()]
         }
     };
     let number = 1 + dice.below(2, (about, "number"));
-    // Small enough for every process to get there within a few seconds, even if sends are planned in batches.
+    // Small enough for every process to reach it within a few seconds, even if sends are planned in batches.
     let passage = 1 + dice.below(12, (about, "passage")) as u64;
     Injection::Crash { at: Name { role, number }, point, passage }
 }

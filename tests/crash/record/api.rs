@@ -13,9 +13,9 @@ use crate::record::{Record, Told, User};
 use crate::scene::Scene;
 use crate::workload::{Workload, identifier, read_page};
 
-/// Calls at the same time.
+/// Number of concurrent calls.
 const AT_ONCE: usize = 16;
-/// So many sends the API is asked about, and of more a share.
+/// Maximum number of sends to read over the API; of more sends, an even sample.
 const ASKED: usize = 10_000;
 
 /// Every inbox, page by page.
@@ -47,7 +47,7 @@ async fn inbox(api: &Api, user: &str) -> Vec<Shown> {
     }
 }
 
-/// The confirmed sends, or each nth of them.
+/// The confirmed sends, or an even sample of them.
 pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, Told> {
     let apis = apis(scene);
     let confirmed: BTreeSet<(usize, Uuid)> = record.confirmed().collect();
@@ -61,7 +61,7 @@ pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, T
     stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// Nothing where the API knows no such send.
+/// Reads the report about a send; empty if the API does not know the send.
 async fn request_told(api: &Api, request: Uuid) -> Told {
     let path = format!("/v3/requests/{request}");
     let Some(answer) = api.find(&path).await else { return Told::default() };

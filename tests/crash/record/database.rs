@@ -12,7 +12,7 @@ use crate::record::{Attempt, Claim, Counters, Delivery, Item, Recipient, Request
 
 type Time = DateTime<Utc>;
 
-/// All as they are at one moment.
+/// Reads all tables in one snapshot.
 pub(super) async fn read(database: &PgPool) -> Tables {
     let mut moment = database.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.unwrap();
     let tables = read_all(&mut moment).await;

@@ -11,7 +11,7 @@ use crate::record::{Asked, Record, Suppression, Targets, User, api, database, lo
 use crate::scene::{Accepted, Fault, Scene};
 use crate::workload::{Observed, Workload, email, identifier};
 
-/// Everything about a run.
+/// Assembles the record of a run.
 pub(crate) async fn gather(
     scene: &Scene,
     workload: &Workload,
@@ -69,7 +69,7 @@ fn asked(scene: &Scene, workload: &Workload, number: usize) -> Asked {
     }
 }
 
-/// As they were when the users were made, and as they became with every change that was tried.
+/// Targets of all users: those at their creation, and those of every change that was tried.
 fn targets(scene: &Scene, workload: &Workload, journal: &[Line]) -> BTreeMap<User, Targets> {
     let user = |user: usize| (scene.apps[workload.people.app_of(user)].id, identifier(user));
     let mut targets: BTreeMap<User, Targets> =

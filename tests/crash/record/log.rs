@@ -41,7 +41,7 @@ pub(super) async fn written(log: &EventLog, partitions: u32) -> u64 {
     written
 }
 
-/// Hands every message of a stream on, and returns the last sequence.
+/// Passes every message of a stream to `each`, and returns the last sequence.
 async fn each(
     log: &EventLog,
     stream: StreamName,
@@ -92,7 +92,7 @@ struct Replay {
     partition: u32,
     partitions: u32,
     items: BTreeMap<i64, (Item, ItemState)>,
-    /// Which item a user has of a send.
+    /// Item of each user and send.
     of_send: HashMap<(i64, i64, Uuid), i64>,
 }
 
@@ -147,7 +147,7 @@ impl Replay {
         }
     }
 
-    /// As the tables keep them.
+    /// The items as rows of the tables.
     fn rows(self) -> impl Iterator<Item = (i64, Item)> {
         self.items.into_iter().map(|(id, (item, state))| {
             let title = item.title.filter(|_| state.deleted_at.is_none());

@@ -35,7 +35,7 @@ struct Data {
     reason: Option<String>,
 }
 
-/// Every call that was taken, in order.
+/// Reads all accepted calls, in order.
 pub(super) fn read(list: &Path) -> Vec<Webhook> {
     let text = std::fs::read_to_string(list).unwrap();
     text.lines().map(|line| webhook(serde_json::from_str(line).unwrap())).collect()

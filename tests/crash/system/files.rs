@@ -1,8 +1,8 @@
-//! Where a run keeps what it writes.
+//! The files of a run.
 
 use std::path::{Path, PathBuf};
 
-/// The directory of a run: gone with it, unless it failed.
+/// Directory of a run, removed with this value unless the run failed.
 #[derive(Debug)]
 pub(crate) struct Files(PathBuf);
 
@@ -27,7 +27,7 @@ impl Files {
         self.0.join(name)
     }
 
-    /// Where a part's output goes.
+    /// Path of the log of a process or server.
     pub(crate) fn log(&self, part: &str) -> PathBuf {
         self.0.join("logs").join(format!("{part}.log"))
     }

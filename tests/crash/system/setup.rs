@@ -147,7 +147,7 @@ mod tests {
         let (_, schedule) =
             IMPATIENT.iter().find(|(name, _)| *name == "TIDINGS_DELIVERY__RETRY_SCHEDULE").unwrap();
         let delays = schedule.split(',').map(|delay| humantime::parse_duration(delay).unwrap());
-        // Chance lengthens them by a fifth.
+        // The jitter lengthens them by up to a fifth.
         assert!(delays.sum::<std::time::Duration>() * 6 / 5 < idle::WITHIN);
     }
 }

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use crate::dice::Dice;
 use crate::workload::people::{People, identifier};
 
-/// Of a hundred sends, so many are the largest app's.
+/// Share of sends of the largest app, in percent.
 pub(super) const LARGE: usize = 60;
-/// So many are scheduled, and sent again after their 202.
+/// Share of scheduled sends, and of sends repeated after their 202, in percent.
 const SCHEDULED: usize = 5;
 const AGAIN: usize = 10;
-/// How far ahead a send is scheduled at least.
+/// Minimum time ahead for which a send is scheduled.
 const SOONEST: Duration = Duration::from_secs(2);
-/// Recipients of a send at most.
+/// Maximum number of recipients of a send.
 const RECIPIENTS: usize = 5;
-/// How many recipients a send has on average.
+/// Average number of recipients of a send.
 pub(crate) const AVERAGE: usize = RECIPIENTS.div_ceil(2);
-/// Of a hundred sends, so many take a channel; where that leaves none, the inbox takes it.
+/// Share of sends for each channel, in percent. A send without a channel uses the inbox.
 const CHANNELS: [(Channel, usize); 5] = [
     (Channel::InApp, 70),
     (Channel::Email, 50),
@@ -37,9 +37,9 @@ pub(crate) struct Notice {
     /// Numbers of users, all different.
     pub(crate) recipients: Vec<usize>,
     pub(crate) channels: Vec<Channel>,
-    /// How far ahead of its first try it is scheduled.
+    /// Time from its first try to its scheduled time.
     pub(crate) delay: Option<Duration>,
-    /// Whether it is sent again after its 202.
+    /// True if it is repeated after its 202.
     pub(crate) again: bool,
 }
 
@@ -74,7 +74,7 @@ impl Notice {
         Notice { number, app, recipients, channels, delay, again }
     }
 
-    /// What the inbox shows as title and the email as subject.
+    /// Title of the item and subject of the email.
     pub(crate) fn title(&self) -> String {
         format!("notice-{:07}", self.number)
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::Channel;
 use serde_json::{Value, json};
 
-/// Of a hundred users, so many are of the largest app.
+/// Share of users of the largest app, in percent.
 const LARGE_SHARE: usize = 60;
 
 /// All users of the run, by number; each is a user of one app.
@@ -36,17 +36,17 @@ pub(crate) fn identifier(user: usize) -> String {
     format!("user-{user}")
 }
 
-/// The address that a user has after so many changes of it.
+/// The user's email address after this many changes.
 pub(crate) fn email(user: usize, changes: usize) -> String {
     format!("user-{user}.{changes}@example.com")
 }
 
-/// Half of them have one.
+/// Phone number, which half of the users have.
 fn phone(user: usize) -> Option<String> {
     user.is_multiple_of(2).then(|| format!("+1415{user:07}"))
 }
 
-/// A third each have a phone of one service: the service, and the token.
+/// Push token, which two thirds of the users have: one third each of either service.
 fn token(user: usize) -> Option<(&'static str, String)> {
     match user % 3 {
         0 => Some(("apns", format!("{:064x}", 0xa000_0000_usize + user))),
@@ -68,7 +68,7 @@ pub(crate) fn document(user: usize) -> Value {
     json!({"identifier": identifier(user), "profile": profile})
 }
 
-/// Where a user is reached by that document, as the ledger names it.
+/// Targets of a user according to that document, as the ledger names them.
 pub(crate) fn targets(user: usize) -> BTreeMap<Channel, BTreeSet<String>> {
     let mut targets = BTreeMap::from([(Channel::Email, BTreeSet::from([email(user, 0)]))]);
     targets.extend(phone(user).map(|phone| (Channel::Sms, [phone].into())));
@@ -81,7 +81,7 @@ pub(crate) fn has_browser(user: usize) -> bool {
     user.is_multiple_of(4)
 }
 
-/// Whether the user works in the inbox while the run goes on.
+/// True if the user works in their inbox during the run.
 pub(crate) fn is_reader(user: usize) -> bool {
     user.is_multiple_of(5)
 }

@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
-/// From one look to the next; no time is told more precisely than this.
+/// Poll interval, which is also the precision of all times.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// What is not there by now is not looked for any longer, but counted; that it comes is for others to check. In
-/// milliseconds; the second, once all is sent, is more than anybody may wait.
+/// Time after which a send that is not visible is no longer polled but counted, in milliseconds; other checks find missing items.
+/// The second is the limit once all sends are made.
 const GIVEN_UP_AFTER: i64 = 60_000;
 const GIVEN_UP_IN_THE_END_AFTER: i64 = 6_000;
 const WAITING: usize = 1_000;
@@ -32,16 +32,16 @@ pub(super) struct Pending {
 pub(crate) struct Visible {
     pub(crate) notice: usize,
     pub(crate) confirmed_at: i64,
-    /// When it was seen, or given up: no sooner than this.
+    /// Time at which it was seen or given up.
     pub(crate) visible_at: i64,
 }
 
-/// Has the database find the items of a send at once.
+/// Creates the index by which the database finds the items of a send.
 pub(super) async fn note(database: &PgPool) {
     sqlx::query("CREATE INDEX seen_from_beside ON inbox_item (send_id)").execute(database).await.unwrap();
 }
 
-/// Looks until it is stopped.
+/// Handle on a task that polls until it is stopped.
 #[derive(Clone)]
 pub(super) struct Probe(mpsc::Sender<Order>);
 
@@ -61,7 +61,7 @@ impl Probe {
         self.0.send(Order::Watch(pending)).await.unwrap();
     }
 
-    /// Returns when everything was seen, or given up.
+    /// Returns when every send is visible or given up.
     pub(super) async fn stop(self) -> Vec<Visible> {
         let (answer, answered) = oneshot::channel();
         self.0.send(Order::Stop(answer)).await.unwrap_or_default();
@@ -93,13 +93,13 @@ async fn look(database: PgPool, mut orders: mpsc::Receiver<Order>) {
             visible_at: now,
         }));
     }
-    // A caller that gave up does not receive.
+    // Fails if the caller no longer waits.
     if let Some(answer) = end {
         answer.send(seen).unwrap_or_default();
     }
 }
 
-/// The sends that are in all inboxes. None while the database is away.
+/// Sends that are in all inboxes. None while the database is unavailable.
 async fn complete(database: &PgPool, pending: &HashMap<Uuid, Pending>) -> HashSet<Uuid> {
     if pending.is_empty() {
         return HashSet::new();

@@ -13,13 +13,13 @@ use suite::Api;
 use crate::journal::{Change, Line, Page, Shown};
 use crate::workload::{Workload, identifier};
 
-/// Changes at the same moment at most.
+/// Maximum number of concurrent changes.
 const AT_ONCE: usize = 3;
-/// Of a hundred rounds, so many are about the whole inbox.
+/// Share of visits that change the whole inbox, in percent.
 const WHOLE: usize = 10;
 
 impl Workload {
-    /// One user works, and waits for every answer.
+    /// Runs one user, who waits for every answer.
     pub(super) async fn read(self: Arc<Self>, user: usize) {
         // Users start at different times.
         let late = self.dice.below(100, ("begins", user));
@@ -36,7 +36,7 @@ impl Workload {
         }
     }
 
-    /// One of the whole inbox, or some of an item each.
+    /// Chooses one change to the whole inbox, or several changes to one item each.
     fn choose(&self, user: usize, step: u32, page: &Page) -> Vec<Change> {
         let about = (user, step);
         if self.dice.percent(WHOLE, ("whole", about)) {
@@ -45,7 +45,7 @@ impl Workload {
         }
         let wanted = 1 + self.dice.below(AT_ONCE, ("changes", about));
         let first = self.dice.below(page.items.len().max(1), ("item", about));
-        // Side by side on the page, so that no two are of the same item.
+        // Neighbours on the page, so that no two changes concern the same item.
         let items = page.items.iter().cycle().skip(first).take(wanted.min(page.items.len()));
         items.enumerate().map(|(number, item)| self.change(item.id, (user, step, number))).collect()
     }
@@ -68,7 +68,7 @@ impl Workload {
         self.journal.write(Line::Changed { user, change, status, at: clock::now().millis() }).await;
     }
 
-    /// A list during changes: it may or may not show each of them.
+    /// Lists during the changes: the list may or may not show each of them.
     async fn glance(&self, user: usize, step: u32) {
         let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;
         let (status, at) = (answer.map(|(status, _)| status), clock::now().millis());
@@ -104,7 +104,7 @@ impl Workload {
         }
     }
 
-    /// The first page, where an answer came.
+    /// Lists the first page; None if no answer came.
     async fn list(&self, user: usize, step: u32) -> Option<Page> {
         let gateway = self.dice.below(2, ("list", user, step));
         let answer = self.ask(user, gateway).await;

@@ -16,15 +16,15 @@ use crate::journal::Line;
 use crate::workload::probe::{Pending, Probe};
 use crate::workload::{Notice, Workload, email, identifier};
 
-/// From one try of a polite client to its next.
+/// Pause of a client between two tries.
 const BACK_OFF: Duration = Duration::from_millis(100);
-/// Sends of a burst that a client has under way.
+/// Maximum number of sends of a burst that a client has in progress.
 const AT_ONCE: usize = 4;
-/// Longer than anything is away.
+/// Time limit for the confirmation of a send: longer than any server is unavailable.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(120);
 
 impl Workload {
-    /// Sends its share of all notices, each when it is due: those of the large app in bursts.
+    /// Makes this client's share of all sends, each when it is due; the large app sends in bursts.
     pub(super) async fn send_all(self: Arc<Self>, client: usize, probe: Probe) {
         let numbers = &self.sends[client];
         let bursts = self.size.lasting.div_duration_f64(self.size.burst_every).ceil() as usize;
@@ -51,7 +51,7 @@ impl Workload {
         }
     }
 
-    /// Returns what the send is known by, and when it was confirmed.
+    /// Makes a send until it is confirmed. Returns its request and the time of the confirmation.
     async fn send(&self, notice: &Notice, send_at: Option<Timestamp>) -> (Uuid, i64) {
         let (body, key) = (notice.body(send_at), notice.key());
         let mut pace = tokio::time::interval(BACK_OFF);
@@ -69,7 +69,7 @@ impl Workload {
                 self.journal.write(Line::Confirmed { notice: notice.number, request, at }).await;
                 return (request, at);
             }
-            // A gateway that was held up while it read says 408.
+            // A gateway that was paused while it read the request answers 408.
             let refused = status.is_some_and(|status| status < 500 && status != 408);
             assert!(!refused, "{}: {answer:?}", notice.title());
             assert!(began.elapsed() < CONFIRMED_WITHIN, "{}: {answer:?}", notice.title());
@@ -77,7 +77,7 @@ impl Workload {
         unreachable!("there is always another try")
     }
 
-    /// Some users' addresses change again and again.
+    /// Changes the addresses of some users repeatedly.
     pub(super) async fn move_people(self: Arc<Self>) {
         let mut pace = self.pace(self.size.moves);
         let movers = self.size.movers;

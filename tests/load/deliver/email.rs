@@ -1,4 +1,4 @@
-//! Emails over SMTP: the bare client is lettre's own connection, with no delay on its socket.
+//! Emails over SMTP. The bare client is lettre's connection, with TCP_NODELAY.
 
 use std::net::SocketAddr;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A bare client of a provider's HTTP API: reqwest, as the workers have it, without anything around it.
+//! A bare client of a provider's HTTP API: reqwest, configured as in the workers, without anything around it.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use stand_ins::outbox::Capture;
 
 use super::{AT_ONCE, BareClient, spread};
 
-/// Makes the request that brings a message again.
+/// Builds the request that repeats a captured message.
 pub(super) type RequestFactory = dyn Fn(&Client, &Capture) -> RequestBuilder + Send + Sync;
 
 pub(super) struct Http {
@@ -44,7 +44,7 @@ async fn send_all(client: Client, again: Arc<RequestFactory>, messages: Vec<Arc<
     }
 }
 
-/// Headers of the first request, as the provider saw them.
+/// Copies these headers of the captured request.
 pub(super) fn repeat(mut request: RequestBuilder, message: &Capture, names: &[&str]) -> RequestBuilder {
     for name in names {
         for value in message.summary.headers.get(*name).into_iter().flatten() {

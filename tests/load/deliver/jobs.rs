@@ -1,4 +1,4 @@
-//! The jobs of one measurement: requests, ledger rows and messages, as a dispatcher leaves them.
+//! The jobs of one measurement: requests, ledger rows and messages, as a dispatcher writes them.
 
 use domain::event::DeliveryJob;
 use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName};
@@ -11,10 +11,10 @@ use crate::installation::Installation;
 
 /// Deliveries of one send.
 const RECIPIENTS: usize = 100;
-/// Messages that are handed over at once.
+/// Messages that are published together.
 const CHUNK: usize = 2_000;
 
-/// Puts so many jobs in place of those before them.
+/// Replaces the jobs of the previous measurement by `deliveries` new ones.
 pub(super) async fn put(installation: &Installation, subject: &Subject, deliveries: usize) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     let statement = "TRUNCATE delivery, attempt, request, timer, awaiting_receipt, suppression";
@@ -81,7 +81,7 @@ async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId,
     }
 }
 
-/// Whether every job is acknowledged.
+/// Returns true if every job is acknowledged.
 pub(super) async fn all_done(installation: &Installation, channel: Channel) -> bool {
     let stream = StreamName::Job(channel, Lane::Transactional);
     let last = installation.log.state(stream).await.unwrap().last_seq;
@@ -89,10 +89,10 @@ pub(super) async fn all_done(installation: &Installation, channel: Channel) -> b
     progress.is_some_and(|progress| progress.ack_floor == last)
 }
 
-/// From the first settled batch to the last, so that the start of the process does not count.
+/// Deliveries per second, from the first settled batch to the last, so that the start of the process does not count.
 ///
 /// # Panics
-/// When not all are sent, each at the first attempt.
+/// A delivery was not sent at the first attempt.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(super) async fn settled_per_second(installation: &Installation, deliveries: usize) -> f64 {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();

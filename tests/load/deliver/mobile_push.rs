@@ -1,4 +1,5 @@
-//! Messages to phones: the bare clients have one credential for all, and APNs all calls on one connection.
+//! Messages to phones. Each bare client uses one credential for all messages; the one for APNs makes all calls over one
+//! connection.
 
 use domain::content::{Content, PushContent};
 use domain::{Channel, UserNumber};

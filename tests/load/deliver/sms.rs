@@ -1,4 +1,4 @@
-//! Short messages: over Twilio's API, and over SMPP with as many submissions unanswered as there are calls at once.
+//! SMS over Twilio's API, and over SMPP with as many unanswered submissions as concurrent calls.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -79,7 +79,7 @@ pub(super) async fn smpp() -> Subject {
     }
 }
 
-/// One session over the library's codec.
+/// One session, with the library's codec.
 struct Rusmpp(SmscStandIn);
 
 impl BareClient for Rusmpp {

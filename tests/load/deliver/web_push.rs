@@ -1,4 +1,4 @@
-//! Messages to browsers: the bare client posts them over reqwest, each encrypted, with one signed token for all.
+//! Messages to browsers. The bare client posts them with reqwest, each encrypted, with one signed token for all.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::installation::Installation;
 use crate::role::Role;
 
 const PEOPLE: usize = 1_000;
-/// What the push service gets to see beside the body.
+/// Headers that the push service gets in addition to the body.
 const HEADERS: [&str; 6] = ["authorization", "content-encoding", "content-type", "ttl", "urgency", "topic"];
 
 pub(super) async fn subject(installation: &Installation) -> Subject {

@@ -60,7 +60,7 @@ impl GoldenInstallation {
     pub(super) async fn start(message: &Envelope) -> GoldenInstallation {
         let installation = GoldenInstallation::with_partitions(1).await;
         match &message.event {
-            // It has its own rows.
+            // The message's own rows are written by the services.
             Event::SendAccepted(_) => {}
             Event::DeliveryJob(job) => seed_rows(&installation.pool, job.attempt, false).await,
             event => {

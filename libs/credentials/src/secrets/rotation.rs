@@ -16,9 +16,8 @@ const BATCH: u32 = 200;
 /// Result of resealing the records of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResealReport {
-    /// The table.
     pub table: &'static str,
-    /// Number of records that this run resealed.
+    /// Number of records resealed in this run.
     pub records: u64,
     /// Contexts of records that no configured key opens, each with the error.
     pub unreadable: Vec<(String, String)>,
@@ -27,7 +26,6 @@ pub struct ResealReport {
 /// The records of a table under one master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUsage {
-    /// The table.
     pub table: &'static str,
     /// Id of the key, or [`DAMAGED`].
     pub key: String,
@@ -86,8 +84,8 @@ async fn round(
     }
 }
 
-/// Counts records that are not sealed with the primary key: zero means that no other key is needed. While [`reseal_all`] runs, a
-/// service with only the old key may write records that it has already passed.
+/// Number of records that are not sealed with the primary key. If it is zero, no other key is needed. While [`reseal_all`] runs,
+/// a service with only the old key may write records that it has already passed.
 ///
 /// # Errors
 /// The database failed.

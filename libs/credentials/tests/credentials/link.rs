@@ -54,7 +54,7 @@ async fn every_app_gets_one_key_and_keeps_it() {
     assert_eq!(link::create_missing(&world.store, &world.master_key).await.unwrap(), 1);
     assert_eq!(link::create_missing(&world.store, &world.master_key).await.unwrap(), 0);
     link::create(&world.store, &world.master_key, world.apps[0]).await.unwrap();
-    assert_eq!(world.links().verify(&token).await.unwrap(), Some(link), "the key is the same");
+    assert_eq!(world.links().verify(&token).await.unwrap(), Some(link), "the key changed");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_token_reveals_neither_app_nor_user_nor_category() {
 }
 
 #[tokio::test]
-async fn links_end_with_their_time() {
+async fn links_expire() {
     let world = world().await;
     link::create_missing(&world.store, &world.master_key).await.unwrap();
     let (links, day) = (world.links(), Duration::from_secs(24 * 3600));

@@ -19,7 +19,7 @@ fn a_sealed_secret_opens_only_for_its_record() {
 }
 
 #[test]
-fn every_changed_or_missing_byte_is_noticed() {
+fn every_changed_or_missing_byte_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let sealed = key.seal("a", b"secret").unwrap();
@@ -32,7 +32,7 @@ fn every_changed_or_missing_byte_is_noticed() {
 }
 
 #[test]
-fn another_master_key_is_named_as_such() {
+fn a_secret_of_another_master_key_is_reported_with_its_key_id() {
     let folder = tempfile::tempdir().unwrap();
     let one = MasterKey::generate_file(&folder.path().join("one")).unwrap();
     let two = MasterKey::generate_file(&folder.path().join("two")).unwrap();

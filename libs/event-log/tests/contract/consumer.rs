@@ -115,7 +115,7 @@ async fn a_returned_message_is_delivered_again_after_the_delay() {
     assert_eq!(next(&consumer).await.seq, 2, "the delay does not hold up other messages");
     let third = next(&consumer).await;
     assert_eq!((third.seq, third.deliveries), (1, 3));
-    assert!(delayed_at.elapsed() >= Duration::from_millis(900), "the delay was kept");
+    assert!(delayed_at.elapsed() >= Duration::from_millis(900), "the message came before its delay");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn two_processes_share_the_work_without_overlap() {
         });
     }
     let shares = workers.join_all().await;
-    assert!(shares.iter().all(|share| !share.is_empty()), "both had work");
+    assert!(shares.iter().all(|share| !share.is_empty()), "a process got no work");
     let all: Vec<u64> = shares.into_iter().flatten().collect();
     assert_eq!(all.len(), 2_000);
     assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), (1..=2_000).collect());

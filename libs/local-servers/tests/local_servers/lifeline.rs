@@ -1,4 +1,4 @@
-//! The end of the process that started servers, by kill -9.
+//! A process that started servers is killed with SIGKILL.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,10 +10,10 @@ use testkit::eventually;
 
 const DIRECTORY: &str = "TESTKIT_LIFELINE_DIRECTORY";
 
-/// Not a test: the process that the test below starts and kills.
+/// Not a test by itself: the test below starts this function in a process and kills it.
 #[tokio::test]
 #[ignore = "started by the test below"]
-async fn holds_servers_until_it_is_killed() {
+async fn run_servers_until_killed() {
     let Some(directory) = std::env::var_os(DIRECTORY) else {
         return;
     };
@@ -25,10 +25,10 @@ async fn holds_servers_until_it_is_killed() {
 }
 
 #[tokio::test]
-async fn servers_end_with_the_process_that_started_them_and_their_directories_are_free_again() {
+async fn servers_end_with_their_process_and_release_their_directories() {
     let files = tempfile::tempdir().unwrap();
     let mut starter = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "lifeline::holds_servers_until_it_is_killed"])
+        .args(["--ignored", "--exact", "lifeline::run_servers_until_killed"])
         .env(DIRECTORY, files.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

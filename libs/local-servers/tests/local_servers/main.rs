@@ -1,4 +1,4 @@
-//! The private servers, started for real.
+//! Tests of the private servers, with real programs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod lifeline;

@@ -6,7 +6,7 @@ use testkit::eventually;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// One request over the wire protocol, with the body of its answer: enough of a client to see JetStream work.
+/// Sends one request over the wire protocol and returns the body of its answer: enough of a client to test JetStream.
 async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (read, mut write) = stream.into_split();
@@ -15,7 +15,7 @@ async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let login = password
         .map_or_else(String::new, |(password, _)| format!(",\"user\":\"tidings\",\"pass\":\"{password}\""));
     let length = body.len();
-    // One that was given up is still answered, so that no two may share where they listen.
+    // A late answer to an abandoned request must not reach this one, so each request has its own reply subject.
     let reply = format!("reply-{}", write.local_addr().unwrap().port());
     let asked = format!(
         "CONNECT {{\"verbose\":false{login}}}\r\nSUB {reply} 1\r\nPUB {subject} {reply} {length}\r\n{body}\r\n"
@@ -46,7 +46,7 @@ async fn assert_kept(server: &NatsServer) {
 }
 
 #[tokio::test]
-async fn keeps_its_streams_over_kill_and_restart_at_the_same_address() {
+async fn nats_keeps_streams_and_address_over_a_kill_and_restart() {
     let mut server = NatsServer::start().await.unwrap();
     let url = server.url().to_owned();
     make_stream(&server).await;
@@ -58,7 +58,7 @@ async fn keeps_its_streams_over_kill_and_restart_at_the_same_address() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_is_found_again_and_one_dropped_leaves_no_process() {
+async fn a_stopped_server_can_be_started_again_and_a_dropped_one_leaves_no_process() {
     let files = tempfile::tempdir().unwrap();
     let server = NatsServer::start_in(files.path()).await.unwrap();
     make_stream(&server).await;
@@ -84,7 +84,7 @@ async fn a_second_instance_on_the_same_directory_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_paused_server_answers_again_once_resumed() {
+async fn a_resumed_server_answers_again() {
     let mut server = NatsServer::start().await.unwrap();
     make_stream(&server).await;
     server.pause().unwrap();
@@ -97,7 +97,7 @@ async fn a_paused_server_answers_again_once_resumed() {
 }
 
 #[tokio::test]
-async fn one_with_a_directory_is_closed_to_those_without_its_password() {
+async fn a_server_with_a_data_directory_requires_its_password() {
     use std::os::unix::fs::PermissionsExt;
     let files = tempfile::tempdir().unwrap();
     let directory = files.path().join("nats");

@@ -15,13 +15,13 @@ async fn read_row(url: &str) -> i32 {
     query_scalar("SELECT value FROM kept").fetch_one(&mut connection).await.unwrap()
 }
 
-/// `fsync` is left out everywhere here: what is tested is the process, not the disk.
+/// Starts without `fsync`: the tests kill the process, not the machine.
 async fn start(files: &Path) -> Postgres {
     Postgres::start_fast(&files.join("postgres")).await.unwrap()
 }
 
 #[tokio::test]
-async fn keeps_its_rows_over_kill_and_restart_at_the_same_address() {
+async fn postgres_keeps_rows_and_address_over_a_kill_and_restart() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = start(files.path()).await;
     let url = postgres.url().to_owned();
@@ -36,7 +36,7 @@ async fn keeps_its_rows_over_kill_and_restart_at_the_same_address() {
 }
 
 #[tokio::test]
-async fn keeps_what_was_committed_over_an_immediate_stop() {
+async fn committed_rows_survive_an_immediate_stop() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = start(files.path()).await;
     let url = postgres.url().to_owned();
@@ -51,7 +51,7 @@ async fn keeps_what_was_committed_over_an_immediate_stop() {
 }
 
 #[tokio::test]
-async fn a_stopped_cluster_is_found_again_and_one_dropped_leaves_no_process() {
+async fn a_stopped_cluster_can_be_started_again_and_a_dropped_one_leaves_no_process() {
     let files = tempfile::tempdir().unwrap();
     let postgres = start(files.path()).await;
     write_row(postgres.url()).await;
@@ -82,7 +82,7 @@ async fn a_second_instance_on_the_same_directory_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn an_interrupted_first_start_is_begun_anew() {
+async fn an_interrupted_first_start_is_repeated() {
     let files = tempfile::tempdir().unwrap();
     let directory = files.path().join("postgres");
     std::fs::create_dir_all(directory.join("data").join("base")).unwrap();
@@ -92,7 +92,7 @@ async fn an_interrupted_first_start_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn refuses_a_wrong_password_and_keeps_its_own_from_others() {
+async fn a_wrong_password_is_refused_and_the_password_file_is_private() {
     use std::os::unix::fs::PermissionsExt;
     let files = tempfile::tempdir().unwrap();
     let postgres = start(files.path()).await;
@@ -112,7 +112,7 @@ async fn databases_of_one_test_are_separate_and_empty() {
 }
 
 #[tokio::test]
-async fn a_dropped_database_is_gone() {
+async fn dropping_a_database_removes_it() {
     let kept = Database::create().await;
     let dropped = Database::create().await;
     let url = dropped.url().to_owned();

@@ -23,9 +23,7 @@ pub enum Reaction {
 /// Answers by which a provider reports random faults.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// Temporary failure.
     pub temporary: Response<Bytes>,
-    /// Too many calls.
     pub busy: Response<Bytes>,
     /// The target is dead.
     pub gone: Response<Bytes>,
@@ -33,7 +31,6 @@ pub struct Answers {
     pub down: Response<Bytes>,
     /// The message is refused permanently.
     pub refused: Response<Bytes>,
-    /// Problem with the account.
     pub pause: Response<Bytes>,
 }
 
@@ -123,7 +120,7 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn left(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()

@@ -15,7 +15,7 @@ const METADATA: (usize, usize, usize) = (20, 80, 10);
 /// Forbidden file extensions of attachments.
 const FORBIDDEN: &[&str] = &["exe", "bat", "com", "scr", "vbs", "js", "msi", "dll", "jar", "ps1"];
 
-/// An email.
+/// The email in a request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(super) struct Email {

@@ -34,7 +34,7 @@ impl Authorization {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(header), None) = (values.next().and_then(|value| value.to_str().ok()), values.next())
         else {
-            return Err(Refusal::new(401, "there is not one Authorization"));
+            return Err(Refusal::new(401, "Authorization is missing or repeated"));
         };
         let parts = header.strip_prefix("vapid ").ok_or(Refusal::new(401, "the scheme is not vapid"))?;
         let part =
@@ -43,13 +43,13 @@ impl Authorization {
             return Err(Refusal::new(401, "the Authorization has no t or no k"));
         };
         let point = URL_SAFE_NO_PAD.decode(public_key).ok().filter(|point| point.len() == POINT);
-        let point = point.ok_or(Refusal::new(401, "k is no public key"))?;
+        let point = point.ok_or(Refusal::new(401, "k is not a public key"))?;
         let mut validation = Validation::new(Algorithm::ES256);
         validation.leeway = 0;
         validation.set_audience(&[origin]);
         validation.set_required_spec_claims(&["exp", "aud", "sub"]);
         let claims = decode::<Claims>(token, &DecodingKey::from_ec_der(&point), &validation)
-            .map_err(|error| Refusal { status: 403, why: format!("the token does not hold: {error}") })?
+            .map_err(|error| Refusal { status: 403, why: format!("the token is not valid: {error}") })?
             .claims;
         if claims.exp > now + LONGEST {
             return Err(Refusal::new(403, "the token lives longer than a day"));

@@ -80,7 +80,7 @@ impl Browser {
     /// The key cannot be exported.
     pub fn private_key(&self) -> anyhow::Result<Vec<u8>> {
         let bytes = AsBigEndian::<EcPrivateKeyBin<'_>>::as_be_bytes(&self.key);
-        Ok(bytes.map_err(|Unspecified| anyhow!("the key cannot be written"))?.as_ref().to_vec())
+        Ok(bytes.map_err(|Unspecified| anyhow!("the key cannot be exported"))?.as_ref().to_vec())
     }
 
     /// Authentication secret that the browser shares with senders.
@@ -114,7 +114,7 @@ impl Browser {
         );
         let opened = opened.map_err(|Unspecified| unreadable)?;
         let end = opened.iter().rposition(|byte| *byte != 0).filter(|end| opened[*end] == 2);
-        let end = end.ok_or(DecryptionError("the record does not end as the last one must"))?;
+        let end = end.ok_or(DecryptionError("the record does not have the delimiter of a last record"))?;
         Ok(opened[..end].to_vec())
     }
 }
@@ -136,7 +136,7 @@ impl<'a> EncryptedMessage<'a> {
         let (sender, record) = rest.split_at_checked(usize::from(*length)).ok_or(short)?;
         let size = u32::from_be_bytes(*size);
         if sender.len() != POINT || sender.first() != Some(&UNCOMPRESSED) {
-            return Err(DecryptionError("the key id is no uncompressed point of P-256"));
+            return Err(DecryptionError("the key id is not an uncompressed point of P-256"));
         }
         if size < SMALLEST_RECORD {
             return Err(DecryptionError("the record size is too small"));

@@ -32,10 +32,10 @@ impl Delivery {
             return Err(Refusal::new(400, "Content-Encoding is not aes128gcm"));
         }
         let ttl = one(headers, "ttl")?.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let ttl = ttl.and_then(|text| text.parse().ok()).ok_or(Refusal::new(400, "TTL is no number"))?;
+        let ttl = ttl.and_then(|text| text.parse().ok()).ok_or(Refusal::new(400, "TTL is not a number"))?;
         let urgency = one(headers, "urgency")?.unwrap_or("normal");
         if !URGENCIES.contains(&urgency) {
-            return Err(Refusal::new(400, "Urgency is none of RFC 8030"));
+            return Err(Refusal::new(400, "Urgency is not a value of RFC 8030"));
         }
         let topic = one(headers, "topic")?;
         if topic.is_some_and(|topic| !is_topic(topic)) {
@@ -61,7 +61,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusa
     let first = values.next().map(|value| value.to_str());
     match (first.transpose(), values.next()) {
         (Ok(value), None) => Ok(value),
-        _ => Err(Refusal { status: 400, why: format!("{name} is there twice, or is not ASCII") }),
+        _ => Err(Refusal { status: 400, why: format!("{name} is repeated, or is not ASCII") }),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::http::json;
 
-/// Reason for which a message is not accepted.
+/// Status and reason with which the push service refuses a message.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,

@@ -25,7 +25,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Ok(next);
         }
         if self.mechanisms().is_empty() {
-            return Ok(self.reply_and_continue("502 5.5.1 no authentication here"));
+            return Ok(self.reply_and_continue("502 5.5.1 authentication is not supported"));
         }
         if !self.greeted || self.logged_in || self.from.is_some() {
             return Ok(self.reply_and_continue("503 5.5.1 not now"));

@@ -87,12 +87,12 @@ impl Content {
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         let is_name = !name.is_empty() && name.len() < line.len() && name.iter().all(u8::is_ascii_graphic);
         if !is_name {
-            return Some("5.6.0 a line among the headers that is none");
+            return Some("5.6.0 a line among the headers is not a header");
         }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let is_repeated = ONCE.contains(&name.as_str()) && self.names.contains(&name);
         self.names.push(name);
-        is_repeated.then_some("5.6.0 a header that may be there once is there twice")
+        is_repeated.then_some("5.6.0 a header that may occur once is repeated")
     }
 
     /// Returns the reply that refuses the content; None if the content is valid.

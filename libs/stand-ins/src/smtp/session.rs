@@ -297,7 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         let from = self.from.as_deref().unwrap_or_default();
         if self.server.outbox.capture("email", from, &self.to, content.lines).is_err() {
-            return self.reply_and_continue("451 4.3.0 cannot be kept");
+            return self.reply_and_continue("451 4.3.0 the message cannot be stored");
         }
         match reaction {
             Some(reaction) => self.perform(reaction),

@@ -21,14 +21,14 @@ const SHARES: Shares = Shares {
 };
 const NEVER: Shares = Shares::NONE;
 
-/// What happens to two calls for each of many targets.
+/// The faults of two calls for each of many targets.
 fn fate(seed: u64) -> Vec<Option<Fault>> {
     let faults = Faults::new(seed, SHARES);
     (0..20_000).map(|call| faults.next(&format!("target {}", call % 10_000))).collect()
 }
 
 #[test]
-fn a_seed_decides_everything_and_the_shares_come_out() {
+fn the_seed_determines_all_faults_and_the_shares_are_met() {
     assert_eq!(fate(1), fate(1));
     assert_ne!(fate(1), fate(2));
     let mut numbers: BTreeMap<Option<Fault>, usize> = BTreeMap::new();
@@ -51,7 +51,7 @@ fn a_seed_decides_everything_and_the_shares_come_out() {
 }
 
 #[test]
-fn what_is_dealt_comes_in_turn_whatever_the_seed_and_is_listed() {
+fn scheduled_faults_occur_in_turn_for_any_seed_and_are_listed() {
     let list = tempfile::NamedTempFile::new().unwrap();
     for seed in 0..7 {
         let file = Arc::new(list.reopen().unwrap());
@@ -66,7 +66,7 @@ fn what_is_dealt_comes_in_turn_whatever_the_seed_and_is_listed() {
 }
 
 #[test]
-fn the_dead_stay_dead_also_under_another_name() {
+fn dead_targets_stay_dead_also_under_another_name() {
     let everybody_gone = Shares { gone: 0.5, ..NEVER };
     let (faults, other) = (Faults::new(7, everybody_gone), Faults::new(7, everybody_gone));
     for number in 0..100 {
@@ -79,7 +79,7 @@ fn the_dead_stay_dead_also_under_another_name() {
 }
 
 #[test]
-fn an_http_script_does_what_chance_says_after_the_orders() {
+fn an_http_script_applies_explicit_rules_before_random_faults() {
     let faults = Arc::new(Faults::new(1, SHARES));
     let script = Script::default();
     script.add(Rule::by_chance(
@@ -108,7 +108,7 @@ fn an_http_script_does_what_chance_says_after_the_orders() {
             Some(Fault::Refused) => (Some(400), false),
             Some(Fault::Pause) => (Some(403), false),
             Some(Fault::Stall) => (None, matches!(reaction, Some(Reaction::Stall))),
-            Some(Fault::Down) => panic!("nobody is down"),
+            Some(Fault::Down) => panic!("the provider is not down"),
             None => (None, reaction.is_none()),
         };
         assert_eq!((said, said.is_none()), (expected, cut), "{:?}", faults.calls()[call]);
@@ -121,7 +121,7 @@ fn an_http_script_does_what_chance_says_after_the_orders() {
 }
 
 #[tokio::test]
-async fn an_smtp_server_does_what_chance_says() {
+async fn an_smtp_server_applies_random_faults() {
     let mail = "MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n";
     let text = format!("EHLO c\r\n{mail}Message-ID: <1@example.com>\r\n\r\n.\r\nQUIT\r\n");
     for (shares, heard, taken) in [

@@ -1,4 +1,4 @@
-//! The push service stand-in: what a strict one refuses.
+//! Refusals of the push service stand-in.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use stand_ins::http::HttpSettings;
 use stand_ins::outbox::Outbox;
 use stand_ins::push_service::PushServiceStandIn;
 
-/// The example of RFC 8291, section 5: sound in itself, and for none of our browsers.
+/// The example of RFC 8291, section 5: a valid message that is encrypted for none of our browsers.
 const BODY: &str = concat!(
     "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml",
     "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT",
@@ -68,7 +68,7 @@ impl World {
         json!({"aud": self.push_service.url(), "exp": seconds(3_600), "sub": "mailto:push@example.com"})
     }
 
-    /// A message whose headers are sound, but for one; an empty value leaves it out.
+    /// Sends a message with valid headers, except for the changed one; an empty value removes that header.
     async fn send(&self, changed: (&str, &str), body: Vec<u8>) -> (u16, String) {
         let authorization = self.authorization(&self.claims());
         let sound = [
@@ -90,7 +90,7 @@ fn body() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_token_must_be_signed_be_for_this_service_and_end_within_a_day() {
+async fn a_token_must_be_signed_for_this_service_and_expire_within_a_day() {
     let world = world().await;
     let other = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
     let sound = world.authorization(&world.claims());
@@ -100,20 +100,16 @@ async fn a_token_must_be_signed_be_for_this_service_and_end_within_a_day() {
         world.authorization(&claims)
     };
     let cases = [
-        ("", 401, "not one Authorization"),
+        ("", 401, "missing or repeated"),
         ("Bearer x", 401, "not vapid"),
         ("vapid t=x", 401, "no k"),
-        ("vapid t=x, k=AAAA", 401, "no public key"),
-        (
-            &sound.replace(&world.public_key, &URL_SAFE_NO_PAD.encode(other.public_key())),
-            403,
-            "does not hold",
-        ),
-        (&with("aud", json!("http://127.0.0.1")), 403, "does not hold"),
-        (&with("aud", Value::Null), 403, "does not hold"),
-        (&with("exp", json!(seconds(-10))), 403, "does not hold"),
+        ("vapid t=x, k=AAAA", 401, "not a public key"),
+        (&sound.replace(&world.public_key, &URL_SAFE_NO_PAD.encode(other.public_key())), 403, "is not valid"),
+        (&with("aud", json!("http://127.0.0.1")), 403, "is not valid"),
+        (&with("aud", Value::Null), 403, "is not valid"),
+        (&with("exp", json!(seconds(-10))), 403, "is not valid"),
         (&with("exp", json!(seconds(86_500))), 403, "longer than a day"),
-        (&with("sub", Value::Null), 403, "does not hold"),
+        (&with("sub", Value::Null), 403, "is not valid"),
         (&with("sub", json!("nobody")), 403, "neither mailto"),
     ];
     for (authorization, status, why) in cases {
@@ -126,7 +122,7 @@ async fn a_token_must_be_signed_be_for_this_service_and_end_within_a_day() {
 }
 
 #[tokio::test]
-async fn headers_and_bodies_must_be_as_the_rfcs_say() {
+async fn headers_and_bodies_must_follow_the_rfcs() {
     let world = world().await;
     for (name, value, why) in [
         ("content-encoding", "aesgcm", "not aes128gcm"),
@@ -151,8 +147,8 @@ async fn headers_and_bodies_must_be_as_the_rfcs_say() {
         (Vec::new(), 400, "within its header"),
         (body()[..86].to_vec(), 400, "not one record"),
         (body()[..85].to_vec(), 400, "within its header"),
-        (changed(20, 64), 400, "no uncompressed point"),
-        (changed(21, 2), 400, "no uncompressed point"),
+        (changed(20, 64), 400, "not an uncompressed point"),
+        (changed(21, 2), 400, "not an uncompressed point"),
         (changed(18, 0), 400, "too small"),
         ([body(), vec![0; 4096]].concat(), 413, "4096"),
     ] {
@@ -163,7 +159,7 @@ async fn headers_and_bodies_must_be_as_the_rfcs_say() {
 }
 
 #[tokio::test]
-async fn browsers_subscribe_over_http_and_may_ask_for_an_answer() {
+async fn browsers_subscribe_over_http_and_may_choose_the_answer_to_their_messages() {
     let mut world = world().await;
     let subscriptions = format!("{}/subscriptions", world.push_service.url());
     let subscribe = async |body: Value| {

@@ -13,12 +13,12 @@ const MAIL: &str = "MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.com>\r\n";
 const MESSAGE: &str =
     "Message-ID: <1@example.com>\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nX-Long: one\r\n two\r\n\r\n..dot\r\n";
 
-/// Says everything at once, ends its side, and returns all that the server said.
+/// Sends all of `say` at once, closes the sending side, and returns everything that the server sends.
 pub(crate) async fn talk(server: std::net::SocketAddr, say: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
     stream.write_all(say.as_bytes()).await.unwrap();
     let mut heard = Vec::new();
-    // A connection cut with unread input is reset: what came before counts.
+    // A connection that the server closes with unread input is reset. The bytes received before the reset count.
     drop(timeout(LIMIT, stream.read_to_end(&mut heard)).await.expect("the server ends the conversation"));
     String::from_utf8(heard).unwrap()
 }
@@ -32,7 +32,7 @@ pub(crate) fn codes(heard: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn pipelined_message_is_captured_without_its_stuffing() {
+async fn a_pipelined_message_is_captured_without_dot_stuffing() {
     let server = smtp().await;
     let heard = talk(server.address(), &format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}.\r\nQUIT\r\n")).await;
     assert_eq!(codes(&heard), ["220", "250", "250", "250", "354", "250", "221"], "{heard}");
@@ -46,7 +46,7 @@ async fn pipelined_message_is_captured_without_its_stuffing() {
 }
 
 #[tokio::test]
-async fn whatever_is_out_of_order_or_form_is_refused() {
+async fn commands_out_of_order_and_malformed_content_are_refused() {
     let cases = [
         ("no greeting", format!("{MAIL}QUIT\r\n"), "503"),
         ("RCPT first", "EHLO c\r\nRCPT TO:<b@example.com>\r\nQUIT\r\n".to_owned(), "503"),
@@ -80,7 +80,7 @@ async fn whatever_is_out_of_order_or_form_is_refused() {
 }
 
 #[tokio::test]
-async fn login_is_asked_for() {
+async fn login_is_required() {
     let login = Some(("user".to_owned(), "secret".to_owned()));
     let settings = SmtpSettings { login, ..SmtpSettings::default() };
     let server = SmtpStandIn::start(settings, Outbox::in_memory()).await.unwrap();
@@ -96,7 +96,7 @@ async fn login_is_asked_for() {
 }
 
 #[tokio::test]
-async fn scripts_and_names_decide_the_answer() {
+async fn scripts_and_recipient_names_determine_the_reply() {
     let server = smtp().await;
     let whole = format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}.\r\nQUIT\r\n");
     server.script(Rule::answer(Stage::Rcpt, "450 4.2.0 later").to("*@example.com"));
@@ -117,7 +117,7 @@ async fn scripts_and_names_decide_the_answer() {
     assert_eq!(server.connections(), 6);
 }
 
-/// One request on a connection of its own: status and JSON body.
+/// Makes one request on a new connection; returns the status and the JSON body.
 async fn http(url: &str, method: &str, path: &str) -> (u16, Value) {
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
     let heard =
@@ -129,7 +129,7 @@ async fn http(url: &str, method: &str, path: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn outbox_shows_what_was_captured_also_after_a_restart() {
+async fn the_outbox_shows_captures_also_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let settings = StandInSettings::in_directory(directory.path());
     let stand_ins = StandIns::start(&settings).await.unwrap();
@@ -142,7 +142,7 @@ async fn outbox_shows_what_was_captured_also_after_a_restart() {
     assert_eq!(first["data"][0]["to"][0], "c+1@example.com", "newest first: {first}");
     stand_ins.stop().await;
 
-    // A writer that was killed in the middle of a line.
+    // The incomplete last line of a writer that was killed.
     let file = directory.path().join("outbox.jsonl");
     let mut contents = std::fs::read(&file).unwrap();
     contents.extend_from_slice(b"{\"id\":3,\"chan");
@@ -169,7 +169,7 @@ async fn outbox_shows_what_was_captured_also_after_a_restart() {
 }
 
 #[test]
-fn outbox_keeps_the_newest_in_memory_and_in_its_file() {
+fn the_outbox_keeps_the_newest_captures_in_memory_and_in_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let outbox = Outbox::in_directory(directory.path(), 3).unwrap();
     for number in 1..=20 {

@@ -7,17 +7,23 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use domain::problem::UnknownName;
 use domain::{AppId, TemplateProfile, Timestamp, TokenSubject};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::control::signing_key::SigningKey;
-use crate::{Control, Error, control::signing_key, database::audit};
+use crate::control::signing_key::{SigningKey, Verifier};
+use crate::{Control, Error, database::audit};
 
-/// Statement that selects apps with their live secrets and signing keys; `$rest` is the `WHERE` or `ORDER BY` clause.
+/// Selects apps with their live secrets and signing keys. The first argument is the `WHERE` or `ORDER BY` clause, and the others
+/// are its parameters.
 macro_rules! select_apps {
-    ($rest:literal) => {
-        concat!(
-            "SELECT app.*, live.*, keys.*
+    ($rest:literal $(, $parameter:expr)*) => {
+        sqlx::query_as!(
+            AppRow,
+            r#"SELECT app.id, name, api_key, disabled, development, secure_mode, hmac, require_exp, token_subject,
+                    template_profile, max_users, max_categories, max_devices, guard_addresses, cors_origins,
+                    rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
+                    live.expiries AS "expiries: Vec<Option<DateTime<Utc>>>", keys.kids, keys.algorithms,
+                    keys.public_keys AS "public_keys: Vec<Option<String>>",
+                    keys.sealed_keys AS "sealed_keys: Vec<Option<Vec<u8>>>", keys.key_times
              FROM app, LATERAL (
                  SELECT array_agg(digest ORDER BY id DESC) AS digests,
                         array_agg(sealed ORDER BY id DESC) AS sealed_secrets,
@@ -30,8 +36,9 @@ macro_rules! select_apps {
                         array_agg(sealed ORDER BY created_at, kid) AS sealed_keys,
                         array_agg(created_at ORDER BY created_at, kid) AS key_times
                  FROM signing_key WHERE app_id = app.id
-             ) AS keys ",
-            $rest
+             ) AS keys "#
+                + $rest
+            $(, $parameter)*
         )
     };
 }
@@ -111,7 +118,7 @@ pub struct App {
     pub created_at: Timestamp,
     /// Secrets that had not expired when the app was read, newest first; at most two.
     pub secrets: Vec<AppSecret>,
-    /// Keys that verify bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](signing_key::MAX_SIGNING_KEYS).
+    /// Keys that verify bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](crate::control::signing_key::MAX_SIGNING_KEYS).
     pub signing_keys: Vec<SigningKey>,
 }
 
@@ -142,12 +149,8 @@ impl AppDraft {
     /// Applies the safe defaults: bearer tokens name their user with a prefix, and templates can read only the profile data
     /// that the app's backend wrote. If `closed`, calls made on behalf of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
-        sqlx::query(
-            "UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
-             WHERE id = $1",
-        )
-        .bind(self.id.0)
-        .bind(closed)
+        sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
+             WHERE id = $1", self.id.0, closed)
         .execute(&mut *self.transaction)
         .await?;
         Ok(())
@@ -171,13 +174,13 @@ impl Control<'_> {
     /// The database failed, or rejected the name or the key.
     pub async fn create_app(self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
         let mut transaction = self.0.begin().await?;
-        let id: Option<i64> = sqlx::query_scalar(
+        let id: Option<i64> = sqlx::query_scalar!(
             "INSERT INTO app (name, api_key, development) VALUES ($1, $2, $3)
              ON CONFLICT (name) DO NOTHING RETURNING id",
+            app.name,
+            app.api_key,
+            app.development
         )
-        .bind(app.name)
-        .bind(app.api_key)
-        .bind(app.development)
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(id) = id.map(AppId) else { return Ok(None) };
@@ -199,20 +202,21 @@ impl Control<'_> {
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes rotations of one app, so that at most two secrets are valid.
-        let name: Option<String> = sqlx::query_scalar("SELECT name FROM app WHERE id = $1 FOR UPDATE")
-            .bind(app.0)
-            .fetch_optional(&mut *transaction)
-            .await?;
+        let name: Option<String> =
+            sqlx::query_scalar!("SELECT name FROM app WHERE id = $1 FOR UPDATE", app.0)
+                .fetch_optional(&mut *transaction)
+                .await?;
         let Some(name) = name else { return Ok(false) };
-        sqlx::query("DELETE FROM app_secret WHERE app_id = $1 AND expires_at IS NOT NULL")
-            .bind(app.0)
+        sqlx::query!("DELETE FROM app_secret WHERE app_id = $1 AND expires_at IS NOT NULL", app.0)
             .execute(&mut *transaction)
             .await?;
-        sqlx::query("UPDATE app_secret SET expires_at = now() + make_interval(secs => $2) WHERE app_id = $1")
-            .bind(app.0)
-            .bind(grace.as_secs_f64())
-            .execute(&mut *transaction)
-            .await?;
+        sqlx::query!(
+            "UPDATE app_secret SET expires_at = now() + make_interval(secs => $2) WHERE app_id = $1",
+            app.0,
+            grace.as_secs_f64()
+        )
+        .execute(&mut *transaction)
+        .await?;
         insert_secret(&mut transaction, app, secret).await?;
         audit::record(&mut transaction, app, actor, "app.rotate-secret", &name).await?;
         transaction.commit().await?;
@@ -221,27 +225,23 @@ impl Control<'_> {
 
     /// Finds the app with this API key; None if the key is unknown.
     pub async fn app_by_key(self, api_key: &str) -> Result<Option<App>, Error> {
-        let row = sqlx::query(select_apps!("WHERE api_key = $1"))
-            .bind(api_key)
-            .fetch_optional(&self.0.pool)
-            .await?;
-        Ok(row.as_ref().map(read_app).transpose()?)
+        let row = select_apps!("WHERE api_key = $1", api_key).fetch_optional(&self.0.pool).await?;
+        row.map(App::try_from).transpose()
     }
 
     /// Finds the app with this name or, if no app has this name, with this id.
     pub async fn app_by_name_or_id(self, name_or_id: &str) -> Result<Option<App>, Error> {
         let row =
-            sqlx::query(select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"))
-                .bind(name_or_id)
+            select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1", name_or_id)
                 .fetch_optional(&self.0.pool)
                 .await?;
-        Ok(row.as_ref().map(read_app).transpose()?)
+        row.map(App::try_from).transpose()
     }
 
     /// Lists all apps in order of creation.
     pub async fn list_apps(self) -> Result<Vec<App>, Error> {
-        let rows = sqlx::query(select_apps!("ORDER BY id")).fetch_all(&self.0.pool).await?;
-        Ok(rows.iter().map(read_app).collect::<Result<_, _>>()?)
+        let rows = select_apps!("ORDER BY id").fetch_all(&self.0.pool).await?;
+        rows.into_iter().map(App::try_from).collect()
     }
 }
 
@@ -250,62 +250,102 @@ async fn insert_secret(
     app: AppId,
     secret: NewSecret<'_>,
 ) -> Result<(), Error> {
-    sqlx::query(
+    sqlx::query!(
         "INSERT INTO app_secret (app_id, digest, sealed)
          SELECT id, $2, CASE WHEN hmac THEN $3::bytea ELSE ''::bytea END FROM app WHERE id = $1",
+        app.0,
+        secret.digest,
+        secret.sealed
     )
-    .bind(app.0)
-    .bind(secret.digest)
-    .bind(secret.sealed)
     .execute(connection)
     .await?;
     Ok(())
 }
 
-fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
-    let rate = |column| {
-        let rate: Option<i32> = row.try_get(column)?;
-        Ok::<_, sqlx::Error>(rate.and_then(|rate| NonZeroU32::new(rate.unsigned_abs())))
-    };
-    Ok(App {
-        id: AppId(row.try_get("id")?),
-        name: row.try_get("name")?,
-        api_key: row.try_get("api_key")?,
-        disabled: row.try_get("disabled")?,
-        development: row.try_get("development")?,
-        secure_mode: row.try_get("secure_mode")?,
-        hmac: row.try_get("hmac")?,
-        require_exp: row.try_get("require_exp")?,
-        token_subject: read_name(row, "token_subject")?,
-        template_profile: read_name(row, "template_profile")?,
-        max_users: row.try_get("max_users")?,
-        max_categories: row.try_get("max_categories")?,
-        max_devices: row.try_get("max_devices")?,
-        guard_addresses: row.try_get("guard_addresses")?,
-        cors_origins: row.try_get("cors_origins")?,
-        rate_limit: rate("rate_limit")?,
-        transactional_rate: rate("transactional_rate")?,
-        created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        secrets: read_secrets(row)?,
-        signing_keys: signing_key::read_all(row)?,
-    })
+/// A row of [`select_apps`].
+struct AppRow {
+    id: AppId,
+    name: String,
+    api_key: String,
+    disabled: bool,
+    development: bool,
+    secure_mode: bool,
+    hmac: bool,
+    require_exp: bool,
+    token_subject: String,
+    template_profile: String,
+    max_users: Option<i64>,
+    max_categories: Option<i64>,
+    max_devices: Option<i64>,
+    guard_addresses: Option<bool>,
+    cors_origins: Option<Vec<String>>,
+    rate_limit: Option<i32>,
+    transactional_rate: Option<i32>,
+    created_at: Timestamp,
+    digests: Option<Vec<Vec<u8>>>,
+    sealed_secrets: Option<Vec<Vec<u8>>>,
+    expiries: Option<Vec<Option<DateTime<Utc>>>>,
+    kids: Option<Vec<String>>,
+    algorithms: Option<Vec<String>>,
+    public_keys: Option<Vec<Option<String>>>,
+    sealed_keys: Option<Vec<Option<Vec<u8>>>>,
+    key_times: Option<Vec<DateTime<Utc>>>,
 }
 
-fn read_name<T: FromStr<Err = UnknownName>>(row: &PgRow, column: &str) -> Result<T, sqlx::Error> {
-    let name: &str = row.try_get(column)?;
+impl TryFrom<AppRow> for App {
+    type Error = Error;
+
+    fn try_from(row: AppRow) -> Result<App, Error> {
+        let rate = |rate: Option<i32>| rate.and_then(|rate| NonZeroU32::new(rate.unsigned_abs()));
+        let secrets = row.digests.unwrap_or_default().into_iter().zip(row.sealed_secrets.unwrap_or_default());
+        let secrets = secrets.zip(row.expiries.unwrap_or_default());
+        let verifiers =
+            row.public_keys.unwrap_or_default().into_iter().zip(row.sealed_keys.unwrap_or_default());
+        let keys = row.kids.unwrap_or_default().into_iter().zip(row.algorithms.unwrap_or_default());
+        let keys = keys.zip(verifiers).zip(row.key_times.unwrap_or_default());
+        Ok(App {
+            id: row.id,
+            name: row.name,
+            api_key: row.api_key,
+            disabled: row.disabled,
+            development: row.development,
+            secure_mode: row.secure_mode,
+            hmac: row.hmac,
+            require_exp: row.require_exp,
+            token_subject: parse(&row.token_subject)?,
+            template_profile: parse(&row.template_profile)?,
+            max_users: row.max_users,
+            max_categories: row.max_categories,
+            max_devices: row.max_devices,
+            guard_addresses: row.guard_addresses,
+            cors_origins: row.cors_origins,
+            rate_limit: rate(row.rate_limit),
+            transactional_rate: rate(row.transactional_rate),
+            created_at: row.created_at,
+            secrets: secrets
+                .map(|((digest, sealed), expires_at)| AppSecret {
+                    digest,
+                    sealed,
+                    expires_at: expires_at.map(Into::into),
+                })
+                .collect(),
+            signing_keys: keys
+                .map(|(((kid, algorithm), (public_key, sealed)), created_at)| {
+                    Ok(SigningKey {
+                        kid,
+                        algorithm: parse(&algorithm)?,
+                        verifier: match public_key {
+                            Some(pem) => Verifier::PublicKey(pem),
+                            None => Verifier::Sealed(sealed.unwrap_or_default()),
+                        },
+                        created_at: created_at.into(),
+                    })
+                })
+                .collect::<Result<_, sqlx::Error>>()?,
+        })
+    }
+}
+
+fn parse<T: FromStr<Err = UnknownName>>(name: &str) -> Result<T, sqlx::Error> {
     name.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))
-}
-
-fn read_secrets(row: &PgRow) -> Result<Vec<AppSecret>, sqlx::Error> {
-    let digests: Option<Vec<Vec<u8>>> = row.try_get("digests")?;
-    let sealed: Option<Vec<Vec<u8>>> = row.try_get("sealed_secrets")?;
-    let expiries: Option<Vec<Option<DateTime<Utc>>>> = row.try_get("expiries")?;
-    let secrets = digests.unwrap_or_default().into_iter().zip(sealed.unwrap_or_default());
-    let secrets = secrets.zip(expiries.unwrap_or_default());
-    let secret = |((digest, sealed), expires_at): ((_, _), Option<DateTime<Utc>>)| AppSecret {
-        digest,
-        sealed,
-        expires_at: expires_at.map(Into::into),
-    };
-    Ok(secrets.map(secret).collect())
 }

@@ -25,13 +25,13 @@ impl Control<'_> {
     /// # Errors
     /// The database failed, or the app does not exist.
     pub async fn add_link_key(self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
-        sqlx::query(
+        sqlx::query!(
             "INSERT INTO app_link_key (app_id, sealed)
              SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = $1)
              ON CONFLICT (app_id, version) DO NOTHING",
+            app.0,
+            sealed
         )
-        .bind(app.0)
-        .bind(sealed)
         .execute(&self.0.pool)
         .await?;
         Ok(())
@@ -51,31 +51,26 @@ impl Control<'_> {
     ) -> Result<Option<i32>, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes rotations of one app.
-        let locked: Option<i64> = sqlx::query_scalar("SELECT id FROM app WHERE id = $1 FOR NO KEY UPDATE")
-            .bind(app.0)
-            .fetch_optional(&mut *transaction)
-            .await?;
+        let locked: Option<i64> =
+            sqlx::query_scalar!("SELECT id FROM app WHERE id = $1 FOR NO KEY UPDATE", app.0)
+                .fetch_optional(&mut *transaction)
+                .await?;
         if locked.is_none() {
             return Ok(None);
         }
-        sqlx::query(
+        sqlx::query!(
             "UPDATE app_link_key SET expires_at = least(expires_at, now() + make_interval(secs => $2))
              WHERE app_id = $1",
+            app.0,
+            grace.as_secs_f64()
         )
-        .bind(app.0)
-        .bind(grace.as_secs_f64())
         .execute(&mut *transaction)
         .await?;
-        let version: i32 = sqlx::query_scalar(
-            "INSERT INTO app_link_key (app_id, sealed, version)
-             SELECT $1, $2, coalesce(max(version), 0) + 1 FROM app_link_key WHERE app_id = $1 RETURNING version",
-        )
-        .bind(app.0)
-        .bind(sealed)
+        let version: i32 = sqlx::query_scalar!("INSERT INTO app_link_key (app_id, sealed, version)
+             SELECT $1, $2, coalesce(max(version), 0) + 1 FROM app_link_key WHERE app_id = $1 RETURNING version", app.0, sealed)
         .fetch_one(&mut *transaction)
         .await?;
-        sqlx::query("DELETE FROM app_link_key WHERE app_id = $1 AND expires_at <= now()")
-            .bind(app.0)
+        sqlx::query!("DELETE FROM app_link_key WHERE app_id = $1 AND expires_at <= now()", app.0)
             .execute(&mut *transaction)
             .await?;
         audit::record(&mut transaction, app, actor, "app.link-key.rotate", &version.to_string()).await?;
@@ -85,47 +80,42 @@ impl Control<'_> {
 
     /// Returns the newest key of an app; None if the app has no key yet.
     pub async fn link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
-        self.one_link_key(
-            "SELECT id, app_id, sealed, seals FROM app_link_key WHERE app_id = $1 ORDER BY version DESC LIMIT 1",
-            app.0,
-        )
-        .await
+        let key = sqlx::query_as!(
+            LinkKey,
+            "SELECT id, app_id AS app, sealed, seals FROM app_link_key
+             WHERE app_id = $1 ORDER BY version DESC LIMIT 1",
+            app.0
+        );
+        Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
     /// Returns the key of an app with version 1, for links that name the app instead of a key; None if that key has
     /// expired.
     pub async fn first_link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
-        self.one_link_key(
-            "SELECT id, app_id, sealed, seals FROM app_link_key
+        let key = sqlx::query_as!(
+            LinkKey,
+            "SELECT id, app_id AS app, sealed, seals FROM app_link_key
              WHERE app_id = $1 AND version = 1 AND (expires_at IS NULL OR expires_at > now())",
-            app.0,
-        )
-        .await
+            app.0
+        );
+        Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
     /// Finds a key by id; None if it is unknown or has expired.
     pub async fn find_link_key(self, id: Uuid) -> Result<Option<LinkKey>, Error> {
-        self.one_link_key(
-            "SELECT id, app_id, sealed, seals FROM app_link_key
+        let key = sqlx::query_as!(
+            LinkKey,
+            "SELECT id, app_id AS app, sealed, seals FROM app_link_key
              WHERE id = $1 AND (expires_at IS NULL OR expires_at > now())",
-            id,
-        )
-        .await
-    }
-
-    async fn one_link_key<'q, T>(self, query: &'static str, key: T) -> Result<Option<LinkKey>, Error>
-    where
-        T: sqlx::Encode<'q, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + 'q,
-    {
-        let row: Option<(Uuid, i64, Vec<u8>, bool)> =
-            sqlx::query_as(query).bind(key).fetch_optional(&self.0.pool).await?;
-        Ok(row.map(|(id, app, sealed, seals)| LinkKey { id, app: AppId(app), sealed, seals }))
+            id
+        );
+        Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
     /// Lists the apps that have no key yet.
     pub async fn apps_without_link_key(self) -> Result<Vec<AppId>, Error> {
-        let apps = sqlx::query_scalar(
-            "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = app.id) ORDER BY id",
+        let apps = sqlx::query_scalar!(
+            "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = app.id) ORDER BY id"
         )
         .fetch_all(&self.0.pool)
         .await?;

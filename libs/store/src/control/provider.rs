@@ -2,11 +2,8 @@
 
 mod change;
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, Timestamp};
 use serde_json::Value;
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::{Control, Error};
 
@@ -96,15 +93,16 @@ impl Control<'_> {
     /// # Errors
     /// The database failed, or a newer release wrote the row.
     pub async fn provider(self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
-        let row = sqlx::query(
-            "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
+        let row = sqlx::query_as!(
+            StoredRow,
+            "SELECT app_id, identifier, channel, kind, priority, settings, sealed, version, max_per_second
              FROM provider WHERE app_id = $1 AND identifier = $2",
+            app.0,
+            identifier
         )
-        .bind(app.0)
-        .bind(identifier)
         .fetch_optional(&self.0.pool)
         .await?;
-        row.as_ref().map(read_stored).transpose()
+        row.map(StoredProvider::try_from).transpose()
     }
 
     /// Lists all providers of the app, ordered by channel and then in the order in which they are tried.
@@ -112,17 +110,30 @@ impl Control<'_> {
     /// # Errors
     /// The database failed, or a newer release wrote a row.
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
-        sqlx::query(
-            "SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS has_secret,
+        let rows = sqlx::query!(
+            r#"SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS "has_secret!",
                     version, updated_at, max_per_second
-             FROM provider WHERE app_id = $1 ORDER BY channel, priority, identifier",
+             FROM provider WHERE app_id = $1 ORDER BY channel, priority, identifier"#,
+            app.0
         )
-        .bind(app.0)
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(read_summary)
-        .collect()
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(ProviderSummary {
+                    identifier: row.identifier,
+                    channel: read_channel(&row.channel)?,
+                    kind: row.kind,
+                    priority: row.priority,
+                    enabled: row.enabled,
+                    settings: row.settings,
+                    has_secret: row.has_secret,
+                    version: row.version,
+                    updated_at: row.updated_at.into(),
+                    max_per_second: read_limit(row.max_per_second),
+                })
+            })
+            .collect()
     }
 
     /// Lists the channels for which the app has an enabled provider.
@@ -130,10 +141,10 @@ impl Control<'_> {
     /// # Errors
     /// The database failed, or a newer release wrote a row.
     pub async fn enabled_channels(self, app: AppId) -> Result<Vec<Channel>, Error> {
-        let names: Vec<String> = sqlx::query_scalar(
+        let names: Vec<String> = sqlx::query_scalar!(
             "SELECT DISTINCT channel FROM provider WHERE app_id = $1 AND enabled ORDER BY channel",
+            app.0
         )
-        .bind(app.0)
         .fetch_all(&self.0.pool)
         .await?;
         names.iter().map(|name| read_channel(name)).collect()
@@ -147,72 +158,77 @@ impl Control<'_> {
         kind: &str,
         most: u32,
     ) -> Result<Vec<(AppId, ProviderRow)>, Error> {
-        let rows = sqlx::query(
-            "SELECT app_id, identifier, kind, priority, settings, sealed, version, max_per_second
+        let rows = sqlx::query_as!(
+            StoredRow,
+            "SELECT app_id, identifier, channel, kind, priority, settings, sealed, version, max_per_second
              FROM provider
              WHERE channel = $1 AND kind = $2 AND enabled
                AND EXISTS (SELECT FROM awaiting_receipt WHERE awaiting_receipt.app_id = provider.app_id)
              ORDER BY app_id, identifier LIMIT $3",
+            channel.as_str(),
+            kind,
+            i64::from(most)
         )
-        .bind(channel.as_str())
-        .bind(kind)
-        .bind(i64::from(most))
         .fetch_all(&self.0.pool)
         .await?;
-        let read = |row: &PgRow| Ok((AppId(row.try_get("app_id")?), read_provider(row)?));
-        Ok(rows.iter().map(read).collect::<Result<_, sqlx::Error>>()?)
+        Ok(rows.into_iter().map(|row| (row.app_id, row.into())).collect())
     }
 
     /// Lists the app's enabled providers for a channel, in the order in which they are tried.
     pub async fn providers(self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
-        let rows = sqlx::query(
-            "SELECT identifier, kind, priority, settings, sealed, version, max_per_second FROM provider
+        let rows = sqlx::query_as!(
+            StoredRow,
+            "SELECT app_id, identifier, channel, kind, priority, settings, sealed, version, max_per_second
+             FROM provider
              WHERE app_id = $1 AND channel = $2 AND enabled ORDER BY priority, identifier",
+            app.0,
+            channel.as_str()
         )
-        .bind(app.0)
-        .bind(channel.as_str())
         .fetch_all(&self.0.pool)
         .await?;
-        Ok(rows.iter().map(read_provider).collect::<Result<_, _>>()?)
+        Ok(rows.into_iter().map(Into::into).collect())
     }
 }
 
-fn read_summary(row: &PgRow) -> Result<ProviderSummary, Error> {
-    Ok(ProviderSummary {
-        identifier: row.try_get("identifier")?,
-        channel: read_channel(row.try_get("channel")?)?,
-        kind: row.try_get("kind")?,
-        priority: row.try_get("priority")?,
-        enabled: row.try_get("enabled")?,
-        settings: row.try_get("settings")?,
-        has_secret: row.try_get("has_secret")?,
-        version: row.try_get("version")?,
-        updated_at: row.try_get::<DateTime<Utc>, _>("updated_at")?.into(),
-        max_per_second: read_limit(row)?,
-    })
+/// A row of a stored provider.
+struct StoredRow {
+    app_id: AppId,
+    identifier: String,
+    channel: String,
+    kind: String,
+    priority: i32,
+    settings: Value,
+    sealed: Option<Vec<u8>>,
+    version: i64,
+    max_per_second: Option<i32>,
+}
+
+impl TryFrom<StoredRow> for StoredProvider {
+    type Error = Error;
+
+    fn try_from(row: StoredRow) -> Result<StoredProvider, Error> {
+        Ok(StoredProvider { channel: read_channel(&row.channel)?, row: row.into() })
+    }
+}
+
+impl From<StoredRow> for ProviderRow {
+    fn from(row: StoredRow) -> ProviderRow {
+        ProviderRow {
+            identifier: row.identifier,
+            kind: row.kind,
+            priority: row.priority,
+            settings: row.settings,
+            sealed: row.sealed,
+            version: row.version,
+            max_per_second: read_limit(row.max_per_second),
+        }
+    }
 }
 
 fn read_channel(name: &str) -> Result<Channel, Error> {
     name.parse().map_err(|error: domain::problem::UnknownName| Error::Unreadable(error.to_string()))
 }
 
-fn read_provider(row: &PgRow) -> Result<ProviderRow, sqlx::Error> {
-    Ok(ProviderRow {
-        identifier: row.try_get("identifier")?,
-        kind: row.try_get("kind")?,
-        priority: row.try_get("priority")?,
-        settings: row.try_get("settings")?,
-        sealed: row.try_get("sealed")?,
-        version: row.try_get("version")?,
-        max_per_second: read_limit(row)?,
-    })
-}
-
-fn read_stored(row: &PgRow) -> Result<StoredProvider, Error> {
-    Ok(StoredProvider { channel: read_channel(row.try_get("channel")?)?, row: read_provider(row)? })
-}
-
-fn read_limit(row: &PgRow) -> Result<Option<u32>, sqlx::Error> {
-    let limit: Option<i32> = row.try_get("max_per_second")?;
-    Ok(limit.and_then(|limit| u32::try_from(limit).ok()))
+fn read_limit(limit: Option<i32>) -> Option<u32> {
+    limit.and_then(|limit| u32::try_from(limit).ok())
 }

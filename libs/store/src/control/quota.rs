@@ -49,72 +49,84 @@ impl fmt::Display for Quota {
     }
 }
 
-const USERS: &str = "
-    SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_users, $2) FROM app WHERE id = $1)
-    FROM app_usage WHERE app_id = $1 AND kind = 'users'";
-const DEVICES: &str = "
-    SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_devices, $2) FROM app WHERE id = $1)
-    FROM app_usage WHERE app_id = $1 AND kind = 'devices'";
-/// Reads at most one category more than the quota allows.
-const CATEGORIES: &str = "
-    SELECT count(*) <= most FROM (SELECT coalesce(max_categories, $2) AS most FROM app WHERE id = $1) AS quota
-    LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = $1 LIMIT most + 1) AS held ON true GROUP BY most";
-
 /// Checks that the app is within the quota, including the rows added in this transaction.
 ///
 /// # Errors
 /// The quota is exceeded, or the database failed. In both cases, the caller must not commit the transaction.
 pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quota) -> Result<(), Error> {
-    let statement = match quota {
-        Quota::Users => USERS,
-        Quota::Categories => CATEGORIES,
-        Quota::Devices => DEVICES,
+    let most = quota.default_limit();
+    let within = match quota {
+        Quota::Users => {
+            sqlx::query_scalar!(
+                "SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_users, $2) FROM app WHERE id = $1)
+                 FROM app_usage WHERE app_id = $1 AND kind = 'users'",
+                app.0,
+                most
+            )
+            .fetch_optional(connection)
+            .await?
+        }
+        Quota::Devices => {
+            sqlx::query_scalar!(
+                "SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_devices, $2) FROM app WHERE id = $1)
+                 FROM app_usage WHERE app_id = $1 AND kind = 'devices'",
+                app.0,
+                most
+            )
+            .fetch_optional(connection)
+            .await?
+        }
+        // Reads at most one category more than the quota allows.
+        Quota::Categories => {
+            sqlx::query_scalar!(
+                "SELECT count(*) <= most
+                 FROM (SELECT coalesce(max_categories, $2) AS most FROM app WHERE id = $1) AS quota
+                 LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = $1 LIMIT most + 1) AS held ON true
+                 GROUP BY most",
+                app.0,
+                most
+            )
+            .fetch_optional(connection)
+            .await?
+        }
     };
-    let within: Option<bool> = sqlx::query_scalar(statement)
-        .bind(app.0)
-        .bind(quota.default_limit())
-        .fetch_optional(connection)
-        .await?;
-    if within.unwrap_or(true) { Ok(()) } else { Err(Error::QuotaReached(quota)) }
+    if within.flatten().unwrap_or(true) { Ok(()) } else { Err(Error::QuotaReached(quota)) }
 }
 
 impl Control<'_> {
     /// Returns true if a send of the app may name this category: the category exists, or the quota allows creating it.
     pub async fn has_room_for_category(self, app: AppId, identifier: &str) -> Result<bool, Error> {
-        let known: bool =
-            sqlx::query_scalar("SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2)")
-                .bind(app.0)
-                .bind(identifier)
-                .fetch_one(&self.0.pool)
-                .await?;
+        let known = sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2) AS "known!""#,
+            app.0,
+            identifier
+        )
+        .fetch_one(&self.0.pool)
+        .await?;
         if known {
             return Ok(true);
         }
-        let room: Option<i64> = sqlx::query_scalar(CATEGORY_ROOM)
-            .bind(vec![app.0])
-            .bind(Quota::Categories.default_limit())
-            .fetch_optional(&self.0.pool)
-            .await?;
-        Ok(room.is_none_or(|room| room > 0))
+        let mut connection = self.0.pool.acquire().await?;
+        let room = category_room(&mut connection, &[app.0]).await?;
+        Ok(room.first().is_none_or(|(_, room)| *room > 0))
     }
 }
 
-/// Number of categories that each app may still create. Reads at most as many categories as the quotas allow.
-const CATEGORY_ROOM: &str = "
-    SELECT greatest(most - count(held.id), 0) AS room, quota.id AS app_id
-    FROM (SELECT id, coalesce(max_categories, $2) AS most FROM app WHERE id = ANY($1)) AS quota
-    LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = quota.id LIMIT most) AS held ON true
-    GROUP BY quota.id, most";
-
-/// Returns pairs of an app's id and the number of categories that it may still create.
+/// Returns pairs of an app's id and the number of categories that it may still create. Reads at most as many categories as the
+/// quotas allow.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],
 ) -> Result<Vec<(i64, i64)>, Error> {
-    let rows = sqlx::query_as::<_, (i64, i64)>(CATEGORY_ROOM)
-        .bind(apps)
-        .bind(Quota::Categories.default_limit())
-        .fetch_all(connection)
-        .await?;
-    Ok(rows.into_iter().map(|(room, app)| (app, room)).collect())
+    let rows = sqlx::query!(
+        r#"SELECT greatest(most - count(held.id), 0) AS "room!", quota.id AS "app_id!"
+           FROM (SELECT id, coalesce(max_categories, $2) AS most FROM app WHERE id = ANY($1)) AS quota
+           LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = quota.id LIMIT most) AS held ON true
+           GROUP BY quota.id, most"#,
+        apps,
+        Quota::Categories.default_limit()
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.app_id, row.room)).collect())
 }

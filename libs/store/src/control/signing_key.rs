@@ -1,9 +1,6 @@
 //! Keys that verify the bearer tokens of an app's users.
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, SigningAlgorithm, Timestamp};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::{Control, Error, database::audit};
 
@@ -53,14 +50,13 @@ impl Control<'_> {
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes creations for one app, so that the limit holds.
-        sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
-            .bind(app.0)
-            .execute(&mut *transaction)
+        sqlx::query!("SELECT id FROM app WHERE id = $1 FOR UPDATE", app.0)
+            .fetch_optional(&mut *transaction)
             .await?;
-        let keys: i64 = sqlx::query_scalar("SELECT count(*) FROM signing_key WHERE app_id = $1")
-            .bind(app.0)
-            .fetch_one(&mut *transaction)
-            .await?;
+        let keys =
+            sqlx::query_scalar!(r#"SELECT count(*) AS "keys!" FROM signing_key WHERE app_id = $1"#, app.0)
+                .fetch_one(&mut *transaction)
+                .await?;
         if keys >= MAX_SIGNING_KEYS {
             return Ok(false);
         }
@@ -68,14 +64,7 @@ impl Control<'_> {
             Verifier::PublicKey(pem) => (Some(pem), None),
             Verifier::Sealed(sealed) => (None, Some(sealed)),
         };
-        sqlx::query(
-            "INSERT INTO signing_key (app_id, kid, algorithm, public_key, sealed) VALUES ($1, $2, $3, $4, $5)",
-        )
-        .bind(app.0)
-        .bind(key.kid)
-        .bind(key.algorithm.as_str())
-        .bind(public_key)
-        .bind(sealed)
+        sqlx::query!("INSERT INTO signing_key (app_id, kid, algorithm, public_key, sealed) VALUES ($1, $2, $3, $4, $5)", app.0, key.kid, key.algorithm.as_str(), public_key, sealed)
         .execute(&mut *transaction)
         .await?;
         audit::record(&mut transaction, app, actor, "app.signing-key.create", key.kid).await?;
@@ -89,9 +78,7 @@ impl Control<'_> {
     /// The database failed; the key was not removed.
     pub async fn revoke_signing_key(self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
-        let deleted = sqlx::query("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2")
-            .bind(app.0)
-            .bind(kid)
+        let deleted = sqlx::query!("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2", app.0, kid)
             .execute(&mut *transaction)
             .await?;
         if deleted.rows_affected() == 0 {
@@ -101,25 +88,4 @@ impl Control<'_> {
         transaction.commit().await?;
         Ok(true)
     }
-}
-
-/// Reads the signing keys from the aggregated columns of an app's row.
-pub(crate) fn read_all(row: &PgRow) -> Result<Vec<SigningKey>, sqlx::Error> {
-    let kids: Option<Vec<String>> = row.try_get("kids")?;
-    let algorithms: Option<Vec<String>> = row.try_get("algorithms")?;
-    let public_keys: Option<Vec<Option<String>>> = row.try_get("public_keys")?;
-    let sealed: Option<Vec<Option<Vec<u8>>>> = row.try_get("sealed_keys")?;
-    let times: Option<Vec<DateTime<Utc>>> = row.try_get("key_times")?;
-    let verifiers = public_keys.unwrap_or_default().into_iter().zip(sealed.unwrap_or_default());
-    let named = kids.unwrap_or_default().into_iter().zip(algorithms.unwrap_or_default());
-    let keys = named.zip(verifiers).zip(times.unwrap_or_default());
-    keys.map(|(((kid, algorithm), (public_key, sealed)), created_at)| {
-        let algorithm = algorithm.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        let verifier = match public_key {
-            Some(pem) => Verifier::PublicKey(pem),
-            None => Verifier::Sealed(sealed.unwrap_or_default()),
-        };
-        Ok(SigningKey { kid, algorithm, verifier, created_at: created_at.into() })
-    })
-    .collect()
 }

@@ -89,42 +89,46 @@ impl Control<'_> {
 /// Removes the sealed secrets of the app, which are only needed to verify user signatures. The digests stay, so callers can
 /// still authenticate with the secrets.
 async fn forget_secrets(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
-    sqlx::query("UPDATE app_secret SET sealed = '' WHERE app_id = $1")
-        .bind(app.0)
-        .execute(connection)
-        .await?;
+    sqlx::query!("UPDATE app_secret SET sealed = '' WHERE app_id = $1", app.0).execute(connection).await?;
     Ok(())
 }
 
 async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Result<bool, Error> {
-    let of_app = |statement| sqlx::query(statement).bind(app.0);
     let most = |number: &Option<NonZeroU32>| number.map(|number| i64::from(number.get()));
-    let query = match switch {
-        Switch::SecureMode(on) => of_app("UPDATE app SET secure_mode = $2 WHERE id = $1").bind(on),
-        Switch::Hmac(on) => of_app("UPDATE app SET hmac = $2 WHERE id = $1").bind(on),
-        Switch::RequireExp(on) => of_app("UPDATE app SET require_exp = $2 WHERE id = $1").bind(on),
+    macro_rules! update {
+        ($statement:literal, $value:expr) => {
+            sqlx::query!($statement, app.0, $value).execute(connection).await
+        };
+    }
+    let done = match switch {
+        Switch::SecureMode(on) => update!("UPDATE app SET secure_mode = $2 WHERE id = $1", on),
+        Switch::Hmac(on) => update!("UPDATE app SET hmac = $2 WHERE id = $1", on),
+        Switch::RequireExp(on) => update!("UPDATE app SET require_exp = $2 WHERE id = $1", on),
         Switch::TokenSubject(form) => {
-            of_app("UPDATE app SET token_subject = $2 WHERE id = $1").bind(form.as_str())
+            update!("UPDATE app SET token_subject = $2 WHERE id = $1", form.as_str())
         }
         Switch::TemplateProfile(seen) => {
-            of_app("UPDATE app SET template_profile = $2 WHERE id = $1").bind(seen.as_str())
+            update!("UPDATE app SET template_profile = $2 WHERE id = $1", seen.as_str())
         }
-        Switch::MaxUsers(number) => of_app("UPDATE app SET max_users = $2 WHERE id = $1").bind(most(number)),
+        Switch::MaxUsers(number) => update!("UPDATE app SET max_users = $2 WHERE id = $1", most(number)),
         Switch::MaxCategories(number) => {
-            of_app("UPDATE app SET max_categories = $2 WHERE id = $1").bind(most(number))
+            update!("UPDATE app SET max_categories = $2 WHERE id = $1", most(number))
         }
         Switch::MaxDevices(number) => {
-            of_app("UPDATE app SET max_devices = $2 WHERE id = $1").bind(most(number))
+            update!("UPDATE app SET max_devices = $2 WHERE id = $1", most(number))
         }
-        Switch::GuardAddresses(on) => of_app("UPDATE app SET guard_addresses = $2 WHERE id = $1").bind(on),
+        Switch::GuardAddresses(on) => update!("UPDATE app SET guard_addresses = $2 WHERE id = $1", on),
         Switch::CorsOrigins(origins) => {
-            of_app("UPDATE app SET cors_origins = $2 WHERE id = $1").bind(origins)
+            update!("UPDATE app SET cors_origins = $2 WHERE id = $1", origins.as_deref())
         }
-        Switch::RateLimit(limit) => of_app("UPDATE app SET rate_limit = $2 WHERE id = $1").bind(most(limit)),
-        Switch::TransactionalRate(rate) => {
-            of_app("UPDATE app SET transactional_rate = $2 WHERE id = $1").bind(most(rate))
+        Switch::RateLimit(limit) => {
+            // A number above the column's range is refused by PostgreSQL.
+            update!("UPDATE app SET rate_limit = $2::bigint WHERE id = $1", most(limit))
         }
-        Switch::Disabled(on) => of_app("UPDATE app SET disabled = $2 WHERE id = $1").bind(on),
+        Switch::TransactionalRate(limit) => {
+            update!("UPDATE app SET transactional_rate = $2::bigint WHERE id = $1", most(limit))
+        }
+        Switch::Disabled(on) => update!("UPDATE app SET disabled = $2 WHERE id = $1", on),
     };
-    Ok(query.execute(connection).await?.rows_affected() > 0)
+    Ok(done?.rows_affected() > 0)
 }

@@ -1,13 +1,9 @@
 //! Templates: each identifier has one or more immutable versions of the content.
 
-use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
 use domain::{AppId, Timestamp};
 use serde_json::Value;
-use sqlx::Row;
-use sqlx::postgres::PgRow;
-use sqlx::types::Json;
 
 use crate::{Control, Error, database::audit};
 
@@ -74,45 +70,46 @@ impl Control<'_> {
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.0.begin().await?;
         // The second of two concurrent calls waits here for the first, so that version numbers have no gaps or duplicates.
-        let (id, version): (i64, i32) = sqlx::query_as(
+        let put = sqlx::query!(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
              ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
              RETURNING id, version",
+            app.0,
+            template.identifier
         )
-        .bind(app.0)
-        .bind(template.identifier)
         .fetch_one(&mut *transaction)
         .await?;
-        sqlx::query(
+        sqlx::query!(
             "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
              VALUES ($1, $2, $3, $4, $5, $6)",
+            app.0,
+            put.id,
+            put.version,
+            template.name,
+            template.category,
+            template.channels
         )
-        .bind(app.0)
-        .bind(id)
-        .bind(version)
-        .bind(template.name)
-        .bind(template.category)
-        .bind(Json(template.channels))
         .execute(&mut *transaction)
         .await?;
         audit::record(&mut transaction, app, actor, "template.put", template.identifier).await?;
         transaction.commit().await?;
-        Ok((TemplateId(id), version))
+        Ok((TemplateId(put.id), put.version))
     }
 
     /// Lists the newest version of each template of the app, ordered by identifier.
     pub async fn list_templates(self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
-        let rows = sqlx::query(
-            "SELECT t.id, t.identifier, t.version, v.name, v.category, v.created_at,
-                    ARRAY(SELECT json_object_keys(v.channels)) AS channels
+        let rows = sqlx::query_as!(
+            TemplateSummary,
+            r#"SELECT t.id, t.identifier, t.version, v.name, v.category, v.created_at,
+                    ARRAY(SELECT json_object_keys(v.channels)) AS "channels!"
              FROM template t
              JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version)
-             WHERE t.app_id = $1 ORDER BY t.identifier",
+             WHERE t.app_id = $1 ORDER BY t.identifier"#,
+            app.0
         )
-        .bind(app.0)
         .fetch_all(&self.0.pool)
         .await?;
-        Ok(rows.iter().map(read_summary).collect::<Result<_, _>>()?)
+        Ok(rows)
     }
 
     /// Finds the newest version of the template that a send names; None if the template does not exist.
@@ -125,18 +122,19 @@ impl Control<'_> {
             TemplateRef::Identifier(identifier) => (Some(identifier), None),
             TemplateRef::Id(id) => (None, Some(id.0)),
         };
-        let row = sqlx::query(
+        let version = sqlx::query_as!(
+            TemplateVersion,
             "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels
              FROM template t
              JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version)
              WHERE t.app_id = $1 AND (t.identifier = $2 OR t.id = $3)",
+            app.0,
+            identifier,
+            id
         )
-        .bind(app.0)
-        .bind(identifier)
-        .bind(id)
         .fetch_optional(&self.0.pool)
         .await?;
-        Ok(row.as_ref().map(read_version).transpose()?)
+        Ok(version)
     }
 
     /// Finds one version of a template, for instance the version with which a send was planned; None if it does not exist.
@@ -146,39 +144,17 @@ impl Control<'_> {
         id: TemplateId,
         version: i32,
     ) -> Result<Option<TemplateVersion>, Error> {
-        let row = sqlx::query(
+        let version = sqlx::query_as!(
+            TemplateVersion,
             "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels
              FROM template t JOIN template_version v ON (v.app_id, v.template_id) = (t.app_id, t.id)
              WHERE t.app_id = $1 AND t.id = $2 AND v.version = $3",
+            app.0,
+            id.0,
+            version
         )
-        .bind(app.0)
-        .bind(id.0)
-        .bind(version)
         .fetch_optional(&self.0.pool)
         .await?;
-        Ok(row.as_ref().map(read_version).transpose()?)
+        Ok(version)
     }
-}
-
-fn read_summary(row: &PgRow) -> Result<TemplateSummary, sqlx::Error> {
-    Ok(TemplateSummary {
-        id: TemplateId(row.try_get("id")?),
-        identifier: row.try_get("identifier")?,
-        version: row.try_get("version")?,
-        name: row.try_get("name")?,
-        category: row.try_get("category")?,
-        channels: row.try_get("channels")?,
-        created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-    })
-}
-
-pub(crate) fn read_version(row: &PgRow) -> Result<TemplateVersion, sqlx::Error> {
-    Ok(TemplateVersion {
-        id: TemplateId(row.try_get("id")?),
-        identifier: row.try_get("identifier")?,
-        version: row.try_get("version")?,
-        name: row.try_get("name")?,
-        category: row.try_get("category")?,
-        channels: row.try_get::<Json<Value>, _>("channels")?.0,
-    })
 }

@@ -1,7 +1,6 @@
 //! Key pairs with which apps identify themselves to push services (VAPID, RFC 8292).
 
 use domain::AppId;
-use sqlx::Row;
 
 use crate::{Control, Error};
 
@@ -29,13 +28,13 @@ impl Control<'_> {
     /// # Errors
     /// The database failed, or the app does not exist.
     pub async fn add_vapid_key(self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
-        sqlx::query(
+        sqlx::query!(
             "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)
              ON CONFLICT (app_id) DO NOTHING",
+            app.0,
+            key.public_key,
+            key.sealed
         )
-        .bind(app.0)
-        .bind(key.public_key)
-        .bind(key.sealed)
         .execute(&self.0.pool)
         .await?;
         Ok(())
@@ -43,20 +42,14 @@ impl Control<'_> {
 
     /// Returns the app's key pair; None if the app has no key pair yet.
     pub async fn vapid_key(self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
-        let row = sqlx::query("SELECT public_key, sealed FROM vapid_key WHERE app_id = $1")
-            .bind(app.0)
-            .fetch_optional(&self.0.pool)
-            .await?;
-        let read = |row: sqlx::postgres::PgRow| -> Result<_, sqlx::Error> {
-            Ok(VapidKeyRow { public_key: row.try_get("public_key")?, sealed: row.try_get("sealed")? })
-        };
-        Ok(row.map(read).transpose()?)
+        let key =
+            sqlx::query_as!(VapidKeyRow, "SELECT public_key, sealed FROM vapid_key WHERE app_id = $1", app.0);
+        Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
     /// Returns the app's public key; None if the app has no key pair yet.
     pub async fn vapid_public_key(self, app: AppId) -> Result<Option<String>, Error> {
-        let key = sqlx::query_scalar("SELECT public_key FROM vapid_key WHERE app_id = $1")
-            .bind(app.0)
+        let key = sqlx::query_scalar!("SELECT public_key FROM vapid_key WHERE app_id = $1", app.0)
             .fetch_optional(&self.0.pool)
             .await?;
         Ok(key)
@@ -64,8 +57,8 @@ impl Control<'_> {
 
     /// Lists the apps that have no key pair yet.
     pub async fn apps_without_vapid_key(self) -> Result<Vec<AppId>, Error> {
-        let apps = sqlx::query_scalar(
-            "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM vapid_key WHERE app_id = app.id) ORDER BY id",
+        let apps = sqlx::query_scalar!(
+            "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM vapid_key WHERE app_id = app.id) ORDER BY id"
         )
         .fetch_all(&self.0.pool)
         .await?;

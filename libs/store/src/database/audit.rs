@@ -1,9 +1,8 @@
 //! The audit log: which actor changed, erased or cancelled which object. A row is written in the same transaction as the
 //! change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, Timestamp};
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use crate::database::instant::instant;
 use crate::{Database, Error};
@@ -28,13 +27,15 @@ pub(crate) async fn record(
     action: &str,
     subject: &str,
 ) -> Result<(), Error> {
-    sqlx::query("INSERT INTO audit (app_id, actor, action, subject) VALUES ($1, $2, $3, $4)")
-        .bind(app.0)
-        .bind(actor)
-        .bind(action)
-        .bind(subject)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "INSERT INTO audit (app_id, actor, action, subject) VALUES ($1, $2, $3, $4)",
+        app.0,
+        actor,
+        action,
+        subject
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -46,25 +47,14 @@ impl Database<'_> {
         since: Option<Timestamp>,
         limit: i64,
     ) -> Result<Vec<AuditRow>, Error> {
-        let rows = sqlx::query(
+        let rows = sqlx::query_as!(
+            AuditRow,
             "SELECT at, actor, action, subject FROM audit
              WHERE app_id = $1 AND ($2::timestamptz IS NULL OR at >= $2) ORDER BY id DESC LIMIT $3",
-        )
-        .bind(app.0)
-        .bind(since.map(instant))
-        .bind(limit)
-        .fetch_all(&self.0.pool)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                let at: DateTime<Utc> = row.try_get("at")?;
-                Ok(AuditRow {
-                    at: at.into(),
-                    actor: row.try_get("actor")?,
-                    action: row.try_get("action")?,
-                    subject: row.try_get("subject")?,
-                })
-            })
-            .collect()
+            app.0,
+            since.map(instant),
+            limit
+        );
+        Ok(rows.fetch_all(&self.0.pool).await?)
     }
 }

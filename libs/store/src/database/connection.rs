@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::time::timeout;
 
 use crate::Error;
@@ -126,16 +126,18 @@ impl Store {
 
     /// Returns the number of sessions that the server allows for services, and the number of open sessions.
     pub async fn server_sessions(&self) -> Result<ServerSessions, Error> {
-        let row = sqlx::query(
-            "SELECT current_setting('max_connections')::bigint
+        let sessions = sqlx::query!(
+            r#"SELECT current_setting('max_connections')::bigint
                     - current_setting('superuser_reserved_connections')::bigint
-                    - coalesce(current_setting('reserved_connections', true), '0')::bigint AS allowed,
-                    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS open",
+                    - coalesce(current_setting('reserved_connections', true), '0')::bigint AS "allowed!",
+                    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS "open!""#,
         )
         .fetch_one(&self.pool)
         .await?;
-        let [allowed, open] = [row.try_get::<i64, _>("allowed")?, row.try_get::<i64, _>("open")?];
-        Ok(ServerSessions { allowed: allowed.max(0).unsigned_abs(), open: open.unsigned_abs() })
+        Ok(ServerSessions {
+            allowed: sessions.allowed.max(0).unsigned_abs(),
+            open: sessions.open.unsigned_abs(),
+        })
     }
 
     /// Runs `SELECT 1`.
@@ -143,7 +145,7 @@ impl Store {
     /// # Errors
     /// The database did not answer within the pool's time limit.
     pub async fn ping(&self) -> Result<(), Error> {
-        sqlx::query("SELECT 1").execute(&self.pool).await?;
+        sqlx::query_scalar!("SELECT 1").fetch_one(&self.pool).await?;
         Ok(())
     }
 

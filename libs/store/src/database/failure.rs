@@ -33,14 +33,9 @@ impl Database<'_> {
     /// Counts a failure caused by the message itself (decoding failed, processing panicked, or PostgreSQL rejected its
     /// data) and returns the number of failures so far. Callers do not count outages.
     pub async fn count_failure(self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
-        let failures = sqlx::query_scalar(
-            "INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
+        let failures = sqlx::query_scalar!("INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
              ON CONFLICT (stream, seq) DO UPDATE SET failures = message_failure.failures + 1, cause = excluded.cause
-             RETURNING failures",
-        )
-        .bind(stream.to_string())
-        .bind(seq.cast_signed())
-        .bind(cause)
+             RETURNING failures", stream.to_string(), seq.cast_signed(), cause)
         .fetch_one(&self.0.pool)
         .await?;
         Ok(failures)
@@ -57,15 +52,7 @@ impl Database<'_> {
     /// The database failed; the message is not parked.
     pub async fn set_aside(self, message: &SetAside<'_>) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
-        sqlx::query(
-            "INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)",
-        )
-        .bind(message.id)
-        .bind(message.app.map(|app| app.0))
-        .bind(message.send_id.map(|id| id.0))
-        .bind(message.stream.to_string())
-        .bind(message.message)
-        .bind(message.cause)
+        sqlx::query!("INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)", message.id, message.app.map(|app| app.0), message.send_id.map(|id| id.0), message.stream.to_string(), message.message, message.cause)
         .execute(&mut *transaction)
         .await?;
         forget(&mut *transaction, message.stream, message.seq).await?;
@@ -75,10 +62,12 @@ impl Database<'_> {
 }
 
 pub(crate) async fn forget(database: impl PgExecutor<'_>, stream: StreamName, seq: u64) -> Result<(), Error> {
-    sqlx::query("DELETE FROM message_failure WHERE stream = $1 AND seq = $2")
-        .bind(stream.to_string())
-        .bind(seq.cast_signed())
-        .execute(database)
-        .await?;
+    sqlx::query!(
+        "DELETE FROM message_failure WHERE stream = $1 AND seq = $2",
+        stream.to_string(),
+        seq.cast_signed()
+    )
+    .execute(database)
+    .await?;
     Ok(())
 }

@@ -13,12 +13,13 @@ impl Database<'_> {
     /// The role does not exist, or this connection does not own the schema.
     pub async fn grant_to_services(self, role: &str) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
-        let (role, schema): (String, String) =
-            sqlx::query_as("SELECT quote_ident($1), quote_ident(current_schema())")
-                .bind(role)
-                .fetch_one(&mut *transaction)
-                .await?;
-        for grant in grants(&role, &schema) {
+        let quoted = sqlx::query!(
+            r#"SELECT quote_ident($1) AS "role!", quote_ident(current_schema()) AS "schema!""#,
+            role
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        for grant in grants(&quoted.role, &quoted.schema) {
             sqlx::query(AssertSqlSafe(grant)).execute(&mut *transaction).await?;
         }
         transaction.commit().await?;

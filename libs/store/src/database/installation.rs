@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use domain::{StreamName, Timestamp};
 use sqlx::{Connection as _, PgConnection, Row};
 use tokio::time::timeout;
 
+use crate::database::columns::columns;
+use crate::database::instant::instant;
 use crate::{Database, Error};
 
 /// A stream of the log.
@@ -76,11 +77,11 @@ impl Database<'_> {
     pub async fn recorded_database(self) -> Result<Recorded, Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
-        let row = sqlx::query("SELECT system_identifier, database_oid, table_oid FROM installation")
+        let row = sqlx::query!("SELECT system_identifier, database_oid, table_oid FROM installation")
             .fetch_optional(&mut *connection)
             .await?;
         let Some(row) = row else { return Ok(Recorded::Nowhere) };
-        let recorded: [Option<i64>; 3] = [row.try_get(0)?, row.try_get(1)?, row.try_get(2)?];
+        let recorded = [row.system_identifier, row.database_oid, row.table_oid];
         if recorded[..2] == [Some(0); 2] {
             return Ok(Recorded::HalfRestored);
         }
@@ -101,14 +102,14 @@ impl Database<'_> {
     pub async fn record_database(self) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
-        sqlx::query(
+        sqlx::query!(
             "UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3
              WHERE system_identifier IS NULL
                OR (system_identifier, database_oid) = ($1, $2) AND table_oid IS NULL",
+            actual.system_identifier,
+            actual.database_oid,
+            actual.table_oid
         )
-        .bind(actual.system_identifier)
-        .bind(actual.database_oid)
-        .bind(actual.table_oid)
         .execute(&mut *connection)
         .await?;
         Ok(())
@@ -117,9 +118,9 @@ impl Database<'_> {
     /// Records an unknown other database in the installation if none or only a part is recorded. This is for backups of a
     /// release that did not record its database. Services then refuse to start on this database.
     pub async fn disown_unrecorded(self) -> Result<(), Error> {
-        sqlx::query(
+        sqlx::query!(
             "UPDATE installation SET system_identifier = 0
-             WHERE system_identifier IS NULL OR database_oid IS NULL OR table_oid IS NULL",
+             WHERE system_identifier IS NULL OR database_oid IS NULL OR table_oid IS NULL"
         )
         .execute(&self.0.pool)
         .await?;
@@ -130,14 +131,19 @@ impl Database<'_> {
     ///
     /// The caller must ensure that the effects of all messages up to a mark are committed before this call.
     pub async fn mark_log(self, marks: &[LogMark]) -> Result<(), Error> {
-        sqlx::query(
+        columns! { mark in marks =>
+            streams = mark.stream.to_string(),
+            numbers = mark.seq.cast_signed(),
+            times = instant(mark.at),
+        }
+        sqlx::query!(
             "INSERT INTO log_mark (stream, seq, at) SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[])
              ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, at = excluded.at
                WHERE log_mark.seq <= excluded.seq AND log_mark.at < excluded.at",
+            &streams,
+            &numbers,
+            &times
         )
-        .bind(marks.iter().map(|mark| mark.stream.to_string()).collect::<Vec<_>>())
-        .bind(marks.iter().map(|mark| mark.seq.cast_signed()).collect::<Vec<_>>())
-        .bind(marks.iter().map(|mark| DateTime::<Utc>::from(mark.at)).collect::<Vec<_>>())
         .execute(&self.0.pool)
         .await?;
         Ok(())
@@ -145,19 +151,15 @@ impl Database<'_> {
 
     /// Lists the stored marks, except those of streams unknown to this release.
     pub async fn log_marks(self) -> Result<Vec<LogMark>, Error> {
-        let rows = sqlx::query("SELECT stream, seq, at FROM log_mark").fetch_all(&self.0.pool).await?;
-        let mut marks = Vec::with_capacity(rows.len());
-        for row in rows {
-            let stream: &str = row.try_get("stream")?;
-            let at: DateTime<Utc> = row.try_get("at")?;
-            let seq: i64 = row.try_get("seq")?;
-            marks.extend(stream.parse().map(|stream| LogMark {
-                stream,
-                seq: seq.cast_unsigned(),
-                at: at.into(),
-            }));
-        }
-        Ok(marks)
+        let rows = sqlx::query!("SELECT stream, seq, at FROM log_mark").fetch_all(&self.0.pool).await?;
+        let marks = rows.into_iter().filter_map(|row| {
+            Some(LogMark {
+                stream: row.stream.parse().ok()?,
+                seq: row.seq.cast_unsigned(),
+                at: row.at.into(),
+            })
+        });
+        Ok(marks.collect())
     }
 
     /// Acquires the lock on the preparation of the installation, so that only one process prepares at a time. This is
@@ -182,28 +184,34 @@ impl Database<'_> {
 
     /// Stores the number of inbox partitions if none is stored yet. Returns the stored number, which never changes.
     pub async fn fix_partitions(self, partitions: u32) -> Result<u32, Error> {
-        sqlx::query("INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING")
-            .bind(i32::try_from(partitions).unwrap_or(i32::MAX))
-            .execute(&self.0.pool)
-            .await?;
+        sqlx::query!(
+            "INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING",
+            i32::try_from(partitions).unwrap_or(i32::MAX)
+        )
+        .execute(&self.0.pool)
+        .await?;
         self.partitions().await.map(|fixed| fixed.unwrap_or(partitions))
     }
 
     /// Returns the number of inbox partitions; None if the installation was never prepared.
     pub async fn partitions(self) -> Result<Option<u32>, Error> {
         let fixed: Option<i32> =
-            sqlx::query_scalar("SELECT partitions FROM installation").fetch_optional(&self.0.pool).await?;
+            sqlx::query_scalar!("SELECT partitions FROM installation").fetch_optional(&self.0.pool).await?;
         Ok(fixed.and_then(|fixed| u32::try_from(fixed).ok()))
     }
 
     /// Records the creation times of new streams. Streams that are already recorded stay unchanged.
     pub async fn record_streams(self, streams: &[KnownStream]) -> Result<(), Error> {
-        sqlx::query(
+        columns! { stream in streams =>
+            names = stream.name.to_string(),
+            times = instant(stream.created_at),
+        }
+        sqlx::query!(
             "INSERT INTO stream_identity (name, created_at) SELECT * FROM unnest($1::text[], $2::timestamptz[])
              ON CONFLICT DO NOTHING",
+            &names,
+            &times
         )
-        .bind(streams.iter().map(|stream| stream.name.to_string()).collect::<Vec<_>>())
-        .bind(streams.iter().map(|stream| DateTime::<Utc>::from(stream.created_at)).collect::<Vec<_>>())
         .execute(&self.0.pool)
         .await?;
         Ok(())
@@ -212,13 +220,8 @@ impl Database<'_> {
     /// Returns the creation time of each recorded stream by name.
     pub async fn recorded_streams(self) -> Result<HashMap<String, Timestamp>, Error> {
         let rows =
-            sqlx::query("SELECT name, created_at FROM stream_identity").fetch_all(&self.0.pool).await?;
-        rows.into_iter()
-            .map(|row| {
-                let created_at: DateTime<Utc> = row.try_get("created_at")?;
-                Ok((row.try_get("name")?, created_at.into()))
-            })
-            .collect()
+            sqlx::query!("SELECT name, created_at FROM stream_identity").fetch_all(&self.0.pool).await?;
+        Ok(rows.into_iter().map(|row| (row.name, row.created_at.into())).collect())
     }
 }
 

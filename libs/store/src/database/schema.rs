@@ -12,13 +12,14 @@ pub fn known_schema_version() -> i64 {
 impl Store {
     /// Returns the version of the last migration applied to the database; None for a database without a schema.
     pub async fn schema_version(&self) -> Result<Option<i64>, Error> {
-        let migrated: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
-            .fetch_one(&self.pool)
-            .await?;
+        let migrated =
+            sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "migrated!""#)
+                .fetch_one(&self.pool)
+                .await?;
         if !migrated {
             return Ok(None);
         }
-        Ok(sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
+        Ok(sqlx::query_scalar!("SELECT max(version) FROM _sqlx_migrations WHERE success")
             .fetch_one(&self.pool)
             .await?)
     }

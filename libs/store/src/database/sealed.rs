@@ -2,8 +2,7 @@
 //!
 //! A new column named `sealed` needs an entry in [`SEALED`]; a test compares the list with the schema.
 
-use sqlx::Row;
-
+use crate::database::columns::columns;
 use crate::{Database, Error};
 
 /// A table with a column `sealed`, and the statements that re-seal its rows.
@@ -55,7 +54,7 @@ pub const SEALED: &[SealedTable] = &[
 ];
 
 /// A sealed record and its location.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct SealedRecord {
     /// `ctid` of the row, which changes with every update.
     pub place: String,
@@ -81,13 +80,9 @@ pub struct SealedCount {
 impl Database<'_> {
     /// Counts the records of a table by their header, that is, by the master key that sealed them.
     pub async fn count_sealed(self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
-        let rows = sqlx::query(table.count).fetch_all(&self.0.pool).await?;
-        rows.iter()
-            .map(|row| {
-                let records: i64 = row.try_get("records")?;
-                Ok(SealedCount { header: row.try_get("header")?, records: records.unsigned_abs() })
-            })
-            .collect()
+        let counts: Vec<(Vec<u8>, i64)> = sqlx::query_as(table.count).fetch_all(&self.0.pool).await?;
+        let count = |(header, records): (_, i64)| SealedCount { header, records: records.unsigned_abs() };
+        Ok(counts.into_iter().map(count).collect())
     }
 
     /// Lists up to `most` records after `place` that do not begin with `header`.
@@ -98,21 +93,8 @@ impl Database<'_> {
         place: &str,
         most: u32,
     ) -> Result<Vec<SealedRecord>, Error> {
-        let rows = sqlx::query(table.page)
-            .bind(header)
-            .bind(place)
-            .bind(i64::from(most))
-            .fetch_all(&self.0.pool)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(SealedRecord {
-                    place: row.try_get("place")?,
-                    context: row.try_get("context")?,
-                    sealed: row.try_get("sealed")?,
-                })
-            })
-            .collect()
+        let records = sqlx::query_as(table.page).bind(header).bind(place).bind(i64::from(most));
+        Ok(records.fetch_all(&self.0.pool).await?)
     }
 
     /// Replaces each ciphertext with the new one and returns the number of replaced rows. Skips rows that have changed
@@ -125,10 +107,15 @@ impl Database<'_> {
         table: &SealedTable,
         records: &[(SealedRecord, Vec<u8>)],
     ) -> Result<u64, Error> {
+        columns! { (record, new) in records =>
+            places = record.place.as_str(),
+            old = record.sealed.as_slice(),
+            replacements = new.as_slice(),
+        }
         let replaced = sqlx::query(table.replace)
-            .bind(records.iter().map(|(record, _)| record.place.as_str()).collect::<Vec<_>>())
-            .bind(records.iter().map(|(record, _)| record.sealed.as_slice()).collect::<Vec<_>>())
-            .bind(records.iter().map(|(_, new)| new.as_slice()).collect::<Vec<_>>())
+            .bind(places)
+            .bind(old)
+            .bind(replacements)
             .execute(&self.0.pool)
             .await?;
         Ok(replaced.rows_affected())

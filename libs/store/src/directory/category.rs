@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, CategoryId, Timestamp};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::control::quota::{self, Quota};
 use crate::{Directory, Error};
@@ -52,24 +49,25 @@ impl Directory<'_> {
         category: NewCategory<'_>,
     ) -> Result<Option<Category>, Error> {
         let mut transaction = self.0.begin().await?;
-        let row = sqlx::query(
+        let created = sqlx::query_as!(
+            Category,
             "INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (app_id, identifier) DO NOTHING
              RETURNING id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at",
+            app.0,
+            category.identifier,
+            category.name,
+            category.critical,
+            category.hide_in_in_app,
+            category.hide_in_preference_manager
         )
-        .bind(app.0)
-        .bind(category.identifier)
-        .bind(category.name)
-        .bind(category.critical)
-        .bind(category.hide_in_in_app)
-        .bind(category.hide_in_preference_manager)
         .fetch_optional(&mut *transaction)
         .await?;
-        if row.is_some() {
+        if created.is_some() {
             quota::check(&mut transaction, app, Quota::Categories).await?;
         }
         transaction.commit().await?;
-        Ok(row.as_ref().map(read_category).transpose()?)
+        Ok(created)
     }
 
     /// Lists up to `limit` categories of the app after the id `after`, in order of creation.
@@ -79,16 +77,17 @@ impl Directory<'_> {
         after: Option<CategoryId>,
         limit: i64,
     ) -> Result<Vec<Category>, Error> {
-        let rows = sqlx::query(
+        let categories = sqlx::query_as!(
+            Category,
             "SELECT id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at
              FROM category WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+            app.0,
+            after.map_or(0, |after| after.0),
+            limit
         )
-        .bind(app.0)
-        .bind(after.map_or(0, |after| after.0))
-        .bind(limit)
         .fetch_all(&self.0.pool)
         .await?;
-        Ok(rows.iter().map(read_category).collect::<Result<_, _>>()?)
+        Ok(categories)
     }
 
     /// Returns those of the ids that belong to categories of the app.
@@ -97,34 +96,22 @@ impl Directory<'_> {
         app: AppId,
         ids: &BTreeSet<CategoryId>,
     ) -> Result<BTreeSet<CategoryId>, Error> {
-        let known = sqlx::query_scalar("SELECT id FROM category WHERE app_id = $1 AND id = ANY($2)")
-            .bind(app.0)
-            .bind(ids.iter().map(|id| id.0).collect::<Vec<_>>())
-            .fetch_all(&self.0.pool)
-            .await?;
+        let known = sqlx::query_scalar!(
+            "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2)",
+            app.0,
+            &ids.iter().map(|id| id.0).collect::<Vec<_>>()
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
         Ok(known.into_iter().map(CategoryId).collect())
     }
 
     /// Deletes a category and the users' preferences for it. Inbox items of the category stay, without a category. A later
     /// send that names the identifier creates the category again. Returns false if the app has no such category.
     pub async fn delete_category(self, app: AppId, id: CategoryId) -> Result<bool, Error> {
-        let deleted = sqlx::query("DELETE FROM category WHERE app_id = $1 AND id = $2")
-            .bind(app.0)
-            .bind(id.0)
+        let deleted = sqlx::query!("DELETE FROM category WHERE app_id = $1 AND id = $2", app.0, id.0)
             .execute(&self.0.pool)
             .await?;
         Ok(deleted.rows_affected() > 0)
     }
-}
-
-fn read_category(row: &PgRow) -> Result<Category, sqlx::Error> {
-    Ok(Category {
-        id: CategoryId(row.try_get("id")?),
-        identifier: row.try_get("identifier")?,
-        name: row.try_get("name")?,
-        hide_in_in_app: row.try_get("hide_in_in_app")?,
-        hide_in_preference_manager: row.try_get("hide_in_preference_manager")?,
-        created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        updated_at: row.try_get::<DateTime<Utc>, _>("updated_at")?.into(),
-    })
 }

@@ -4,14 +4,12 @@ pub mod unproven;
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
 use domain::problem::UnknownName;
 use domain::profile::{self, Author};
 use domain::{AppId, DeviceType, Timestamp, UserNumber};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use crate::control::quota::{self, Quota};
 use crate::directory::user::merge_locked;
@@ -50,13 +48,13 @@ impl Directory<'_> {
         let user = claim_user(&mut transaction, app, identifier, pairs).await?;
         connect(&mut transaction, app, user, device_id, device_type).await?;
         if let Some(target) = profile::push_targets(&profile::merged(&Object::new(), pairs)?).last() {
-            sqlx::query(
+            sqlx::query!(
                 "UPDATE device SET push_target = $4 WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+                app.0,
+                user.0,
+                device_id,
+                target
             )
-            .bind(app.0)
-            .bind(user.0)
-            .bind(device_id)
-            .bind(target)
             .execute(&mut *transaction)
             .await?;
         }
@@ -81,22 +79,29 @@ impl Directory<'_> {
         app: AppId,
         users: &[UserNumber],
     ) -> Result<HashMap<UserNumber, Vec<Device>>, Error> {
-        let rows = sqlx::query(
-            "SELECT d.user_number, d.device_id, d.device_type, d.connected_at,
+        let rows = sqlx::query!(
+            r#"SELECT d.user_number, d.device_id, d.device_type, d.connected_at,
                s.device_id IS NOT NULL AND NOT EXISTS (SELECT FROM suppression dead
-                 WHERE (dead.app_id, dead.channel, dead.target) = (s.app_id, 'webPush', s.endpoint)) AS web_push
+                 WHERE (dead.app_id, dead.channel, dead.target) = (s.app_id, 'webPush', s.endpoint)) AS "web_push!"
              FROM device d LEFT JOIN web_push_subscription s
                ON (s.app_id, s.user_number, s.device_id) = (d.app_id, d.user_number, d.device_id)
                  AND (s.expires_at IS NULL OR s.expires_at > now())
-             WHERE d.app_id = $1 AND d.user_number = ANY($2) ORDER BY d.connected_at DESC, d.device_id",
+             WHERE d.app_id = $1 AND d.user_number = ANY($2) ORDER BY d.connected_at DESC, d.device_id"#,
+            app.0,
+            &users.iter().map(|user| user.0).collect::<Vec<_>>()
         )
-        .bind(app.0)
-        .bind(users.iter().map(|user| user.0).collect::<Vec<_>>())
         .fetch_all(&self.0.pool)
         .await?;
         let mut devices: HashMap<UserNumber, Vec<Device>> = HashMap::new();
-        for row in &rows {
-            devices.entry(UserNumber(row.try_get("user_number")?)).or_default().push(read_device(row)?);
+        for row in rows {
+            let device_type = row.device_type.as_deref().map(str::parse).transpose();
+            devices.entry(UserNumber(row.user_number)).or_default().push(Device {
+                device_id: row.device_id,
+                device_type: device_type
+                    .map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?,
+                connected_at: row.connected_at.into(),
+                web_push: row.web_push,
+            });
         }
         Ok(devices)
     }
@@ -123,42 +128,32 @@ pub(crate) async fn connect(
     device_id: &str,
     device_type: Option<DeviceType>,
 ) -> Result<(), Error> {
-    let created: bool = sqlx::query_scalar(
-        "INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
+    let created = sqlx::query_scalar!(
+        r#"INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
          ON CONFLICT (app_id, user_number, device_id)
          DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now(),
            proven = true, proof_digest = NULL
-         RETURNING xmax = 0",
+         RETURNING xmax = 0 AS "created!""#,
+        app.0,
+        user.0,
+        device_id,
+        device_type.map(DeviceType::as_str)
     )
-    .bind(app.0)
-    .bind(user.0)
-    .bind(device_id)
-    .bind(device_type.map(DeviceType::as_str))
     .fetch_one(&mut *connection)
     .await?;
     if !created {
         return Ok(());
     }
-    sqlx::query(
+    sqlx::query!(
         "DELETE FROM device WHERE app_id = $1 AND user_number = $2 AND device_id IN (
              SELECT device_id FROM device WHERE app_id = $1 AND user_number = $2 AND device_id <> $3
              ORDER BY proven OR proof_digest IS NOT NULL DESC, connected_at DESC, device_id OFFSET $4)",
+        app.0,
+        user.0,
+        device_id,
+        MAX_DEVICES - 1
     )
-    .bind(app.0)
-    .bind(user.0)
-    .bind(device_id)
-    .bind(MAX_DEVICES - 1)
     .execute(&mut *connection)
     .await?;
     quota::check(connection, app, Quota::Devices).await
-}
-
-fn read_device(row: &PgRow) -> Result<Device, Error> {
-    let device_type = row.try_get::<Option<&str>, _>("device_type")?.map(str::parse).transpose();
-    Ok(Device {
-        device_id: row.try_get("device_id")?,
-        device_type: device_type.map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?,
-        connected_at: row.try_get::<DateTime<Utc>, _>("connected_at")?.into(),
-        web_push: row.try_get("web_push")?,
-    })
 }

@@ -12,22 +12,22 @@ impl Directory<'_> {
     /// Suppresses a phone number at the request of its owner. The suppression refers to the last delivery to the number.
     /// Returns false if the number was already suppressed.
     pub async fn opt_out_of_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
-        let last: Option<Uuid> = sqlx::query_scalar(
+        let last: Option<Uuid> = sqlx::query_scalar!(
             "SELECT id FROM delivery WHERE app_id = $1 AND channel = 'sms' AND target = $2
              ORDER BY settled_at DESC NULLS LAST LIMIT 1",
+            app.0,
+            number
         )
-        .bind(app.0)
-        .bind(number)
         .fetch_optional(&self.0.pool)
         .await?;
-        let written = sqlx::query(
+        let written = sqlx::query!(
             "INSERT INTO suppression (app_id, channel, target, delivery_id, code) VALUES ($1, 'sms', $2, $3, $4)
              ON CONFLICT DO NOTHING",
+            app.0,
+            number,
+            last.unwrap_or(Uuid::nil()),
+            CODE
         )
-        .bind(app.0)
-        .bind(number)
-        .bind(last.unwrap_or(Uuid::nil()))
-        .bind(CODE)
         .execute(&self.0.pool)
         .await?;
         Ok(written.rows_affected() > 0)
@@ -36,12 +36,13 @@ impl Directory<'_> {
     /// Lifts the suppression of a phone number at the request of its owner, whatever the cause: a message from the number
     /// shows that it is in use. Returns true if the number was suppressed.
     pub async fn opt_in_to_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
-        let lifted =
-            sqlx::query("DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2")
-                .bind(app.0)
-                .bind(number)
-                .execute(&self.0.pool)
-                .await?;
+        let lifted = sqlx::query!(
+            "DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2",
+            app.0,
+            number
+        )
+        .execute(&self.0.pool)
+        .await?;
         Ok(lifted.rows_affected() > 0)
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use domain::content::Object;
 use domain::problem::UnknownName;
 use domain::{AppId, CategoryId, Channel, UserNumber};
-use sqlx::Row;
 
+use crate::database::columns::columns;
 use crate::directory::device::claim_user;
 use crate::{Directory, Error};
 
@@ -32,30 +32,28 @@ impl Directory<'_> {
         app: AppId,
         identifier: &str,
     ) -> Result<Vec<CategoryPreference>, Error> {
-        let rows = sqlx::query(
+        let rows = sqlx::query!(
             "SELECT c.id, c.identifier, c.name, p.channel, p.enabled FROM app_user u
              JOIN preference p ON p.app_id = u.app_id AND p.user_number = u.number
              JOIN category c ON c.app_id = p.app_id AND c.id = p.category_id
              WHERE u.app_id = $1 AND u.identifier = $2 ORDER BY c.id",
+            app.0,
+            identifier
         )
-        .bind(app.0)
-        .bind(identifier)
         .fetch_all(&self.0.pool)
         .await?;
         let mut preferences: Vec<CategoryPreference> = Vec::new();
         for row in rows {
-            let category = CategoryId(row.try_get("id")?);
-            let channel: &str = row.try_get("channel")?;
+            let category = CategoryId(row.id);
             let channel =
-                channel.parse().map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?;
-            let choice = (channel, row.try_get("enabled")?);
+                row.channel.parse().map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?;
             match preferences.last_mut().filter(|last| last.category == category) {
-                Some(last) => last.channels.extend([choice]),
+                Some(last) => last.channels.extend([(channel, row.enabled)]),
                 None => preferences.push(CategoryPreference {
                     category,
-                    identifier: row.try_get("identifier")?,
-                    name: row.try_get("name")?,
-                    channels: BTreeMap::from([choice]),
+                    identifier: row.identifier,
+                    name: row.name,
+                    channels: BTreeMap::from([(channel, row.enabled)]),
                 }),
             }
         }
@@ -77,26 +75,31 @@ impl Directory<'_> {
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
         // Locks the categories, so that none is deleted before its preferences are written.
-        let existing: Vec<i64> = sqlx::query_scalar(
+        let existing = sqlx::query_scalar!(
             "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2) ORDER BY id FOR KEY SHARE",
+            app.0,
+            &wanted
         )
-        .bind(app.0)
-        .bind(&wanted)
         .fetch_all(&mut *transaction)
         .await?;
         let exists = |category: CategoryId| existing.binary_search(&category.0).is_ok();
-        let kept = || choices.iter().filter(|((category, _), _)| exists(*category));
-        sqlx::query(
+        let kept: Vec<_> = choices.iter().filter(|((category, _), _)| exists(*category)).collect();
+        columns! { ((category, channel), enabled) in kept =>
+            categories = category.0,
+            channels = channel.as_str().to_owned(),
+            states = **enabled,
+        }
+        sqlx::query!(
             "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
              SELECT $1, $2, category_id, channel, enabled
              FROM unnest($3::bigint[], $4::text[], $5::boolean[]) AS new (category_id, channel, enabled)
              ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = excluded.enabled",
+            app.0,
+            user.0,
+            &categories,
+            &channels,
+            &states
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(kept().map(|((category, _), _)| category.0).collect::<Vec<_>>())
-        .bind(kept().map(|((_, channel), _)| channel.as_str()).collect::<Vec<_>>())
-        .bind(kept().map(|(_, enabled)| *enabled).collect::<Vec<_>>())
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
@@ -123,24 +126,18 @@ impl Directory<'_> {
         user: UserNumber,
         category: CategoryId,
     ) -> Result<Option<Subscription>, Error> {
-        let row = sqlx::query(
+        let subscription = sqlx::query_as!(
+            Subscription,
             "SELECT a.name AS app, c.name AS category, c.critical FROM app a
              JOIN app_user u ON u.app_id = a.id AND u.number = $2
              JOIN category c ON c.app_id = a.id AND c.id = $3 WHERE a.id = $1",
+            app.0,
+            user.0,
+            category.0
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(category.0)
         .fetch_optional(&self.0.pool)
         .await?;
-        row.map(|row| {
-            Ok(Subscription {
-                app: row.try_get("app")?,
-                category: row.try_get("category")?,
-                critical: row.try_get("critical")?,
-            })
-        })
-        .transpose()
+        Ok(subscription)
     }
 
     /// Turns a channel off for a user in a category. Returns false if the user or the category does not exist, or if the
@@ -155,16 +152,16 @@ impl Directory<'_> {
         category: CategoryId,
         channel: Channel,
     ) -> Result<bool, Error> {
-        let set = sqlx::query(
+        let set = sqlx::query!(
             "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
              SELECT u.app_id, u.number, c.id, $4, false FROM app_user u JOIN category c ON c.app_id = u.app_id
              WHERE u.app_id = $1 AND u.number = $2 AND c.id = $3 AND NOT c.critical FOR KEY SHARE
              ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = false",
+            app.0,
+            user.0,
+            category.0,
+            channel.as_str()
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(category.0)
-        .bind(channel.as_str())
         .execute(&self.0.pool)
         .await?;
         Ok(set.rows_affected() > 0)

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use domain::content::Object;
 use domain::profile::{Author, Change, Refusal, TokenChange};
 use domain::{AppId, Timestamp, UserNumber};
-use sqlx::postgres::PgRow;
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 
 use crate::control::quota::{self, Quota};
 use crate::database::slots::Slot;
@@ -36,14 +35,16 @@ pub struct User {
 impl Directory<'_> {
     /// Finds a user by identifier; None if the user does not exist.
     pub async fn find_user(self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
-        let row = sqlx::query(
-            "SELECT number, identifier, profile, created_at FROM app_user WHERE app_id = $1 AND identifier = $2",
+        let row = sqlx::query_as!(
+            UserRow,
+            r#"SELECT number, identifier, profile AS "profile: Json<Object>", created_at FROM app_user
+             WHERE app_id = $1 AND identifier = $2"#,
+            app.0,
+            identifier
         )
-        .bind(app.0)
-        .bind(identifier)
         .fetch_optional(&self.0.pool)
         .await?;
-        row.as_ref().map(read_user).transpose()
+        Ok(row.map(User::from))
     }
 
     /// Lists up to `limit` users of the app after the number `after`, in order of creation.
@@ -53,26 +54,28 @@ impl Directory<'_> {
         after: Option<UserNumber>,
         limit: i64,
     ) -> Result<Vec<User>, Error> {
-        let rows = sqlx::query(
-            "SELECT number, identifier, profile, created_at FROM app_user
-             WHERE app_id = $1 AND number > $2 ORDER BY number LIMIT $3",
+        let rows = sqlx::query_as!(
+            UserRow,
+            r#"SELECT number, identifier, profile AS "profile: Json<Object>", created_at FROM app_user
+             WHERE app_id = $1 AND number > $2 ORDER BY number LIMIT $3"#,
+            app.0,
+            after.map_or(0, |number| number.0),
+            limit
         )
-        .bind(app.0)
-        .bind(after.map_or(0, |number| number.0))
-        .bind(limit)
         .fetch_all(&self.0.pool)
         .await?;
-        rows.iter().map(read_user).collect()
+        Ok(rows.into_iter().map(User::from).collect())
     }
 
     /// Returns those of the identifiers that belong to users of the app.
     pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
-        let known =
-            sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
-                .bind(app.0)
-                .bind(identifiers)
-                .fetch_all(&self.0.pool)
-                .await?;
+        let known = sqlx::query_scalar!(
+            "SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",
+            app.0,
+            identifiers as &[&str]
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
         Ok(known)
     }
 
@@ -126,15 +129,23 @@ impl Directory<'_> {
     }
 
     async fn find_version(self, app: AppId, identifier: &str) -> Result<Option<(User, i64)>, Error> {
-        let row = sqlx::query(
-            "SELECT number, identifier, profile, created_at, version FROM app_user
-             WHERE app_id = $1 AND identifier = $2",
+        let row = sqlx::query!(
+            r#"SELECT number, identifier, profile AS "profile: Json<Object>", created_at, version FROM app_user
+             WHERE app_id = $1 AND identifier = $2"#,
+            app.0,
+            identifier
         )
-        .bind(app.0)
-        .bind(identifier)
         .fetch_optional(&self.0.pool)
         .await?;
-        row.map(|row| Ok((read_user(&row)?, row.try_get("version")?))).transpose()
+        Ok(row.map(|row| {
+            let user = User {
+                number: UserNumber(row.number),
+                identifier: row.identifier,
+                profile: row.profile.0,
+                created_at: row.created_at.into(),
+            };
+            (user, row.version)
+        }))
     }
 
     /// Computes a change. A merge is computed at once, because it is cheap. A patch may be expensive, so it waits for one
@@ -176,13 +187,13 @@ impl Directory<'_> {
             return Ok(Some(user));
         }
         let mut transaction = self.0.begin().await?;
-        let replaced = sqlx::query(
+        let replaced = sqlx::query!(
             "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2 AND version = $4",
+            app.0,
+            user.number.0,
+            Json(&after) as _,
+            version
         )
-        .bind(app.0)
-        .bind(user.number.0)
-        .bind(Json(&after))
-        .bind(version)
         .execute(&mut *transaction)
         .await?;
         if replaced.rows_affected() == 0 {
@@ -204,16 +215,18 @@ impl Directory<'_> {
         author: Author,
     ) -> Result<Option<User>, Error> {
         let mut transaction = self.0.begin().await?;
-        let row = sqlx::query(
-            "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
-             ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number, identifier, profile, created_at",
+        let row = sqlx::query_as!(
+            UserRow,
+            r#"INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
+             ON CONFLICT (app_id, identifier) DO NOTHING
+             RETURNING number, identifier, profile AS "profile: Json<Object>", created_at"#,
+            app.0,
+            identifier,
+            Json(profile) as _
         )
-        .bind(app.0)
-        .bind(identifier)
-        .bind(Json(profile))
         .fetch_optional(&mut *transaction)
         .await?;
-        let user = row.as_ref().map(read_user).transpose()?;
+        let user = row.map(User::from);
         if let Some(user) = &user {
             if author != Author::App {
                 quota::check(&mut transaction, app, Quota::Users).await?;
@@ -287,12 +300,14 @@ async fn write_computed(
     Computed { after, tokens }: Computed,
 ) -> Result<(), Error> {
     if after != user.profile {
-        sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
-            .bind(app.0)
-            .bind(user.number.0)
-            .bind(Json(&after))
-            .execute(&mut *connection)
-            .await?;
+        sqlx::query!(
+            "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2",
+            app.0,
+            user.number.0,
+            Json(&after) as _
+        )
+        .execute(&mut *connection)
+        .await?;
         user.profile = after;
     }
     push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await
@@ -305,15 +320,16 @@ pub(crate) async fn lock(
     app: AppId,
     identifier: &str,
 ) -> Result<Option<User>, Error> {
-    let row = sqlx::query(
-        "SELECT number, identifier, profile, created_at FROM app_user
-         WHERE app_id = $1 AND identifier = $2 FOR NO KEY UPDATE",
+    let row = sqlx::query_as!(
+        UserRow,
+        r#"SELECT number, identifier, profile AS "profile: Json<Object>", created_at FROM app_user
+         WHERE app_id = $1 AND identifier = $2 FOR NO KEY UPDATE"#,
+        app.0,
+        identifier
     )
-    .bind(app.0)
-    .bind(identifier)
     .fetch_optional(connection)
     .await?;
-    row.as_ref().map(read_user).transpose()
+    Ok(row.map(User::from))
 }
 
 /// Locks the user until the transaction ends, creating it if missing. Returns the user, and true if this call created it.
@@ -328,29 +344,38 @@ pub(crate) async fn lock_or_create(
         return Ok((user, false));
     }
     // If the user has been created in the meantime, the no-op update locks and returns that row.
-    let row = sqlx::query(
-        "INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
+    let row = sqlx::query!(
+        r#"INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
          ON CONFLICT (app_id, identifier) DO UPDATE SET identifier = excluded.identifier
-         RETURNING number, identifier, profile, created_at, xmax = 0 AS created",
+         RETURNING number, identifier, profile AS "profile: Json<Object>", created_at, xmax = 0 AS "created!""#,
+        app.0,
+        identifier
     )
-    .bind(app.0)
-    .bind(identifier)
     .fetch_one(&mut *connection)
     .await?;
-    let created = row.try_get("created")?;
-    if created && author != Author::App {
+    if row.created && author != Author::App {
         quota::check(connection, app, Quota::Users).await?;
     }
-    Ok((read_user(&row)?, created))
+    let user = User {
+        number: UserNumber(row.number),
+        identifier: row.identifier,
+        profile: row.profile.0,
+        created_at: row.created_at.into(),
+    };
+    Ok((user, row.created))
 }
 
-fn read_user(row: &PgRow) -> Result<User, Error> {
-    let Json(profile) = row.try_get("profile")?;
-    let created_at: chrono::DateTime<chrono::Utc> = row.try_get("created_at")?;
-    Ok(User {
-        number: UserNumber(row.try_get("number")?),
-        identifier: row.try_get("identifier")?,
-        profile,
-        created_at: created_at.into(),
-    })
+/// A row of a user.
+struct UserRow {
+    number: UserNumber,
+    identifier: String,
+    profile: Json<Object>,
+    created_at: Timestamp,
+}
+
+impl From<UserRow> for User {
+    fn from(row: UserRow) -> User {
+        let UserRow { number, identifier, profile: Json(profile), created_at } = row;
+        User { number, identifier, profile, created_at }
+    }
 }

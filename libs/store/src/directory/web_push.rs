@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
 use domain::content::Object;
 use domain::web_push::Subscription;
 use domain::{AppId, UserNumber};
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
+use crate::database::columns::columns;
+use crate::database::instant::instant;
 use crate::directory::device::{claim_user, connect};
 use crate::{Directory, Error, deliveries::suppression};
 
@@ -34,21 +35,25 @@ impl Directory<'_> {
     /// Returns the keys of each subscription, in order; None if the subscription is missing, has expired, or belongs to
     /// another user by now.
     pub async fn browser_keys(self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
-        let rows = sqlx::query(
-            "SELECT named.place, s.p256dh, s.auth FROM web_push_subscription s
+        columns! { name in named =>
+            apps = name.app.0,
+            users = name.user.0,
+            endpoints = name.endpoint.clone(),
+        }
+        let rows = sqlx::query!(
+            r#"SELECT named.place AS "place!", s.p256dh, s.auth FROM web_push_subscription s
              JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) WITH ORDINALITY
                AS named (app_id, user_number, endpoint, place) USING (app_id, user_number, endpoint)
-             WHERE s.expires_at IS NULL OR s.expires_at > now()",
+             WHERE s.expires_at IS NULL OR s.expires_at > now()"#,
+            &apps,
+            &users,
+            &endpoints
         )
-        .bind(named.iter().map(|name| name.app.0).collect::<Vec<_>>())
-        .bind(named.iter().map(|name| name.user.0).collect::<Vec<_>>())
-        .bind(named.iter().map(|name| name.endpoint.as_str()).collect::<Vec<_>>())
         .fetch_all(&self.0.pool)
         .await?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
-            let keys = BrowserKeys { p256dh: row.try_get("p256dh")?, auth: row.try_get("auth")? };
-            found.insert(row.try_get::<i64, _>("place")?, keys);
+            found.insert(row.place, BrowserKeys { p256dh: row.p256dh, auth: row.auth });
         }
         Ok((1..).zip(named).map(|(place, _)| found.remove(&place)).collect())
     }
@@ -77,13 +82,13 @@ impl Directory<'_> {
 
     /// Removes the web push subscription of a user's device. Returns false if the device has no subscription.
     pub async fn unsubscribe(self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
-        let deleted = sqlx::query(
+        let deleted = sqlx::query!(
             "DELETE FROM web_push_subscription WHERE app_id = $1 AND device_id = $3
              AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)",
+            app.0,
+            identifier,
+            device_id
         )
-        .bind(app.0)
-        .bind(identifier)
-        .bind(device_id)
         .execute(&self.0.pool)
         .await?;
         Ok(deleted.rows_affected() > 0)
@@ -97,19 +102,17 @@ pub(crate) async fn lock_endpoint(
     app: AppId,
     endpoint: &str,
 ) -> Result<Option<(UserNumber, String)>, Error> {
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))")
-        .bind(app.0)
-        .bind(endpoint)
+    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))", app.0, endpoint)
         .execute(&mut *connection)
         .await?;
-    let owner: Option<(i64, String)> = sqlx::query_as(
+    let owner = sqlx::query!(
         "SELECT user_number, device_id FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2",
+        app.0,
+        endpoint
     )
-    .bind(app.0)
-    .bind(endpoint)
     .fetch_optional(connection)
     .await?;
-    Ok(owner.map(|(user, device)| (UserNumber(user), device)))
+    Ok(owner.map(|owner| (UserNumber(owner.user_number), owner.device_id)))
 }
 
 /// Sets the web push subscription of a device. Deletes the subscription of any other device with this endpoint, and lifts a
@@ -121,26 +124,28 @@ pub(crate) async fn put(
     device_id: &str,
     subscription: &Subscription,
 ) -> Result<(), Error> {
-    sqlx::query("DELETE FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2")
-        .bind(app.0)
-        .bind(&subscription.endpoint)
-        .execute(&mut *connection)
-        .await?;
+    sqlx::query!(
+        "DELETE FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2",
+        app.0,
+        &subscription.endpoint
+    )
+    .execute(&mut *connection)
+    .await?;
     suppression::lift_subscribed(connection, app, &subscription.endpoint).await?;
-    sqlx::query(
+    sqlx::query!(
         "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (app_id, user_number, device_id) DO UPDATE SET
              endpoint = excluded.endpoint, p256dh = excluded.p256dh, auth = excluded.auth,
              expires_at = excluded.expires_at, updated_at = now()",
+        app.0,
+        user.0,
+        device_id,
+        &subscription.endpoint,
+        &subscription.p256dh,
+        &subscription.auth,
+        subscription.expires_at.map(instant)
     )
-    .bind(app.0)
-    .bind(user.0)
-    .bind(device_id)
-    .bind(&subscription.endpoint)
-    .bind(&subscription.p256dh)
-    .bind(&subscription.auth)
-    .bind(subscription.expires_at.map(DateTime::<Utc>::from))
     .execute(connection)
     .await?;
     Ok(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use domain::content::Object;
 use domain::plan::Suppressed;
 use domain::{AppId, CategoryId, Channel, SendId, TemplateProfile, UserNumber};
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use crate::control::template::TemplateVersion;
 use crate::erasure::ErasedRecipients;
@@ -180,25 +180,25 @@ async fn finish(connection: &mut PgConnection, chunks: &[Chunk], mut facts: Fact
 
 async fn read_apps(connection: &mut PgConnection, chunks: &[Chunk], facts: &mut Facts) -> Result<(), Error> {
     let apps: BTreeSet<i64> = chunks.iter().map(|chunk| chunk.app.0).collect();
-    let rows = sqlx::query(
-        "SELECT id, name, template_profile,
-           ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS channels,
-           ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2) AS push_kinds
-         FROM app WHERE id = ANY($1)",
+    let apps: Vec<i64> = apps.into_iter().collect();
+    let rows = sqlx::query!(
+        r#"SELECT id, name, template_profile,
+           ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS "channels!",
+           ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2)
+             AS "push_kinds!"
+         FROM app WHERE id = ANY($1)"#,
+        &apps,
+        Channel::MobilePush.as_str()
     )
-    .bind(apps.into_iter().collect::<Vec<_>>())
-    .bind(Channel::MobilePush.as_str())
     .fetch_all(connection)
     .await?;
     for row in rows {
-        let app = AppId(row.try_get("id")?);
-        let channels: Vec<String> = row.try_get("channels")?;
-        let channels = channels.iter().filter_map(|channel| channel.parse().ok()).collect();
-        facts.providers.insert(app, Providers { channels, push_kinds: row.try_get("push_kinds")? });
+        let app = AppId(row.id);
+        let channels = row.channels.iter().filter_map(|channel| channel.parse().ok()).collect();
+        facts.providers.insert(app, Providers { channels, push_kinds: row.push_kinds });
         // If the value is unknown because a newer release wrote it, use the most restrictive value.
-        let template_profile = row.try_get::<&str, _>("template_profile")?.parse();
-        let template_profile = template_profile.unwrap_or(TemplateProfile::App);
-        facts.apps.insert(app, PlanApp { name: row.try_get("name")?, template_profile });
+        let template_profile = row.template_profile.parse().unwrap_or(TemplateProfile::App);
+        facts.apps.insert(app, PlanApp { name: row.name, template_profile });
     }
     Ok(())
 }

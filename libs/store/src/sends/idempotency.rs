@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use domain::{AppId, Lane, SendId};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::database::batch::Batcher;
+use crate::database::columns::columns;
 use crate::{Error, Sends};
 
 /// Maximum number of reservations in one statement.
@@ -70,25 +69,26 @@ impl Sends<'_> {
 
     /// Returns the send for which a key is reserved; None if the key is free.
     pub async fn reserved_key(self, app: AppId, key: &str) -> Result<Option<Reserved>, Error> {
-        let row = sqlx::query(
+        let row = sqlx::query_as!(
+            ReservedRow,
             "SELECT app_id, key, send_id, body_hash, lane FROM idempotency_key
              WHERE app_id = $1 AND key = $2 AND created_at >= now() - interval '24 hours'",
+            app.0,
+            key
         )
-        .bind(app.0)
-        .bind(key)
         .fetch_optional(&self.0.pool)
         .await?;
-        Ok(row.as_ref().map(read_reserved).transpose()?.map(|(_, reserved)| reserved))
+        row.map(|row| row.reserved()).transpose()
     }
 
     /// Deletes up to `most` expired keys and returns the number of deleted keys.
     pub async fn forget_free_keys(self, most: u32) -> Result<u64, Error> {
-        let removed = sqlx::query(
+        let removed = sqlx::query!(
             "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
                SELECT ctid FROM idempotency_key WHERE created_at < now() - interval '24 hours'
                ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
+            i64::from(most)
         )
-        .bind(i64::from(most))
         .execute(&self.0.pool)
         .await?;
         Ok(removed.rows_affected())
@@ -99,9 +99,17 @@ impl Sends<'_> {
         wanted: impl Iterator<Item = &Reservation>,
     ) -> Result<HashMap<(AppId, String), Reserved>, Error> {
         let wanted: Vec<&Reservation> = wanted.collect();
+        columns! { wanted in wanted =>
+            apps = wanted.app.0,
+            keys = wanted.key.as_str(),
+            sends = wanted.send.send_id.0,
+            hashes = wanted.send.body_hash.as_slice(),
+            lanes = wanted.send.lane.as_str(),
+        }
         // Sorted, so that concurrent batches do not deadlock. `DO UPDATE` also returns rows that exist or that a concurrent
         // batch inserts; it keeps their values while the stored key is valid.
-        let rows = sqlx::query(
+        let rows = sqlx::query_as!(
+            ReservedRow,
             "INSERT INTO idempotency_key AS stored (app_id, key, send_id, body_hash, lane)
              SELECT * FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::bytea[], $5::text[]) ORDER BY 1, 2
              ON CONFLICT (app_id, key) DO UPDATE SET (send_id, body_hash, lane, created_at) = (
@@ -111,25 +119,34 @@ impl Sends<'_> {
                  SELECT stored.send_id, stored.body_hash, stored.lane, stored.created_at
                  WHERE stored.created_at >= now() - interval '24 hours')
              RETURNING app_id, key, send_id, body_hash, lane",
+            &apps,
+            &keys as &[&str],
+            &sends,
+            &hashes as &[&[u8]],
+            &lanes as &[&str]
         )
-        .bind(wanted.iter().map(|wanted| wanted.app.0).collect::<Vec<_>>())
-        .bind(wanted.iter().map(|wanted| wanted.key.as_str()).collect::<Vec<_>>())
-        .bind(wanted.iter().map(|wanted| wanted.send.send_id.0).collect::<Vec<_>>())
-        .bind(wanted.iter().map(|wanted| wanted.send.body_hash.as_slice()).collect::<Vec<_>>())
-        .bind(wanted.iter().map(|wanted| wanted.send.lane.as_str()).collect::<Vec<_>>())
         .fetch_all(&self.0.pool)
         .await?;
-        rows.iter().map(read_reserved).collect()
+        rows.into_iter().map(|row| Ok(((row.app_id, row.key.clone()), row.reserved()?))).collect()
     }
 }
 
-fn read_reserved(row: &PgRow) -> Result<((AppId, String), Reserved), Error> {
-    let hash: &[u8] = row.try_get("body_hash")?;
-    let lane: &str = row.try_get("lane")?;
-    let reserved = Reserved {
-        send_id: SendId(row.try_get("send_id")?),
-        body_hash: hash.try_into().map_err(|_| Error::Unreadable("body hash is not 32 bytes".to_owned()))?,
-        lane: lane.parse().map_err(|_| Error::Unreadable(format!("lane {lane}")))?,
-    };
-    Ok(((AppId(row.try_get("app_id")?), row.try_get("key")?), reserved))
+/// A row of a reserved key.
+struct ReservedRow {
+    app_id: AppId,
+    key: String,
+    send_id: SendId,
+    body_hash: Vec<u8>,
+    lane: String,
+}
+
+impl ReservedRow {
+    fn reserved(self) -> Result<Reserved, Error> {
+        let unreadable = || Error::Unreadable("body hash is not 32 bytes".to_owned());
+        Ok(Reserved {
+            send_id: self.send_id,
+            body_hash: self.body_hash.try_into().map_err(|_| unreadable())?,
+            lane: self.lane.parse().map_err(|_| Error::Unreadable(format!("lane {}", self.lane)))?,
+        })
+    }
 }

@@ -3,12 +3,14 @@
 pub(crate) mod hold;
 mod render_failure;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
 use domain::plan::{Decision, PlannedDelivery};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::{self, Facts};
@@ -44,21 +46,24 @@ impl<'a> Freeze<'a> {
         mut transaction: Transaction<'static, Postgres>,
         chunks: &'a [Chunk],
     ) -> Result<Freeze<'a>, Error> {
-        let rows = sqlx::query(
+        columns! { chunk in chunks =>
+            apps = chunk.app.0,
+            sends = chunk.send_id.0,
+            numbers = number(chunk.chunk),
+        }
+        let rows = sqlx::query!(
             "INSERT INTO plan (app_id, send_id, turn)
              SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, send_id, turn)
              ORDER BY app_id, send_id, turn
              ON CONFLICT DO NOTHING RETURNING app_id, send_id, turn",
+            &apps,
+            &sends,
+            &numbers
         )
-        .bind(chunks.iter().map(|chunk| chunk.app.0).collect::<Vec<_>>())
-        .bind(chunks.iter().map(|chunk| chunk.send_id.0).collect::<Vec<_>>())
-        .bind(chunks.iter().map(|chunk| number(chunk.chunk)).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
-        let mut inserted = std::collections::HashSet::with_capacity(rows.len());
-        for row in rows {
-            inserted.insert((AppId(row.try_get(0)?), SendId(row.try_get(1)?), row.try_get::<i32, _>(2)?));
-        }
+        let mut inserted: HashSet<_> =
+            rows.into_iter().map(|row| (AppId(row.app_id), SendId(row.send_id), row.turn)).collect();
         // If the batch contains the same chunk twice, only the first one counts as new.
         let new = chunks
             .iter()
@@ -93,28 +98,26 @@ impl Freeze<'_> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());
         };
-        let rows = sqlx::query(
+        let rows = sqlx::query!(
             "SELECT recipient_index, identifier, user_number, in_app, skips FROM planned_recipient
              WHERE app_id = $1 AND send_id = $2 AND turn = $3 ORDER BY recipient_index",
+            chunk.app.0,
+            chunk.send_id.0,
+            number(chunk.chunk)
         )
-        .bind(chunk.app.0)
-        .bind(chunk.send_id.0)
-        .bind(number(chunk.chunk))
         .fetch_all(&mut *self.transaction)
         .await?;
         let mut waiting = self.waiting_deliveries(chunk).await?;
-        rows.iter()
+        rows.into_iter()
             .map(|row| {
-                let index: i32 = row.try_get("recipient_index")?;
-                let skips: Vec<String> = row.try_get("skips")?;
                 let decision = Decision {
-                    identifier: row.try_get("identifier")?,
-                    user: row.try_get::<Option<i64>, _>("user_number")?.map(UserNumber),
-                    in_app: row.try_get("in_app")?,
-                    deliveries: waiting.remove(&index).unwrap_or_default(),
-                    skips: skips.iter().map(|skip| read_skip(skip)).collect::<Result<_, _>>()?,
+                    identifier: row.identifier,
+                    user: row.user_number.map(UserNumber),
+                    in_app: row.in_app,
+                    deliveries: waiting.remove(&row.recipient_index).unwrap_or_default(),
+                    skips: row.skips.iter().map(|skip| read_skip(skip)).collect::<Result<_, _>>()?,
                 };
-                Ok((u32::try_from(index).unwrap_or_default(), decision))
+                Ok((u32::try_from(row.recipient_index).unwrap_or_default(), decision))
             })
             .collect()
     }
@@ -123,27 +126,26 @@ impl Freeze<'_> {
         &mut self,
         chunk: &Chunk,
     ) -> Result<HashMap<i32, Vec<PlannedDelivery>>, Error> {
-        let rows = sqlx::query(
+        let rows = sqlx::query!(
             "SELECT d.recipient_index, d.id, d.channel, d.target FROM delivery d
              JOIN planned_recipient r USING (app_id, send_id, recipient_index)
              WHERE app_id = $1 AND send_id = $2 AND r.turn = $3 AND d.attempt = 1 AND d.target <> ''
                AND (d.status = ANY($4) OR d.status = $5 AND d.reason = $6)",
+            chunk.app.0,
+            chunk.send_id.0,
+            number(chunk.chunk),
+            &[Status::Queued, Status::Cancelled].map(Status::as_str) as &[&str],
+            Status::Failed.as_str(),
+            Reason::TemplateError.as_str()
         )
-        .bind(chunk.app.0)
-        .bind(chunk.send_id.0)
-        .bind(number(chunk.chunk))
-        .bind([Status::Queued, Status::Cancelled].map(Status::as_str).to_vec())
-        .bind(Status::Failed.as_str())
-        .bind(Reason::TemplateError.as_str())
         .fetch_all(&mut *self.transaction)
         .await?;
         let mut deliveries: HashMap<i32, Vec<PlannedDelivery>> = HashMap::new();
         for row in rows {
-            let channel: &str = row.try_get("channel")?;
-            deliveries.entry(row.try_get("recipient_index")?).or_default().push(PlannedDelivery {
-                id: DeliveryId(row.try_get("id")?),
-                channel: channel.parse().map_err(unreadable)?,
-                target: row.try_get("target")?,
+            deliveries.entry(row.recipient_index).or_default().push(PlannedDelivery {
+                id: DeliveryId(row.id),
+                channel: row.channel.parse().map_err(unreadable)?,
+                target: row.target,
             });
         }
         Ok(deliveries)
@@ -204,25 +206,36 @@ pub(crate) async fn write_recipients(
     connection: &mut PgConnection,
     new: &[(usize, &Chunk, &Decisions)],
 ) -> Result<(), Error> {
-    let rows = || {
-        new.iter().flat_map(|(_, chunk, decisions)| {
+    let rows: Vec<_> = new
+        .iter()
+        .flat_map(|(_, chunk, decisions)| {
             decisions.iter().map(move |(index, decision)| (chunk, *index, decision))
         })
-    };
-    sqlx::query(
+        .collect();
+    columns! { (chunk, index, decision) in rows =>
+        apps = chunk.app.0,
+        sends = chunk.send_id.0,
+        chunks = number(chunk.chunk),
+        indexes = number(*index),
+        identifiers = decision.identifier.as_str(),
+        users = decision.user.map(|user| user.0),
+        in_app = decision.in_app,
+        skips = skips_text(&decision.skips),
+    }
+    sqlx::query!(
         "INSERT INTO planned_recipient (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips)
          SELECT app_id, send_id, turn, recipient_index, identifier, user_number, in_app, string_to_array(skips, ',')
          FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bool[], $8::text[])
            AS new (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips)",
+        &apps,
+        &sends,
+        &chunks,
+        &indexes,
+        &identifiers as &[&str],
+        &users as &[Option<i64>],
+        &in_app,
+        &skips
     )
-    .bind(rows().map(|(chunk, _, _)| chunk.app.0).collect::<Vec<_>>())
-    .bind(rows().map(|(chunk, _, _)| chunk.send_id.0).collect::<Vec<_>>())
-    .bind(rows().map(|(chunk, _, _)| number(chunk.chunk)).collect::<Vec<_>>())
-    .bind(rows().map(|(_, index, _)| number(index)).collect::<Vec<_>>())
-    .bind(rows().map(|(_, _, decision)| decision.identifier.as_str()).collect::<Vec<_>>())
-    .bind(rows().map(|(_, _, decision)| decision.user.map(|user| user.0)).collect::<Vec<_>>())
-    .bind(rows().map(|(_, _, decision)| decision.in_app).collect::<Vec<_>>())
-    .bind(rows().map(|(_, _, decision)| skips_text(&decision.skips)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())
@@ -243,20 +256,30 @@ async fn write_deliveries(
     if rows.is_empty() {
         return Ok(());
     }
-    let written = sqlx::query(
+    columns! { (chunk, index, user, delivery) in rows =>
+        apps = chunk.app.0,
+        ids = delivery.id.0,
+        sends = chunk.send_id.0,
+        indexes = number(*index),
+        users = user.map(|user| user.0),
+        channels = delivery.channel.as_str(),
+        targets = delivery.target.as_str(),
+        expiries = chunk.send.expires_at.map(instant),
+    }
+    let written = sqlx::query!(
         "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, expires_at)
          SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[], $5::bigint[], $6::text[], $7::text[],
            $8::timestamptz[])
          ON CONFLICT DO NOTHING",
+        &apps,
+        &ids,
+        &sends,
+        &indexes,
+        &users as &[Option<i64>],
+        &channels as &[&str],
+        &targets as &[&str],
+        &expiries as &[Option<DateTime<Utc>>]
     )
-    .bind(rows.iter().map(|(chunk, ..)| chunk.app.0).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(.., delivery)| delivery.id.0).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(chunk, ..)| chunk.send_id.0).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(_, index, ..)| number(*index)).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(_, _, user, _)| user.map(|user| user.0)).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(.., delivery)| delivery.channel.as_str()).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(.., delivery)| delivery.target.as_str()).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(chunk, ..)| chunk.send.expires_at.map(instant)).collect::<Vec<_>>())
     .execute(&mut **transaction)
     .await?;
     if written.rows_affected() < rows.len() as u64 {
@@ -270,14 +293,19 @@ async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
     rows: &[(&&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
 ) -> Result<(), Error> {
-    sqlx::query(
+    columns! { (chunk, index, _, delivery) in rows =>
+        apps = chunk.app.0,
+        ids = delivery.id.0,
+        indexes = number(*index),
+    }
+    sqlx::query!(
         "UPDATE delivery d SET recipient_index = new.recipient_index
          FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, id, recipient_index)
          WHERE (d.app_id, d.id) = (new.app_id, new.id) AND d.recipient_index < 0",
+        &apps,
+        &ids,
+        &indexes
     )
-    .bind(rows.iter().map(|(chunk, ..)| chunk.app.0).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(.., delivery)| delivery.id.0).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(_, index, ..)| number(*index)).collect::<Vec<_>>())
     .execute(&mut **transaction)
     .await?;
     Ok(())

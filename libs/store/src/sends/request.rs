@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, Timestamp};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -125,27 +123,27 @@ impl Sends<'_> {
     /// Finds a request; None if it is unknown. A request is known once its first chunk is planned or its send is scheduled
     /// or parked.
     pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
-        let row = sqlx::query(
-            "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
-                    (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS planned,
-                    EXISTS (SELECT FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)) AS parked
-             FROM request WHERE app_id = $1 AND send_id = $2",
+        let row = sqlx::query!(
+            r#"SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS "cancelled!",
+                    (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS "planned!",
+                    EXISTS (SELECT FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)) AS "parked!"
+             FROM request WHERE app_id = $1 AND send_id = $2"#,
+            app.0,
+            send.0,
+            &send::streams()
         )
-        .bind(app.0)
-        .bind(send.0)
-        .bind(send::streams())
         .fetch_optional(&self.0.pool)
         .await?;
         let Some(row) = row else {
             return Ok(self.0.deliveries().find_parked_send(app, send).await?.map(Request::from));
         };
         Ok(Some(Request {
-            accepted_at: row.try_get::<DateTime<Utc>, _>("accepted_at")?.into(),
-            send_at: row.try_get::<Option<DateTime<Utc>>, _>("send_at")?.map(Into::into),
-            recipients: row.try_get("recipients")?,
-            planned: row.try_get("planned")?,
-            cancelled: row.try_get("cancelled")?,
-            parked: row.try_get("parked")?,
+            accepted_at: row.accepted_at.into(),
+            send_at: row.send_at.map(Into::into),
+            recipients: row.recipients,
+            planned: row.planned,
+            cancelled: row.cancelled,
+            parked: row.parked,
             counts: self.count_deliveries(app, send).await?,
         }))
     }
@@ -157,8 +155,8 @@ impl Sends<'_> {
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
         // Three scans of one send's rows without joins, so that the query plan does not depend on statistics, which may
         // not cover a new send yet.
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(
-            "SELECT 'inApp', status, pairs FROM (
+        let rows = sqlx::query!(
+            r#"SELECT 'inApp' AS "channel!", status AS "status!", pairs AS "pairs!" FROM (
                SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
                       (SELECT count(*) FROM inbox_item WHERE app_id = $1 AND send_id = $2) AS shown
              ) AS inbox CROSS JOIN LATERAL (VALUES ('delivered', shown), ('queued', planned - shown)) AS v (status, pairs)
@@ -168,28 +166,30 @@ impl Sends<'_> {
                     count(*)
              FROM planned_recipient CROSS JOIN unnest(skips) AS skip WHERE app_id = $1 AND send_id = $2 GROUP BY 1, 2
              UNION ALL
-             SELECT channel, status, count(*) FROM delivery WHERE app_id = $1 AND send_id = $2 GROUP BY channel, status",
+             SELECT channel, status, count(*) FROM delivery WHERE app_id = $1 AND send_id = $2 GROUP BY channel, status"#,
+            app.0,
+            send.0,
+            planned_statuses() as _
         )
-        .bind(app.0)
-        .bind(send.0)
-        .bind(planned_statuses())
         .fetch_all(&self.0.pool)
         .await?;
         let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
-        for (channel, status, count) in rows {
-            *counts.entry(parse(&channel)?).or_default().entry(parse(&status)?).or_default() += count;
+        for row in rows {
+            *counts.entry(parse(&row.channel)?).or_default().entry(parse(&row.status)?).or_default() +=
+                row.pairs;
         }
         Ok(counts)
     }
 
     /// Returns the time at which the request was accepted; None in the same cases as [`Sends::find_request`].
     pub async fn find_acceptance(self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
-        let accepted_at: Option<DateTime<Utc>> =
-            sqlx::query_scalar("SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2")
-                .bind(app.0)
-                .bind(send.0)
-                .fetch_optional(&self.0.pool)
-                .await?;
+        let accepted_at = sqlx::query_scalar!(
+            "SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2",
+            app.0,
+            send.0
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
         match accepted_at {
             Some(accepted_at) => Ok(Some(accepted_at.into())),
             None => {
@@ -209,51 +209,42 @@ impl Sends<'_> {
         limit: i64,
     ) -> Result<Vec<DeliveryEntry>, Error> {
         // Reads the rows of each recipient by key, so that the cost of a page does not depend on the size of the send.
-        let rows = sqlx::query(
-            "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, turn.planned_at, pair.*
-             FROM planned_recipient p
-             LEFT JOIN LATERAL (
-               SELECT planned_at FROM plan WHERE app_id = $1 AND send_id = $2 AND plan.turn = p.turn
-             ) AS turn ON true
-             LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
-             CROSS JOIN LATERAL (
-               SELECT 'inApp' AS channel, CASE WHEN EXISTS (
-                        SELECT FROM inbox_item i
-                        WHERE i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
-                      ) THEN 'delivered' ELSE 'queued' END AS status,
-                      NULL AS reason, NULL::uuid AS id, NULL AS target, NULL AS provider,
-                      NULL::timestamptz AS settled_at
-               WHERE p.in_app
-               UNION ALL
-               SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),
-                      split_part(skip, ':', 2), NULL, NULL, NULL, turn.planned_at
-               FROM unnest(p.skips) AS skip
-               UNION ALL
-               SELECT d.channel, d.status, d.reason, d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider,
-                      d.settled_at
-               FROM delivery d
-               WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index
-             ) AS pair
-             WHERE p.app_id = $1 AND p.send_id = $2 AND p.recipient_index >= $4
-               AND ($5::text IS NULL OR p.identifier = $5 AND e.user_number IS NULL)
-               AND ($6::text IS NULL OR channel = $6)
-               AND ($7::text IS NULL OR status = $7)
-               AND (p.recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
-             ORDER BY p.recipient_index, channel, id NULLS FIRST LIMIT $10",
+        let rows = sqlx::query_file!(
+            "src/sends/list_deliveries.sql",
+            app.0,
+            send.0,
+            planned_statuses() as _,
+            after.map_or(0, |after| after.recipient_index),
+            filter.recipient,
+            filter.channel.map(Channel::as_str),
+            filter.status.map(Status::as_str),
+            after.map_or("", |after| after.channel.as_str()),
+            after.map_or(Uuid::nil(), |after| after.id),
+            limit
         )
-        .bind(app.0)
-        .bind(send.0)
-        .bind(planned_statuses())
-        .bind(after.map_or(0, |after| after.recipient_index))
-        .bind(filter.recipient)
-        .bind(filter.channel.map(Channel::as_str))
-        .bind(filter.status.map(Status::as_str))
-        .bind(after.map_or("", |after| after.channel.as_str()))
-        .bind(after.map_or(Uuid::nil(), |after| after.id))
-        .bind(limit)
         .fetch_all(&self.0.pool)
         .await?;
-        let mut deliveries: Vec<_> = rows.iter().map(read_delivery).collect::<Result<_, _>>()?;
+        let mut deliveries = rows
+            .into_iter()
+            .map(|row| {
+                Ok(DeliveryEntry {
+                    position: DeliveryPosition {
+                        recipient_index: row.recipient_index,
+                        channel: parse(&row.channel)?,
+                        id: row.id.unwrap_or_default(),
+                    },
+                    recipient: row.identifier,
+                    id: row.id.map(DeliveryId),
+                    target: row.target,
+                    provider: row.provider,
+                    status: parse(&row.status)?,
+                    reason: row.reason.as_deref().map(parse).transpose()?,
+                    planned_at: row.planned_at.map(Into::into),
+                    settled_at: row.settled_at.map(Into::into),
+                    attempts: Vec::new(),
+                })
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
         self.add_attempts(app, &mut deliveries).await?;
         for delivery in deliveries.iter_mut().filter(|delivery| delivery.recipient.is_none()) {
             for attempt in &mut delivery.attempts {
@@ -276,18 +267,19 @@ impl Sends<'_> {
             return Ok(());
         }
         let ids: Vec<Uuid> = by_id.keys().copied().collect();
-        let rows = sqlx::query(
+        let rows = sqlx::query_as!(
+            AttemptRow,
             "SELECT delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message, provider_id,
                segments, receipt, receipt_code, receipt_message, receipt_at
              FROM attempt WHERE app_id = $1 AND delivery_id = ANY($2) ORDER BY delivery_id, number",
+            app.0,
+            &ids
         )
-        .bind(app.0)
-        .bind(ids)
         .fetch_all(&self.0.pool)
         .await?;
         for row in rows {
-            if let Some(attempts) = by_id.get_mut(&row.try_get::<Uuid, _>("delivery_id")?) {
-                attempts.push(read_attempt(&row)?);
+            if let Some(attempts) = by_id.get_mut(&row.delivery_id) {
+                attempts.push(row.into());
             }
         }
         Ok(())
@@ -300,49 +292,44 @@ fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
 }
 
-fn read_delivery(row: &PgRow) -> Result<DeliveryEntry, Error> {
-    let id: Option<Uuid> = row.try_get("id")?;
-    let reason: Option<&str> = row.try_get("reason")?;
-    Ok(DeliveryEntry {
-        position: DeliveryPosition {
-            recipient_index: row.try_get("recipient_index")?,
-            channel: parse(row.try_get("channel")?)?,
-            id: id.unwrap_or_default(),
-        },
-        recipient: row.try_get("identifier")?,
-        id: id.map(DeliveryId),
-        target: row.try_get("target")?,
-        provider: row.try_get("provider")?,
-        status: parse(row.try_get("status")?)?,
-        reason: reason.map(parse).transpose()?,
-        planned_at: row.try_get::<Option<DateTime<Utc>>, _>("planned_at")?.map(Into::into),
-        settled_at: row.try_get::<Option<DateTime<Utc>>, _>("settled_at")?.map(Into::into),
-        attempts: Vec::new(),
-    })
+/// A row of a provider call.
+struct AttemptRow {
+    delivery_id: Uuid,
+    number: i32,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    provider: Option<String>,
+    outcome: String,
+    provider_code: String,
+    provider_message: String,
+    provider_id: Option<String>,
+    segments: Option<i32>,
+    receipt: Option<String>,
+    receipt_code: Option<String>,
+    receipt_message: Option<String>,
+    receipt_at: Option<DateTime<Utc>>,
 }
 
-fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
-    let receipt = match row.try_get::<Option<String>, _>("receipt")? {
-        Some(outcome) => Some(AttemptReceipt {
-            outcome,
-            provider_code: row.try_get("receipt_code")?,
-            provider_message: row.try_get("receipt_message")?,
-            received_at: row.try_get::<DateTime<Utc>, _>("receipt_at")?.into(),
-        }),
-        None => None,
-    };
-    Ok(Attempt {
-        number: row.try_get("number")?,
-        started_at: row.try_get::<DateTime<Utc>, _>("started_at")?.into(),
-        ended_at: row.try_get::<DateTime<Utc>, _>("ended_at")?.into(),
-        provider: row.try_get("provider")?,
-        outcome: row.try_get("outcome")?,
-        provider_code: row.try_get("provider_code")?,
-        provider_message: row.try_get("provider_message")?,
-        provider_id: row.try_get("provider_id")?,
-        segments: row.try_get("segments")?,
-        receipt,
-    })
+impl From<AttemptRow> for Attempt {
+    fn from(row: AttemptRow) -> Attempt {
+        Attempt {
+            number: row.number,
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+            provider: row.provider,
+            outcome: row.outcome,
+            provider_code: row.provider_code,
+            provider_message: row.provider_message,
+            provider_id: row.provider_id,
+            segments: row.segments,
+            receipt: row.receipt.zip(row.receipt_at).map(|(outcome, received_at)| AttemptReceipt {
+                outcome,
+                provider_code: row.receipt_code.unwrap_or_default(),
+                provider_message: row.receipt_message.unwrap_or_default(),
+                received_at: received_at.into(),
+            }),
+        }
+    }
 }
 
 fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {

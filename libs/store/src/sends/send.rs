@@ -1,18 +1,32 @@
 //! Stored sends: the request row, which contains the body until the last chunk is done.
 
-use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
 use domain::structure::json_memory;
 use domain::{AppId, CategoryId, Lane, SendId, StreamName, Timestamp};
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
 use crate::sends::chunk::Chunk;
 use crate::sends::plan::hold::limit_waits_together;
 use crate::{Error, Sends, deliveries::attachment};
+
+/// Inserts request rows from the arrays that [`insert`] binds. The argument is the action if a row exists.
+macro_rules! insert_requests {
+    ($action:literal) => {
+        concat!(
+            "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
+               category_id, template_id, template_version, body)
+             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
+               $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
+             ON CONFLICT (app_id, send_id) ",
+            $action
+        )
+    };
+}
 
 /// A request row to write.
 pub(crate) struct NewRequest<'a> {
@@ -65,41 +79,41 @@ impl Sends<'_> {
     /// # Errors
     /// The database failed, or the body cannot be read.
     pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<KeptSend>, Error> {
-        let row = sqlx::query(
+        let row = sqlx::query!(
             "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
+            app.0,
+            send_id.0
         )
-        .bind(app.0)
-        .bind(send_id.0)
         .fetch_optional(&self.0.pool)
         .await?;
         row.map(|row| {
-            let (accepted_at, body): (DateTime<Utc>, Option<&str>) =
-                (row.try_get("accepted_at")?, row.try_get("body")?);
-            let send = body.map(serde_json::from_str).transpose();
+            let send = row.body.as_deref().map(serde_json::from_str).transpose();
             let send = send.map_err(|error| Error::Unreadable(error.to_string()))?;
-            let size = body.map_or(0, |body| json_memory(body.as_bytes()));
-            Ok(KeptSend { accepted_at: accepted_at.into(), send, size })
+            let size = row.body.map_or(0, |body| json_memory(body.as_bytes()));
+            Ok(KeptSend { accepted_at: row.accepted_at.into(), send, size })
         })
         .transpose()
     }
 
     /// Removes the body of a send whose last chunk is done.
     pub async fn drop_body(self, app: AppId, send_id: SendId) -> Result<(), Error> {
-        sqlx::query("UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL")
-            .bind(app.0)
-            .bind(send_id.0)
-            .execute(&self.0.pool)
-            .await?;
+        sqlx::query!(
+            "UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL",
+            app.0,
+            send_id.0
+        )
+        .execute(&self.0.pool)
+        .await?;
         Ok(())
     }
 }
 
 async fn is_first_chunk_frozen(connection: &mut PgConnection, chunk: &Chunk) -> Result<bool, Error> {
-    let is_frozen = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM plan WHERE app_id = $1 AND send_id = $2 AND turn = 0)",
+    let is_frozen = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM plan WHERE app_id = $1 AND send_id = $2 AND turn = 0) AS "is_frozen!""#,
+        chunk.app.0,
+        chunk.send_id.0
     )
-    .bind(chunk.app.0)
-    .bind(chunk.send_id.0)
     .fetch_one(connection)
     .await?;
     Ok(is_frozen)
@@ -121,12 +135,10 @@ pub(crate) async fn write_requests(
     }
     insert(
         connection,
-        "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
-           category_id, template_id, template_version, body)
-         SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
-           $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
-         ON CONFLICT (app_id, send_id) DO UPDATE SET category_id = excluded.category_id,
-           template_id = excluded.template_id, template_version = excluded.template_version",
+        insert_requests!(
+            "DO UPDATE SET category_id = excluded.category_id, template_id = excluded.template_id,
+               template_version = excluded.template_version"
+        ),
         requests,
     )
     .await?;
@@ -138,41 +150,42 @@ pub(crate) async fn write_requests_if_new(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],
 ) -> Result<u64, Error> {
-    insert(
-        connection,
-        "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
-           category_id, template_id, template_version, body)
-         SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
-           $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
-         ON CONFLICT (app_id, send_id) DO NOTHING",
-        requests,
-    )
-    .await
+    insert(connection, insert_requests!("DO NOTHING"), requests).await
 }
 
+/// Runs a statement that inserts request rows from twelve arrays, and returns the number of written rows.
 async fn insert(
     connection: &mut PgConnection,
     sql: &'static str,
     requests: &[NewRequest<'_>],
 ) -> Result<u64, Error> {
-    let chunks = || requests.iter().map(|request| request.chunk);
+    columns! { NewRequest { chunk, category, template, body } in requests =>
+        apps = chunk.app.0,
+        sends = chunk.send_id.0,
+        accepted = instant(chunk.accepted_at),
+        scheduled = chunk.send.send_at.map(instant),
+        expiries = chunk.send.expires_at.map(instant),
+        lanes = chunk.send.lane.as_str(),
+        titles = chunk.send.content.title.as_deref(),
+        recipients = i32::try_from(chunk.send.recipients.len()).unwrap_or(i32::MAX),
+        categories = category.map(|id| id.0),
+        templates = template.map(|(id, _)| id.0),
+        versions = template.map(|(_, version)| version),
+        bodies = body.map(Json),
+    }
     let outcome = sqlx::query(sql)
-        .bind(chunks().map(|chunk| chunk.app.0).collect::<Vec<_>>())
-        .bind(chunks().map(|chunk| chunk.send_id.0).collect::<Vec<_>>())
-        .bind(chunks().map(|chunk| instant(chunk.accepted_at)).collect::<Vec<_>>())
-        .bind(chunks().map(|chunk| chunk.send.send_at.map(instant)).collect::<Vec<_>>())
-        .bind(chunks().map(|chunk| chunk.send.expires_at.map(instant)).collect::<Vec<_>>())
-        .bind(chunks().map(|chunk| chunk.send.lane.as_str()).collect::<Vec<_>>())
-        .bind(chunks().map(|chunk| chunk.send.content.title.as_deref()).collect::<Vec<_>>())
-        .bind(
-            chunks()
-                .map(|chunk| i32::try_from(chunk.send.recipients.len()).unwrap_or(i32::MAX))
-                .collect::<Vec<_>>(),
-        )
-        .bind(requests.iter().map(|request| request.category.map(|id| id.0)).collect::<Vec<_>>())
-        .bind(requests.iter().map(|request| request.template.map(|(id, _)| id.0)).collect::<Vec<_>>())
-        .bind(requests.iter().map(|request| request.template.map(|(_, version)| version)).collect::<Vec<_>>())
-        .bind(requests.iter().map(|request| request.body.map(Json)).collect::<Vec<_>>())
+        .bind(apps)
+        .bind(sends)
+        .bind(accepted)
+        .bind(scheduled)
+        .bind(expiries)
+        .bind(lanes)
+        .bind(titles)
+        .bind(recipients)
+        .bind(categories)
+        .bind(templates)
+        .bind(versions)
+        .bind(bodies)
         .execute(connection)
         .await?;
     Ok(outcome.rows_affected())

@@ -7,6 +7,8 @@
 mod fill;
 mod source;
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde_json::Value;
@@ -121,6 +123,21 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     bench.setting("plan_cache_mode", "force_generic_plan").await;
     bench.run("generic plan, many rows analysed").await;
     assert!(bench.found.is_empty(), "{}\n{} in all", bench.found.join("\n"), bench.found.len());
+}
+
+/// Macros check their statements when the crate is compiled; the plans of these statements are tested too.
+#[test]
+fn every_described_statement_is_read_from_the_source() {
+    let read: HashSet<_> = source::statements().into_iter().map(|statement| statement.sql).collect();
+    let descriptions = Path::new(env!("CARGO_MANIFEST_DIR")).join(".sqlx");
+    let described: Vec<String> = std::fs::read_dir(descriptions)
+        .unwrap()
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .map(|text| serde_json::from_str::<Value>(&text).unwrap()["query"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(!described.is_empty());
+    let missed: Vec<_> = described.iter().filter(|sql| !read.contains(*sql)).collect();
+    assert!(missed.is_empty(), "not read from the source: {missed:#?}");
 }
 
 impl Bench {

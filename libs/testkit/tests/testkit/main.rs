@@ -1,4 +1,4 @@
-//! Databases, processes and cut connections, for real.
+//! Tests of databases, processes and the proxy.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod proxy;

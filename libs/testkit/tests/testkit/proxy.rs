@@ -7,7 +7,8 @@ use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A proxy before a server that says everything back, a connection through it, and a mark for each connection at the server.
+/// Starts a proxy before an echo server. Returns it with a connection through it, and a channel that reports each connection at
+/// the server.
 async fn echo() -> (Proxy, tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(listener.local_addr().unwrap().port()).await.unwrap();
@@ -33,14 +34,14 @@ async fn connect(proxy: &Proxy) -> TcpStream {
     TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap()
 }
 
-/// Four bytes of an answer, or None where the connection has ended.
+/// Reads four bytes; None if the connection has ended.
 async fn answer(stream: &mut TcpStream) -> Option<[u8; 4]> {
     let mut answer = [0; 4];
     timeout(SOON, stream.read_exact(&mut answer)).await.unwrap().ok().map(|_| answer)
 }
 
 #[tokio::test]
-async fn both_sides_hear_each_other() {
+async fn data_flows_in_both_directions() {
     let (proxy, _heard) = echo().await;
     let mut stream = connect(&proxy).await;
     for _ in 0..3 {
@@ -50,7 +51,7 @@ async fn both_sides_hear_each_other() {
 }
 
 #[tokio::test]
-async fn a_cut_ends_the_connections_of_now_and_lets_new_ones_through() {
+async fn a_cut_closes_existing_connections_and_admits_new_ones() {
     let (proxy, mut heard) = echo().await;
     let mut stream = connect(&proxy).await;
     stream.write_all(b"ping").await.unwrap();
@@ -66,7 +67,7 @@ async fn a_cut_ends_the_connections_of_now_and_lets_new_ones_through() {
 }
 
 #[tokio::test]
-async fn what_is_withheld_was_heard_and_is_delivered_or_lost() {
+async fn withheld_data_is_delivered_or_lost_and_requests_arrive() {
     for lost in [false, true] {
         let (proxy, mut heard) = echo().await;
         let mut stream = connect(&proxy).await;
@@ -89,7 +90,7 @@ async fn what_is_withheld_was_heard_and_is_delivered_or_lost() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_nobodys_fault() {
+async fn a_stopped_server_closes_connections_without_an_error() {
     let port = local_servers::port::free().unwrap();
     let proxy = Proxy::start(port).await.unwrap();
     assert_eq!(answer(&mut connect(&proxy).await).await, None);

@@ -5,7 +5,7 @@ use testkit::{Service, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A program of this crate that starts another one and waits for it; `mark` makes both recognisable.
+/// Starts a program of this crate that starts another one and waits for it; `mark` identifies both.
 fn start(mark: &Path) -> Service {
     let script = "echo started by $NAME; exec tail -f /dev/null";
     let mark = mark.to_str().unwrap();
@@ -19,7 +19,7 @@ async fn started(service: &Service, times: usize) {
 }
 
 #[tokio::test]
-async fn runs_with_its_environment_and_its_log_survives_kill_and_restart() {
+async fn a_service_has_its_environment_and_keeps_its_log_over_restarts() {
     let mark = tempfile::tempdir().unwrap();
     let mut service = start(mark.path());
     started(&service, 1).await;
@@ -36,7 +36,7 @@ async fn runs_with_its_environment_and_its_log_survives_kill_and_restart() {
 }
 
 #[tokio::test]
-async fn one_life_has_another_environment_and_the_log_stays_where_it_was_wanted() {
+async fn one_run_can_have_another_environment_and_the_log_stays_in_place() {
     let files = tempfile::tempdir().unwrap();
     let log = files.path().join("kept.log");
     let script = ["-c", "echo \"it is $NAME.\"; exec tail -f /dev/null"];
@@ -58,7 +58,7 @@ async fn one_life_has_another_environment_and_the_log_stays_where_it_was_wanted(
 }
 
 #[tokio::test]
-async fn stands_still_while_paused_and_ends_when_asked() {
+async fn a_paused_service_stands_still_and_ends_on_sigterm() {
     let mark = tempfile::tempdir().unwrap();
     let mut service = start(mark.path());
     started(&service, 1).await;
@@ -77,12 +77,12 @@ async fn stands_still_while_paused_and_ends_when_asked() {
     service.terminate().unwrap();
     let ended = async || (!service.is_running().unwrap()).then_some(());
     eventually(SOON, "it has ended", ended).await;
-    // Of one that died just before, nothing is left to pause.
+    // A process that has just ended cannot be paused.
     service.pause().unwrap();
 }
 
 #[tokio::test]
-async fn one_dropped_takes_its_children_along() {
+async fn dropping_a_service_kills_its_children() {
     let mark = tempfile::tempdir().unwrap();
     let service = start(mark.path());
     started(&service, 1).await;
@@ -96,6 +96,6 @@ async fn one_dropped_takes_its_children_along() {
 
 #[test]
 #[should_panic(expected = "run `cargo build --workspace --bins --tests` first")]
-fn a_program_that_is_not_built_is_told_with_the_remedy() {
+fn a_missing_program_is_reported_with_the_build_command() {
     testkit::binary("tidings-that-does-not-exist");
 }

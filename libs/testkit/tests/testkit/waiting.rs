@@ -3,7 +3,7 @@ use std::time::Duration;
 use testkit::eventually;
 
 #[tokio::test]
-async fn asks_until_the_answer_is_there() {
+async fn a_probe_is_called_until_it_returns_a_value() {
     let mut left = 3;
     let asked = eventually(Duration::from_secs(5), "three questions", async || {
         left -= 1;
@@ -14,7 +14,7 @@ async fn asks_until_the_answer_is_there() {
 
 #[tokio::test]
 #[should_panic(expected = "not within 20ms: the impossible")]
-async fn fails_with_its_purpose_after_the_limit() {
+async fn a_failed_wait_names_its_purpose_after_the_limit() {
     eventually(Duration::from_millis(20), "the impossible", async || None::<()>).await;
 }
 

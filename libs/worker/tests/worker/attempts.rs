@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::scripted::{Call, RETRY, Scripted, Step};
 use crate::world::{JOBS, SEND, SOON, World};
 
-/// The number with which a delivery was created.
+/// The number with which the delivery was created.
 const NUMBER: &str =
     "CREATE FUNCTION number(uuid) RETURNS int IMMUTABLE RETURN ('x' || right($1::text, 8))::bit(32)::int";
 

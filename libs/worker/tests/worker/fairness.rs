@@ -12,13 +12,13 @@ use crate::world::{SOON, World};
 
 const MALLORY: UserNumber = UserNumber(1_000);
 
-/// A channel that scripts the answers for Mallory; everything else is sent.
+/// A channel with scripted answers for Mallory; all other messages are sent.
 #[derive(Clone)]
 struct Provoked {
     answers: Arc<dyn Fn(usize) -> Answer + Send + Sync>,
     /// True if targets name their hosts.
     names_hosts: bool,
-    /// Calls for Mallory hang while it has no permits.
+    /// Calls for Mallory hang while this has no permits.
     gate: Arc<Semaphore>,
     called: Arc<Mutex<Vec<UserNumber>>>,
 }
@@ -56,7 +56,7 @@ impl ChannelSender for Provoked {
     }
 }
 
-/// Publishes jobs for this many targets of Mallory, each at its own host.
+/// Publishes jobs for `targets` targets of Mallory, each at a different host.
 async fn send_to_mallory(world: &World, targets: i64) {
     for number in 1..=targets {
         let order = world.delivery(number).await;

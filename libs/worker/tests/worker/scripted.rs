@@ -31,7 +31,7 @@ pub(crate) struct Call {
     pub(crate) provider: String,
 }
 
-/// Clones share script and calls. Without a further step, everything is sent.
+/// A channel that answers by a script. Clones share script and calls. After the last step, all messages are sent.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     steps: Arc<Mutex<VecDeque<Step>>>,

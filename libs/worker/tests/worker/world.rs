@@ -39,7 +39,7 @@ impl World {
         World::with(|_| {}).await
     }
 
-    /// Attempts at once and after 100 ms; short waits, so that lost jobs are redelivered soon.
+    /// Attempts at once and after 100 ms. The waits are short, so that lost jobs are redelivered soon.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let files = tempfile::tempdir().unwrap();
         let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
@@ -85,12 +85,12 @@ impl World {
         .unwrap();
     }
 
-    /// The planned delivery of this number, to a user of the same number.
+    /// Creates the planned delivery with this number, for the user with this number.
     pub(crate) async fn delivery(&self, number: i64) -> DeliveryJob {
         self.planned(number, job(number)).await
     }
 
-    /// The same for an SMS.
+    /// As [`delivery`](Self::delivery), for an SMS.
     pub(crate) async fn sms(&self, number: i64) -> DeliveryJob {
         let content = Content::Sms(SmsContent { text: "Text".to_owned(), from: None });
         let target = format!("+491511234{number}");
@@ -123,7 +123,7 @@ impl World {
         self.publish(jobs, envelope.encode().unwrap()).await;
     }
 
-    /// Opens the provider's breaker with deliveries that fail.
+    /// Opens the provider's breaker by failing deliveries.
     pub(crate) async fn overload(&self) {
         for number in 101..101 + i64::from(domain::breaker::RUN) {
             let order = self.delivery(number).await;
@@ -133,7 +133,7 @@ impl World {
         self.run("DELETE FROM timer").await;
     }
 
-    /// Waits for as many timers, and publishes them.
+    /// Waits for `count` timers, and publishes them.
     pub(crate) async fn fire_timers(&self, count: usize) {
         let due = eventually(SOON, "timers are due", async || {
             let due = self.context.store.deliveries().due_timers(100).await.unwrap();
@@ -166,7 +166,7 @@ impl World {
         self.consumed(stream, channel.as_str(), jobs).await;
     }
 
-    /// Every outcome published so far.
+    /// All outcome events published so far.
     pub(crate) async fn told(&self) -> Vec<Event> {
         let envelopes = self.events_in(StreamName::Outcome).await;
         envelopes.into_iter().map(|envelope| envelope.event).collect()

@@ -58,8 +58,8 @@ impl Intake {
         }
     }
 
-    /// Handles a failed batch. If the database or the log is down, retries all of it later; else plans each chunk alone to
-    /// find the failing one. If a chunk is rejected, the failure is counted; after any other error, such as a row of a newer
+    /// Handles a failed batch. If the database or the log is down, retries all of it later. Otherwise plans each chunk alone to
+    /// find the failing one. Only a rejected chunk counts as a failed message; after any other error, such as a row of a newer
     /// release, the chunk is retried later.
     async fn fail(&mut self, batch: Vec<OrderedChunk>, error: &PlanError) {
         if error.is_outage() {

@@ -1,4 +1,4 @@
-//! How much is planned at a time, and what becomes of the rest of what was fetched.
+//! Sizes of batches, and the return of fetched messages that a batch leaves out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_to};
 
-/// Events of an inbox partition that nobody has projected: one more, and bulk sends go on.
+/// Unprojected events in each inbox partition. Bulk sends wait from one more event on.
 const BEHIND: usize = 999;
 
 fn crowd() -> Vec<Recipient> {
@@ -38,14 +38,14 @@ impl World {
         .await;
     }
 
-    /// Takes what the dispatcher has given back, in the place of another one.
+    /// Fetches the messages that the dispatcher has returned, as another instance would.
     async fn await_returned(&self, lane: Lane, messages: usize) {
         let settings =
             ConsumerSettings { ack_wait: self.context.config.delivery.ack_wait, max_ack_pending: 2_000 };
         let stream = StreamName::Send(lane);
         let consumer = self.context.log.consumer(stream, dispatcher::DURABLE, settings).await.unwrap();
         let mut taken = Vec::new();
-        eventually(SOON, "the rest is given back", async || {
+        eventually(SOON, "the rest is returned", async || {
             taken.extend(consumer.fetch(messages, Duration::from_secs(1)).await.unwrap());
             (taken.len() == messages).then_some(())
         })
@@ -55,10 +55,10 @@ impl World {
 }
 
 #[tokio::test]
-async fn after_a_batch_of_bulk_sends_the_rest_waits_for_the_inboxes() {
+async fn a_bulk_batch_returns_the_rest_until_inboxes_catch_up() {
     let world = World::with(|_| {}).await;
     world.leave_inboxes_behind().await;
-    // After chunks as small as the first ones, more is fetched than may be planned of the others.
+    // The first chunks are small, so the dispatcher fetches more messages than it may plan in one batch of large chunks.
     for people in [0, 0, 500, 500, 500, 500] {
         let recipients = crowd().split_off(500 - people);
         world.accept(&SendRequest { lane: Lane::Bulk, ..send_to(recipients) }).await;
@@ -70,7 +70,7 @@ async fn after_a_batch_of_bulk_sends_the_rest_waits_for_the_inboxes() {
 }
 
 #[tokio::test]
-async fn a_dispatcher_that_stops_gives_back_what_it_has_not_begun_with() {
+async fn a_stopping_dispatcher_returns_the_messages_it_has_not_started() {
     let world = World::with(|_| {}).await;
     for _ in 0..6 {
         world.accept(&send_to(crowd())).await;
@@ -91,7 +91,7 @@ async fn a_dispatcher_that_stops_gives_back_what_it_has_not_begun_with() {
 }
 
 #[tokio::test]
-async fn large_sends_that_go_on_are_planned_a_few_at_a_time() {
+async fn large_continued_sends_are_planned_a_few_at_a_time() {
     let world = World::with(|_| {}).await;
     let later = Timestamp::from_millis(clock::now().millis() + 3_600_000);
     let mut send = SendRequest { send_at: Some(later), ..send_to(vec![person("ada")]) };

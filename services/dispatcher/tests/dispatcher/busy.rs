@@ -1,4 +1,4 @@
-//! Locks that are held elsewhere keep back the chunks that need them, and no others.
+//! A lock held by another transaction delays only the chunks that need it.
 
 use domain::content::Object;
 use domain::profile::{Author, Change};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::world::{SOON, World, person, send_to};
 
-/// More sends than a lane's places for chunks that wait by themselves.
+/// More sends than a lane has slots for chunks that wait for locks outside the batches.
 const MANY: i64 = 20;
 
 impl World {
@@ -43,7 +43,7 @@ impl World {
     }
 }
 
-/// Holds a lock that sends of one app need, and sees that those of another app in the same batches are planned meanwhile.
+/// Holds a lock that the sends of one app need, and checks that sends of another app in the same batches are planned meanwhile.
 async fn only_the_apps_own_sends_wait_for(statement: &'static str) {
     let world = World::with(|_| {}).await;
     let other = world.app("other").await;
@@ -57,7 +57,7 @@ async fn only_the_apps_own_sends_wait_for(statement: &'static str) {
     }
     world.serve();
     world.await_plans(other, MANY).await;
-    assert_eq!(world.plans_of(world.app).await, 0, "the lock does not keep them back");
+    assert_eq!(world.plans_of(world.app).await, 0, "planned despite the lock");
     lock.rollback().await.unwrap();
     world.await_plans(world.app, MANY).await;
     world.dispatched(Lane::Transactional, u64::try_from(2 * MANY).unwrap()).await;

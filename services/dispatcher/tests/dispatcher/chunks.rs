@@ -34,7 +34,7 @@ async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
 #[tokio::test]
 async fn a_scheduled_send_is_kept_until_its_time() {
     let world = World::start().await;
-    // Far enough that it is seen waiting; then the timer is moved, as if the time had come.
+    // Far in the future, so that the test sees the send wait. Then the test moves the timer instead of waiting.
     let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
     world.accept(&SendRequest { send_at: Some(send_at), ..send_to(vec![person("ada")]) }).await;
     world.dispatched(Lane::Transactional, 1).await;
@@ -61,10 +61,10 @@ async fn a_scheduled_send_is_kept_until_its_time() {
 }
 
 #[tokio::test]
-async fn a_send_that_another_began_with_is_acted_on_by_whoever_was_about_to_keep_it() {
+async fn a_scheduled_send_whose_chunk_is_already_frozen_is_carried_out_at_once() {
     let world = World::with(|_| {}).await;
     world.provider(Channel::Email).await;
-    // By the clock of one that has frozen it since and died, its time had come.
+    // By the clock of a dispatcher that froze the chunk and died, the send was due.
     let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
     let send = SendRequest { send_at: Some(send_at), ..send_to(vec![person("ada@example.com")]) };
     let send_id = world.accept(&send).await;
@@ -77,7 +77,7 @@ async fn a_send_that_another_began_with_is_acted_on_by_whoever_was_about_to_keep
 }
 
 #[tokio::test]
-async fn what_was_cancelled_before_it_was_ordered_is_ordered_all_the_same_so_that_somebody_tells() {
+async fn a_delivery_cancelled_before_its_job_still_gets_a_job_that_publishes_the_outcome() {
     let world = World::with(|_| {}).await;
     world.provider(Channel::Email).await;
     let send = send_to(vec![person("ada@example.com")]);
@@ -92,7 +92,7 @@ async fn what_was_cancelled_before_it_was_ordered_is_ordered_all_the_same_so_tha
 }
 
 #[tokio::test]
-async fn a_send_that_comes_again_adds_to_no_inbox_and_orders_nothing_new() {
+async fn a_redelivered_send_adds_no_items_and_no_jobs() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let send = send_to(vec![person("ada@example.com"), person("bob@example.com")]);
@@ -100,7 +100,7 @@ async fn a_send_that_comes_again_adds_to_no_inbox_and_orders_nothing_new() {
     world.dispatched(Lane::Transactional, 1).await;
     let before: HashSet<_> = world.inboxes().await.into_iter().map(|(send, user, _)| (send, user)).collect();
     assert_eq!((before.len(), world.jobs(Channel::Email).await.len()), (2, 2));
-    // Another person of the same name must not get the first one's.
+    // Another user with the same identifier must not get the first user's messages.
     sqlx::query("DELETE FROM app_user WHERE identifier = 'ada@example.com'")
         .execute(&world.pool)
         .await
@@ -122,14 +122,14 @@ async fn a_send_that_comes_again_adds_to_no_inbox_and_orders_nothing_new() {
 }
 
 #[tokio::test]
-async fn the_next_chunk_is_ordered_once_everything_of_this_one_is_kept() {
+async fn the_next_chunk_is_ordered_only_after_all_messages_of_this_one_are_stored() {
     let world = World::with(|config| config.nats.max_messages = 40).await;
     world.provider(Channel::Email).await;
     let jobs = StreamName::Job(Channel::Email, Lane::Bulk);
     for _ in 0..31 {
         world.publish(jobs, b"filler".to_vec()).await;
     }
-    // Most jobs become timers, which cannot be written yet.
+    // Most jobs become timers, which the locked table does not accept yet.
     let mut held = world.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
     world.serve();

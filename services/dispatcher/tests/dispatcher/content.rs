@@ -1,4 +1,4 @@
-//! What recipients get to read.
+//! Content that recipients read.
 
 use std::collections::HashSet;
 
@@ -79,7 +79,7 @@ async fn a_plain_send_has_content_for_every_channel() {
 }
 
 #[tokio::test]
-async fn recipient_app_and_category_win_over_own_data_and_that_over_the_sends() {
+async fn recipient_app_and_category_override_recipient_data_which_overrides_the_sends_data() {
     let world = World::start().await;
     let title = "{{ recipient.identifier }} {{ recipient.name }} {{ app.name }} {{ category.identifier }} {{ who }} {{ what }}";
     let template = world.template(json!({"inApp": {"title": title}})).await;
@@ -97,7 +97,7 @@ async fn recipient_app_and_category_win_over_own_data_and_that_over_the_sends() 
 }
 
 #[tokio::test]
-async fn what_a_template_cannot_render_ends_as_failed_and_the_rest_goes_out() {
+async fn deliveries_that_cannot_be_rendered_fail_and_the_others_are_sent() {
     let world = World::start().await;
     for channel in [Channel::Email, Channel::Sms] {
         world.provider(channel).await;
@@ -127,7 +127,7 @@ async fn what_a_template_cannot_render_ends_as_failed_and_the_rest_goes_out() {
 }
 
 #[tokio::test]
-async fn a_template_whose_link_runs_a_script_for_one_goes_out_to_the_others() {
+async fn a_script_link_for_one_recipient_fails_only_that_recipients_deliveries() {
     let world = World::start().await;
     world.provider(Channel::MobilePush).await;
     let texts = json!({"title": "hello", "url": "{{ link }}"});
@@ -152,7 +152,7 @@ async fn a_template_whose_link_runs_a_script_for_one_goes_out_to_the_others() {
 }
 
 #[tokio::test]
-async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_chunk() {
+async fn oversized_content_for_one_recipient_delays_no_other_recipient_and_no_later_chunk() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let large = "{{ own }}{{ own }}";
@@ -160,7 +160,7 @@ async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_chun
         "inApp": {"title": "hello", "message": large, "url": large},
         "email": {"subject": "hello", "text": large, "html": large},
     });
-    // Twice as long as JSON.
+    // JSON escaping doubles the length of this text.
     let own = json!({"own": "\\".repeat(120_000)}).as_object().cloned().unwrap();
     let mut people: Vec<_> = (0..501).map(|number| person(&format!("user-{number}@example.com"))).collect();
     people[1].data = own;
@@ -178,7 +178,7 @@ async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_chun
 }
 
 #[tokio::test]
-async fn a_chunk_of_many_megabytes_goes_out_whole() {
+async fn a_chunk_of_many_megabytes_is_published_completely() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let text = "{{ recipient.identifier }}{{ filler }}{{ filler }}{{ filler }}{{ filler }}";
@@ -204,7 +204,7 @@ async fn a_chunk_of_many_megabytes_goes_out_whole() {
 }
 
 #[tokio::test]
-async fn a_frozen_chunk_whose_template_no_longer_compiles_sends_nothing_else_instead() {
+async fn a_frozen_chunk_whose_template_no_longer_compiles_fails_without_other_content() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let template = world.template(json!({"inApp": {"title": "x"}, "email": {"subject": "x"}})).await;
@@ -215,7 +215,7 @@ async fn a_frozen_chunk_whose_template_no_longer_compiles_sends_nothing_else_ins
         .execute(&world.pool)
         .await
         .unwrap();
-    // The other lane has compiled nothing yet.
+    // The planner caches templates per lane, and this lane has not compiled the template.
     world.accept_as(send_id, &SendRequest { lane: Lane::Bulk, ..send }).await;
     world.dispatched(Lane::Bulk, 1).await;
     assert_eq!((world.inboxes().await.len(), world.jobs(Channel::Email).await.len()), (1, 1));
@@ -225,7 +225,7 @@ async fn a_frozen_chunk_whose_template_no_longer_compiles_sends_nothing_else_ins
 }
 
 #[tokio::test]
-async fn a_send_waits_for_a_template_that_the_database_does_not_have() {
+async fn a_send_waits_for_a_template_that_the_database_lacks() {
     for is_frozen in [false, true] {
         let world = World::with(|_| {}).await;
         world.provider(Channel::Email).await;

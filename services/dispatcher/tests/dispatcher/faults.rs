@@ -1,4 +1,4 @@
-//! Messages that fail by themselves.
+//! Messages that fail for their own reasons.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::world::{SOON, World, person, send_number, send_to};
 const SENDS: StreamName = StreamName::Send(Lane::Transactional);
 
 #[tokio::test]
-async fn a_send_that_the_database_refuses_is_parked_and_the_others_pass() {
+async fn a_send_that_the_database_rejects_is_parked_and_other_sends_are_planned() {
     let world = World::with(|_| {}).await;
     let mut poison = send_to(vec![person("eve")]);
     poison.content.title = Some("a\0b".to_owned());
@@ -36,7 +36,7 @@ async fn a_send_that_the_database_refuses_is_parked_and_the_others_pass() {
 }
 
 #[tokio::test]
-async fn unknown_types_are_skipped_and_foreign_events_parked() {
+async fn messages_of_unknown_type_are_skipped_and_events_of_other_streams_are_parked() {
     let world = World::start().await;
     let envelope = |event| Envelope {
         id: clock::new_id(),
@@ -56,7 +56,7 @@ async fn unknown_types_are_skipped_and_foreign_events_parked() {
 }
 
 #[tokio::test]
-async fn a_newer_version_waits_for_a_newer_dispatcher_and_the_others_pass() {
+async fn a_message_of_a_newer_version_waits_and_other_sends_are_planned() {
     let world = World::start().await;
     let newer = Envelope {
         id: clock::new_id(),
@@ -70,16 +70,17 @@ async fn a_newer_version_waits_for_a_newer_dispatcher_and_the_others_pass() {
     let newer = String::from_utf8(newer.encode().unwrap()).unwrap().replace("\"v\":1", "\"v\":2");
     world.publish(SENDS, newer.clone().into_bytes()).await;
     world.accept(&send_to(vec![person("ada")])).await;
-    eventually(SOON, "the other passes", async || {
+    eventually(SOON, "the other send is planned", async || {
         (world.count("SELECT count(*) FROM plan").await == 1).then_some(())
     })
     .await;
 
-    // A dispatcher of the newer release is handed it, whichever of the two asks first.
+    // This consumer stands for a dispatcher of the newer release. The log delivers the message to whichever of the two fetches
+    // first.
     let settings =
         ConsumerSettings { ack_wait: world.context.config.delivery.ack_wait, max_ack_pending: 2_000 };
     let consumer = world.context.log.consumer(SENDS, "dispatcher", settings).await.unwrap();
-    let handed = eventually(SOON, "the newer one is handed it", async || {
+    let handed = eventually(SOON, "the newer dispatcher gets the message", async || {
         consumer.fetch(1, Duration::from_secs(2)).await.unwrap().pop()
     })
     .await;
@@ -91,7 +92,7 @@ async fn a_newer_version_waits_for_a_newer_dispatcher_and_the_others_pass() {
 }
 
 #[tokio::test]
-async fn a_chunk_whose_rows_cannot_be_read_waits_and_the_others_pass() {
+async fn a_chunk_with_unreadable_rows_waits_and_other_sends_are_planned() {
     let world = World::with(|_| {}).await;
     world.accept(&send_to(vec![person("ada")])).await;
     let strange = world.accept(&send_to(vec![person("eve")])).await;
@@ -103,8 +104,10 @@ async fn a_chunk_whose_rows_cannot_be_read_waits_and_the_others_pass() {
         sqlx::query(query).bind(world.app.0).bind(strange.0).execute(&world.pool).await.unwrap();
     }
     world.serve();
-    eventually(SOON, "the others have arrived", async || (world.inboxes().await.len() == 2).then_some(()))
-        .await;
+    eventually(SOON, "the other sends have arrived", async || {
+        (world.inboxes().await.len() == 2).then_some(())
+    })
+    .await;
     assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
     assert_eq!(world.count("SELECT count(*) FROM parked").await, 0);
 }

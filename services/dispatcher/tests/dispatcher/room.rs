@@ -1,4 +1,4 @@
-//! Streams that fill up: what waits, what goes all the same, and how it goes on.
+//! Nearly full streams: messages that wait, messages that are published nevertheless, and the end of the wait.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn small_world() -> World {
 }
 
 impl World {
-    /// Something that nobody reads here.
+    /// A message that no service reads in these tests.
     fn filling(&self) -> Vec<u8> {
         let planned =
             SendPlanned { chunk: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
@@ -45,7 +45,7 @@ impl World {
         &self.context.log
     }
 
-    /// People with a mailbox: each gets an item and an email.
+    /// Accepts a send to users with an email address: each gets an inbox item and an email.
     async fn accept_for(&self, lane: Lane, people: usize) {
         let recipients = (0..people).map(|number| {
             let mut recipient = person(&format!("person-{number}"));
@@ -67,7 +67,7 @@ async fn a_lane_waits_while_a_stream_that_it_adds_to_is_nearly_full() {
     world.accept_for(Lane::Bulk, 1).await;
     world.serve();
     world.dispatched(Lane::Bulk, 1).await;
-    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1, "of the other lane nothing is planned");
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1, "the other lane plans nothing");
     assert_eq!(world.last_seq(JOBS).await, 32);
 
     world.log().purge_below(JOBS, 2).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_lane_waits_while_a_stream_that_it_adds_to_is_nearly_full() {
 }
 
 #[tokio::test]
-async fn what_a_stream_has_no_room_for_follows_when_it_has() {
+async fn jobs_that_do_not_fit_a_stream_are_published_when_it_has_room() {
     let world = small_world().await;
     world.fill(JOBS, 25).await;
     world.accept_for(Lane::Transactional, 20).await;
@@ -87,7 +87,8 @@ async fn what_a_stream_has_no_room_for_follows_when_it_has() {
     assert_eq!(world.last_seq(JOBS).await, 40);
 
     world.log().purge_below(JOBS, 26).await.unwrap();
-    eventually(SOON, "the jobs follow", async || (world.count(waiting).await == 0).then_some(())).await;
+    eventually(SOON, "the jobs are published", async || (world.count(waiting).await == 0).then_some(()))
+        .await;
     let mut jobs: Vec<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.delivery_id).collect();
     jobs.sort_unstable();
     jobs.dedup();
@@ -95,7 +96,7 @@ async fn what_a_stream_has_no_room_for_follows_when_it_has() {
 }
 
 #[tokio::test]
-async fn outcomes_and_erasures_use_the_room_that_is_left() {
+async fn outcomes_and_erasures_use_the_reserved_room() {
     let world = small_world().await;
     let inbox = StreamName::Inbox(0);
     for stream in [inbox, StreamName::Outcome, JOBS] {
@@ -119,18 +120,18 @@ async fn outcomes_and_erasures_use_the_room_that_is_left() {
     ];
     world.context.store.deliveries().set_timers(&timers).await.unwrap();
     world.serve();
-    eventually(SOON, "they are published", async || {
+    eventually(SOON, "the allowed timers are published", async || {
         (world.count("SELECT count(*) FROM timer").await == 2).then_some(())
     })
     .await;
-    // OUTCOME is followed by nobody here, and so was made room in by now.
+    // No process follows OUTCOME in this test, so the janitor has already made room in it.
     assert_eq!((world.last_seq(inbox).await, world.last_seq(StreamName::Outcome).await), (33, 33));
     assert_eq!(world.last_seq(JOBS).await, 32);
 
     for stream in [inbox, JOBS] {
         world.log().purge_below(stream, 20).await.unwrap();
     }
-    eventually(SOON, "the others follow", async || {
+    eventually(SOON, "the other timers are published", async || {
         (world.count("SELECT count(*) FROM timer").await == 0).then_some(())
     })
     .await;
@@ -138,7 +139,7 @@ async fn outcomes_and_erasures_use_the_room_that_is_left() {
 }
 
 #[tokio::test]
-async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled() {
+async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled() {
     let world = small_world().await;
     let sends = StreamName::Send(Lane::Transactional);
     world.fill(JOBS, ROOM * 8 / 10).await;
@@ -161,7 +162,8 @@ async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled(
     };
     assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
     world.serve();
-    eventually(SOON, "its chunk has come", async || (world.last_seq(sends).await == 33).then_some(())).await;
+    eventually(SOON, "its chunk is published", async || (world.last_seq(sends).await == 33).then_some(()))
+        .await;
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 0, "the lane waits");
 
     world.log().purge_below(JOBS, 20).await.unwrap();
@@ -170,7 +172,7 @@ async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled(
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_be_looked_at_hides_no_other() {
+async fn a_stream_that_cannot_be_read_does_not_hide_another_full_stream() {
     let world = small_world().await;
     world.fill(JOBS, ROOM * 8 / 10).await;
     let fullness = Fullness::new(0.8, [StreamName::Inbox(PARTITIONS), JOBS]);
@@ -179,14 +181,14 @@ async fn a_stream_that_cannot_be_looked_at_hides_no_other() {
 }
 
 #[tokio::test]
-async fn a_crowded_stream_loses_what_was_read_and_no_more_than_it_must() {
+async fn only_as_many_read_messages_as_necessary_are_removed_from_a_crowded_stream() {
     let world = small_world().await;
     let sends = StreamName::Send(Lane::Transactional);
     world.serve();
     for _ in 0..28 {
         world.accept_for(Lane::Transactional, 0).await;
     }
-    let state = eventually(SOON, "there is room", async || {
+    let state = eventually(SOON, "the stream has room", async || {
         let state = world.log().state(sends).await.unwrap();
         (state.messages < 28).then_some(state)
     })
@@ -196,13 +198,13 @@ async fn a_crowded_stream_loses_what_was_read_and_no_more_than_it_must() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_read_stays_in_a_crowded_stream() {
+async fn unread_messages_stay_in_a_crowded_stream() {
     let world = small_world().await;
     world.fill(JOBS, 36).await;
     world.fill(StreamName::Outcome, 36).await;
     world.serve();
-    // That one goes shows that there was a look at both.
-    eventually(SOON, "there is room", async || {
+    // OUTCOME has room again only after the janitor has checked both streams.
+    eventually(SOON, "the stream has room", async || {
         (world.log().state(StreamName::Outcome).await.unwrap().messages < 36).then_some(())
     })
     .await;

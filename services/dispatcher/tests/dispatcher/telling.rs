@@ -1,4 +1,4 @@
-//! What ends without an order is told all the same: no worker hears of it.
+//! Outcomes of deliveries that end without a job are published by the dispatcher, because no worker sees them.
 
 use domain::event::{DeliverySettled, SendPlanned};
 use domain::send::SendRequest;
@@ -9,14 +9,14 @@ use store::sends::plan::RenderFailure;
 use crate::world::{World, person, send_to};
 
 impl World {
-    /// An email to Bob that comes out without a subject.
+    /// An email to Bob whose subject is empty after rendering.
     async fn unwritable(&self) -> SendRequest {
         self.provider(Channel::Email).await;
         let template = self.template(json!({"email": {"subject": "{{ recipient.name }}"}})).await;
         SendRequest { template: Some(template), ..send_to(vec![person("bob@example.com")]) }
     }
 
-    /// What is told of deliveries, each under the id that everybody tells it by.
+    /// All `DeliverySettled` events in the log. Checks that each has the id that every process derives for it.
     async fn settled_events(&self) -> Vec<DeliverySettled> {
         let mut told = Vec::new();
         for envelope in self.events_in(StreamName::Outcome).await {
@@ -32,13 +32,13 @@ impl World {
         let mut planned = self.events_in(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
             if let Event::SendPlanned(planned) = envelope.event { Some(planned) } else { None }
         });
-        let only = planned.next().expect("a plan is told of");
+        let only = planned.next().expect("a SendPlanned event");
         assert_eq!(planned.next(), None);
         only
     }
 }
 
-/// How the only delivery ended.
+/// Returns status, reason, attempt and provider of the only delivery.
 fn ending(told: &[DeliverySettled]) -> (Status, Option<Reason>, u32, Option<&str>) {
     let [DeliverySettled { status, reason, attempt, provider, channel: Channel::Email, .. }] = told else {
         panic!("{told:?}")
@@ -50,7 +50,7 @@ const FAILED: (Status, Option<Reason>, u32, Option<&str>) =
     (Status::Failed, Some(Reason::TemplateError), 1, None);
 
 #[tokio::test]
-async fn what_cannot_be_rendered_is_told_of() {
+async fn a_render_failure_is_published() {
     let world = World::start().await;
     let send = world.unwritable().await;
     world.accept(&send).await;
@@ -60,7 +60,7 @@ async fn what_cannot_be_rendered_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_chunk_comes_again() {
+async fn a_recorded_but_unpublished_render_failure_is_published_when_the_chunk_is_redelivered() {
     let world = World::with(|_| {}).await;
     let send = world.unwritable().await;
     let send_id = world.accept(&send).await;
@@ -76,7 +76,7 @@ async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_chunk_come
 }
 
 #[tokio::test]
-async fn what_was_cancelled_and_cannot_be_rendered_is_told_as_cancelled() {
+async fn a_cancelled_delivery_that_cannot_be_rendered_is_published_as_cancelled() {
     let world = World::with(|_| {}).await;
     let send = world.unwritable().await;
     let send_id = world.accept(&send).await;
@@ -91,7 +91,7 @@ async fn what_was_cancelled_and_cannot_be_rendered_is_told_as_cancelled() {
 }
 
 #[tokio::test]
-async fn what_has_failed_stays_so_where_it_can_be_rendered_after_all() {
+async fn a_failed_delivery_stays_failed_even_if_it_can_be_rendered_later() {
     let world = World::with(|_| {}).await;
     world.provider(Channel::Email).await;
     let send = send_to(vec![person("ada@example.com")]);
@@ -102,7 +102,7 @@ async fn what_has_failed_stays_so_where_it_can_be_rendered_after_all() {
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
-    // Whoever takes the job finds the end, and tells it.
+    // The worker that gets the job finds the delivery ended, and publishes the outcome.
     assert_eq!(world.jobs(Channel::Email).await.len(), 1);
     let failed = "SELECT count(*) FROM delivery WHERE status = 'failed' AND reason = 'template_error'";
     assert_eq!(world.count(failed).await, 1);

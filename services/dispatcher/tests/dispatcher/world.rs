@@ -39,7 +39,7 @@ impl World {
         world
     }
 
-    /// Without a dispatcher yet.
+    /// Prepares everything without starting a dispatcher.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let installation = Installation::start(|config| {
             config.streams.partitions = PARTITIONS;
@@ -65,7 +65,7 @@ impl World {
         .unwrap();
     }
 
-    /// Publishes what the gateway would, and returns the send's id.
+    /// Publishes the event that the gateway would publish, and returns the send's id.
     pub(crate) async fn accept(&self, send: &SendRequest) -> SendId {
         let send_id = SendId(clock::new_id());
         self.accept_as(send_id, send).await;
@@ -76,7 +76,7 @@ impl World {
         self.accept_of(self.app, send_id, send).await;
     }
 
-    /// Publishes a send of any app.
+    /// Publishes a send of the given app.
     pub(crate) async fn accept_of(&self, app: AppId, send_id: SendId, send: &SendRequest) {
         let envelope = Envelope {
             id: send_id.0,
@@ -90,7 +90,7 @@ impl World {
         self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
     }
 
-    /// Freezes the first chunk of a send, as a dispatcher does that dies before it acts on it.
+    /// Freezes the first chunk of a send, like a dispatcher that dies before it acts on the chunk.
     pub(crate) async fn freeze(&self, send_id: SendId, send: &SendRequest) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];
@@ -101,7 +101,7 @@ impl World {
         freeze.commit(&facts, &[decisions]).await.unwrap();
     }
 
-    /// Waits until as many messages of a lane are acknowledged, all from the first on.
+    /// Waits until the first `messages` messages of a lane are acknowledged.
     pub(crate) async fn dispatched(&self, lane: Lane, messages: u64) {
         self.consumed(StreamName::Send(lane), "dispatcher", messages).await;
     }
@@ -110,7 +110,7 @@ impl World {
         self.context.log.state(stream).await.unwrap().last_seq
     }
 
-    /// What was put into inboxes: send, user and content, in the order of the partitions.
+    /// Reads all items added to inboxes: send, user and content, in the order of the partitions.
     pub(crate) async fn inboxes(&self) -> Vec<(SendId, UserNumber, InAppContent)> {
         let mut items = Vec::new();
         for partition in 0..PARTITIONS {
@@ -137,7 +137,7 @@ impl World {
     }
 }
 
-/// A plain transactional send.
+/// Builds a plain transactional send.
 pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
     let content = InAppContent {
         title: Some("Title".to_owned()),
@@ -159,7 +159,7 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
     }
 }
 
-/// A recipient with an inline profile, so that the user exists.
+/// Builds a recipient with an inline profile, so that the user is created.
 pub(crate) fn person(identifier: &str) -> Recipient {
     Recipient { profile: json!({}).as_object().cloned(), ..Recipient::plain(identifier.to_owned()) }
 }

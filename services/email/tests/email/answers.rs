@@ -15,7 +15,7 @@ const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300
 const FULL: Outcome =
     Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) }) };
 
-/// For each row of the table: where the server says what, the outcome, the recorded code.
+/// A case for each row of the table: stage and text of the server's reply, the outcome, and the recorded code.
 #[rustfmt::skip]
 const CASES: &[(&str, Stage, &str, Outcome, &str)] = &[
     ("530", Stage::Mail, "530 5.7.0 log in first", Outcome::PauseProvider, "530 5.7.0"),
@@ -59,7 +59,7 @@ async fn with_login() -> Mailer {
 }
 
 #[tokio::test]
-async fn every_row_of_the_table_means_what_it_says() {
+async fn every_row_of_the_table_has_its_outcome() {
     for (pattern, stage, says, outcome, code) in CASES {
         let mailer = if *stage == Stage::Auth { with_login().await } else { Mailer::start().await };
         mailer.server.script(Rule::answer(*stage, *says));
@@ -72,7 +72,7 @@ async fn every_row_of_the_table_means_what_it_says() {
         let reply = Reply { code: says[..3].parse().unwrap(), text: says[4..].to_owned() };
         assert_eq!(row(&reply).unwrap().0, *pattern, "the row that decides {says}");
         assert!(mailer.captures().is_empty());
-        // Where the protocol goes on, so does the connection; a 421, a refused login or greeting ends it.
+        // A 421 and a refused login or greeting end the connection; after any other reply it stays open.
         let ended = says.starts_with("421") || matches!(stage, Stage::Auth | Stage::Connect | Stage::Hello);
         assert_sent(&mailer.send(TO).await);
         assert_eq!(mailer.server.connections(), if ended { 2 } else { 1 }, "after {says} at {stage:?}");
@@ -83,7 +83,7 @@ async fn every_row_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn one_by_one_means_the_same() {
+async fn answers_without_pipelining_have_the_same_outcomes() {
     for (_, stage, says, outcome, code) in CASES {
         let settings = SmtpSettings { pipelining: false, ..SmtpSettings::default() };
         if *stage == Stage::Auth {
@@ -143,7 +143,7 @@ async fn silence_is_unknown_only_once_content_was_sent() {
 }
 
 #[tokio::test]
-async fn what_cannot_even_start_has_a_code_of_its_own() {
+async fn an_exchange_that_cannot_start_has_its_own_code() {
     let mut mailer = Mailer::start().await;
     mailer.provider.settings["username"] = json!("user");
     mailer.provider.settings["password"] = json!("secret");
@@ -180,7 +180,7 @@ async fn what_cannot_even_start_has_a_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn both_ways_to_log_in_work() {
+async fn plain_and_login_authentication_work() {
     let mailer = with_login().await;
     assert_sent(&mailer.send(TO).await);
     assert_eq!(mailer.captures().len(), 1);
@@ -216,7 +216,7 @@ fn messages_are_bounded_and_do_not_name_the_recipient() {
 }
 
 #[test]
-fn the_servers_name_for_a_message_is_kept() {
+fn the_servers_id_of_a_message_is_recorded() {
     for (text, id) in [
         ("2.0.0 Ok: queued as 4XyZ", Some("4XyZ")),
         ("OK id=1rAbC-0001", Some("1rAbC-0001")),
@@ -230,7 +230,7 @@ fn the_servers_name_for_a_message_is_kept() {
 }
 
 #[tokio::test]
-async fn what_the_server_repeats_of_the_subject_is_not_recorded() {
+async fn text_of_the_subject_in_a_reply_is_not_recorded() {
     let mailer = Mailer::start().await;
     mailer.server.script(Rule::answer(Stage::Dot, "554 5.6.0 'Your code is 493817' looks odd"));
     let content = EmailContent { subject: "Your code is 493817".to_owned(), ..text("hello") };
@@ -239,7 +239,7 @@ async fn what_the_server_repeats_of_the_subject_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_recipient_is_not_held_against_the_server() {
+async fn refusals_of_a_recipient_do_not_count_against_the_server() {
     for (stage, says, blame) in [
         (Stage::Rcpt, "450 4.2.0 later", Blame::None),
         (Stage::Rcpt, "535 5.7.8 not for you", Blame::None),

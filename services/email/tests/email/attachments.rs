@@ -14,7 +14,7 @@ use crate::fixture::{LIMIT, Mailer, SEND, TO, assert_sent, attempt, limits, text
 
 const NAME: &str = "Prüfung \"2026\" – a name long enough to be continued on another line of the header.pdf";
 
-/// A sender whose send has three files: 0 of all bytes, 1 of 512 KiB, 2 cannot be read now; others are gone.
+/// A sender for a send with three files: 0 contains all bytes, 1 has 512 KiB, 2 cannot be read now. Other files do not exist.
 fn sender(reads: &Arc<AtomicUsize>) -> EmailSender {
     let reads = Arc::clone(reads);
     let sources = Sources::new(
@@ -32,7 +32,7 @@ fn sender(reads: &Arc<AtomicUsize>) -> EmailSender {
         }),
         Box::new(|_, _, _| async { Ok(None) }.boxed()),
     );
-    // However busy the machine.
+    // Long enough for a busy machine.
     let limits = PoolLimits { preparing: LIMIT * 3, ..limits() };
     EmailSender::new(limits, Outbound::new(true), sources).unwrap()
 }
@@ -49,7 +49,7 @@ fn with_files(files: &[(u32, &str, &str, u64)]) -> EmailContent {
 }
 
 #[tokio::test]
-async fn a_line_that_a_server_need_not_take_is_never_written() {
+async fn an_attachment_that_needs_an_overlong_line_fails_before_sending() {
     let mailer = Mailer::start().await;
     let content = with_files(&[(0, "a", &format!("application/{}", "x".repeat(1_000)), 1_000)]);
     let answer = attempt(&sender(&Arc::default()), &mailer.provider, TO, content).await;
@@ -101,12 +101,12 @@ async fn a_file_is_read_once_for_all_recipients_of_its_send() {
     }
     sends.join_all().await.iter().for_each(assert_sent);
     assert_eq!((reads.load(Ordering::Relaxed), mailer.captures().len()), (1, 12));
-    // Large emails wait for each other, not for the connections.
+    // Large emails wait for each other, not for connections.
     assert!(mailer.server.most_open_connections() <= 4, "{}", mailer.server.most_open_connections());
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_ends_the_delivery_and_one_that_cannot_be_read_does_not() {
+async fn a_missing_file_fails_the_delivery_and_an_unreadable_one_retries_it() {
     let mailer = Mailer::start().await;
     let sender = sender(&Arc::default());
     for (number, outcome, code) in

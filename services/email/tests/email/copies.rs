@@ -14,7 +14,7 @@ fn with_copies() -> EmailContent {
 }
 
 #[tokio::test]
-async fn cc_is_seen_and_bcc_is_not_and_a_refused_copy_stops_nothing() {
+async fn cc_is_visible_bcc_is_not_and_a_refused_copy_does_not_stop_the_message() {
     let mailer = Mailer::start().await;
     let answer = mailer.send_content(TO, with_copies()).await;
     assert_sent(&answer);
@@ -24,13 +24,13 @@ async fn cc_is_seen_and_bcc_is_not_and_a_refused_copy_stops_nothing() {
     let raw = String::from_utf8(captures[0].raw.clone()).unwrap();
     assert!(raw.contains("\r\nCc: cc@example.org, 5.1.1@example.org\r\n"), "{raw}");
     assert!(!raw.contains("bcc@"), "{raw}");
-    // The next message on the same connection knows nothing of it.
+    // The next message on the same connection has no copies.
     assert_eq!(mailer.send(TO).await.message, "2.0.0 kept");
     assert_eq!(mailer.server.connections(), 1);
 }
 
 #[tokio::test]
-async fn nobody_gets_a_copy_of_what_the_recipient_did_not_get() {
+async fn copies_are_sent_only_if_the_recipient_is_accepted() {
     for pipelining in [true, false] {
         let mailer = Mailer::with(SmtpSettings { pipelining, ..SmtpSettings::default() }, limits()).await;
         let answer = mailer.send_content("5.1.1@example.com", with_copies()).await;
@@ -45,7 +45,7 @@ async fn nobody_gets_a_copy_of_what_the_recipient_did_not_get() {
 }
 
 #[tokio::test]
-async fn a_copy_to_what_is_no_address_is_refused_before_any_server_is_asked() {
+async fn a_copy_to_an_invalid_address_is_refused_before_a_server_is_called() {
     for wrong in ["nobody", "a@example.com\r\nRCPT TO:<b@example.com>", "<a@example.com>"] {
         let mailer = Mailer::start().await;
         let options = EmailOptions { bcc: vec![wrong.to_owned()], ..EmailOptions::default() };

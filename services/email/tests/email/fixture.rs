@@ -19,7 +19,7 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(9));
 
-/// A stand-in and a sender that knows it as its provider.
+/// A stand-in, and a sender with the stand-in as its provider.
 pub(crate) struct Mailer {
     pub(crate) server: SmtpStandIn,
     pub(crate) sender: EmailSender,
@@ -48,18 +48,18 @@ impl Mailer {
         attempt(&self.sender, &self.provider, to, content).await
     }
 
-    /// What the server took, newest first.
+    /// Messages that the server accepted, newest first.
     pub(crate) fn captures(&self) -> Vec<Capture> {
         self.server.outbox().captures().iter().map(|capture| Capture::clone(capture)).collect()
     }
 }
 
-/// A sender that may call this machine, and knows neither attachments nor links.
+/// A sender that may call this machine, without attachments or links.
 pub(crate) fn sender(limits: PoolLimits) -> EmailSender {
     sender_within(limits, Outbound::new(true))
 }
 
-/// A sender that calls what `outbound` allows.
+/// A sender that calls only hosts that `outbound` allows.
 pub(crate) fn sender_within(limits: PoolLimits, outbound: Outbound) -> EmailSender {
     let nothing = Sources::new(
         Box::new(|_, _, _| async { Ok(None) }.boxed()),
@@ -91,7 +91,7 @@ pub(crate) fn limits() -> PoolLimits {
     PoolLimits::for_lease(Duration::from_secs(90))
 }
 
-/// As much time for each part of an exchange.
+/// Limits that give each part of an exchange the same time.
 pub(crate) fn limits_each(time: Duration) -> PoolLimits {
     PoolLimits { connecting: time, commands: time, content: time, ..limits() }
 }

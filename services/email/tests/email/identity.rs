@@ -23,7 +23,7 @@ fn overriding(options: EmailOptions, provider: &str, members: &Value) -> Deliver
 }
 
 #[tokio::test]
-async fn a_send_speaks_in_another_name_and_most_so_to_one_provider() {
+async fn a_send_can_override_the_sender_for_all_providers_or_for_one() {
     let options = EmailOptions {
         from: Some("billing@example.com".to_owned()),
         from_name: Some("Billing, Ü".to_owned()),
@@ -47,7 +47,7 @@ async fn a_send_speaks_in_another_name_and_most_so_to_one_provider() {
 }
 
 #[tokio::test]
-async fn a_send_speaks_only_in_names_that_the_provider_allows() {
+async fn a_send_can_use_only_senders_that_the_provider_allows() {
     for (allowed, from, is_allowed) in [
         (json!(null), "billing@example.com", true),
         (json!(null), "billing@EXAMPLE.com", true),
@@ -84,13 +84,13 @@ async fn a_send_speaks_only_in_names_that_the_provider_allows() {
 }
 
 #[tokio::test]
-async fn a_name_or_address_that_would_open_a_header_is_refused() {
+async fn a_name_or_address_that_could_inject_a_header_is_refused() {
     for config in [
         json!({"from": "a@example.com\r\nBcc: b@example.com"}),
         json!({"from": "nobody"}),
         json!({"from": 7}),
         json!({"fromName": "a\r\nBcc: b@example.com"}),
-        // It could not be folded, and a server need not take the line (RFC 5322 section 2.1.1).
+        // Such a name cannot be folded, and servers may refuse the line (RFC 5322 section 2.1.1).
         json!({"fromName": "x".repeat(MAX_SENDER + 1)}),
         json!({"replyTo": "a b"}),
     ] {
@@ -107,7 +107,7 @@ async fn a_name_or_address_that_would_open_a_header_is_refused() {
 }
 
 #[tokio::test]
-async fn headers_of_a_send_go_along_unless_the_email_has_them_anyhow() {
+async fn headers_of_a_send_are_added_unless_the_email_has_them_already() {
     let with = |name: &str, value: &str| {
         let headers = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         EmailContent { options: EmailOptions { headers, ..EmailOptions::default() }, ..text("hello") }
@@ -144,7 +144,7 @@ fn linking(link: Result<Option<&'static str>, &'static str>) -> EmailSender {
 }
 
 #[tokio::test]
-async fn an_email_of_a_category_says_how_to_turn_it_off() {
+async fn an_email_of_a_category_has_unsubscribe_headers() {
     let mailer = Mailer::start().await;
     let mut of_category = job(TO, text("hello"));
     of_category.category = Some(CategoryId(3));

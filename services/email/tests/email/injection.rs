@@ -1,4 +1,4 @@
-//! Whatever a send says, it becomes one message with the headers and recipients that it may have, or none.
+//! Whatever a send contains, it results in one message with only the allowed headers and recipients, or in none.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ const OURS: [&str; 13] = [
     "to",
 ];
 
-/// Texts by which others were led to open a header, a recipient or a message.
+/// Texts that have caused other programs to add a header, a recipient or a message.
 const TRICKS: [&str; 26] = [
     ".",
     "..",
@@ -81,7 +81,7 @@ const NAMES: [&str; 14] = [
     "X-Mailer",
 ];
 
-/// Anything, and tricks in between.
+/// Arbitrary text, sometimes with a trick.
 fn anything() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         3 => prop::sample::select(&TRICKS[..]).prop_map(str::to_owned),
@@ -111,7 +111,7 @@ fn header_name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Mostly none: an email with a text in every place is nearly always refused.
+/// Mostly empty: an email with a text in every place is nearly always refused.
 fn few<T: std::fmt::Debug + Clone>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)]
 }
@@ -137,7 +137,7 @@ fn options() -> impl Strategy<Value = EmailOptions> {
     )
 }
 
-/// A job of which any text may be anything, and most are not: otherwise every email would be refused.
+/// A job in which every text can be arbitrary, but most are harmless: otherwise every email would be refused.
 fn any_job() -> impl Strategy<Value = DeliveryJob> {
     let plain = Just(EmailOptions::default());
     let target = prop_oneof![3 => Just("ada@example.org".to_owned()), 1 => address()];
@@ -161,7 +161,7 @@ fn any_job() -> impl Strategy<Value = DeliveryJob> {
     )
 }
 
-/// Attachments are there, and links say what the job's subject says.
+/// A sender for which every attachment exists and every link is `link`.
 fn sender(link: String) -> EmailSender {
     let sources = Sources::new(
         Box::new(|_, _, _| async { Ok(Some(b".\r\n.\n".to_vec())) }.boxed()),
@@ -208,7 +208,7 @@ fn check(job: &DeliveryJob, captures: &[Capture]) {
     }
 }
 
-/// Runs `cases` jobs through a stand-in that refuses whatever is not written as the RFCs want it. About one in ten is sent.
+/// Sends `cases` jobs to a stand-in that refuses everything that does not follow the RFCs. About one in ten is sent.
 fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
     let runtime = Runtime::new().unwrap();
     let sent = Cell::new(0);
@@ -225,7 +225,7 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
                 sent.set(sent.get() + 1);
                 check(&job, &captures);
             }
-            // Refused before any server was asked, or for an address that the stand-in reads as an order to itself.
+            // Refused before a server was called, or because the stand-in takes the recipient's name as an instruction.
             Outcome::Failed => {
                 assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
                 assert!(captures.is_empty());
@@ -249,7 +249,7 @@ fn no_text_of_a_send_adds_a_header_a_recipient_or_a_message() {
 }
 
 #[test]
-fn a_header_name_with_a_leading_dot_gives_no_orders_to_the_relay() {
+fn a_header_name_with_a_leading_dot_never_controls_the_relay() {
     let headers = (header_name(), "[a-z<>@:/.,{}\" ]{0,30}").prop_map(|(name, value)| {
         let options = EmailOptions { headers: BTreeMap::from([(name, value)]), ..EmailOptions::default() };
         let text = Some("hello".to_owned());

@@ -27,7 +27,7 @@ fn merge(mailer: &mut Mailer, members: &Value) {
 }
 
 #[tokio::test]
-async fn a_password_is_told_as_the_settings_say_or_as_the_server_can() {
+async fn the_login_mechanism_follows_the_settings_or_the_servers_offer() {
     for (offered, auth, sends) in [
         (&["PLAIN", "LOGIN"][..], "auto", true),
         (&["PLAIN"], "auto", true),
@@ -60,7 +60,7 @@ async fn a_wrong_password_pauses_the_provider_by_every_mechanism() {
 }
 
 #[tokio::test]
-async fn a_login_without_tls_is_for_private_addresses_alone() {
+async fn a_login_without_tls_is_allowed_only_to_private_addresses() {
     let mut mailer = with_password(&["PLAIN"], "plain").await;
     mailer.provider.settings["host"] = json!("mail.example.com");
     let sender = sender_within(limits(), Outbound::new(false));
@@ -89,11 +89,11 @@ async fn a_given_token_logs_in() {
     assert_eq!(cut.send(TO).await.code, "connect");
 }
 
-/// Gives a token for each call: `token 1`, `token 2`, …
+/// Grants a token per call: `token 1`, `token 2`, …
 #[derive(Default)]
 struct TokenEndpoint {
     calls: AtomicUsize,
-    /// Seconds that its tokens are good for.
+    /// Lifetime of its tokens, in seconds.
     lifetime: u64,
     refuses: Option<(u16, &'static str)>,
 }
@@ -130,7 +130,7 @@ async fn with_refreshed(endpoint: TokenEndpoint) -> (Mailer, HttpServer, Arc<Tok
 }
 
 #[tokio::test]
-async fn many_logins_at_once_ask_for_one_token() {
+async fn concurrent_logins_fetch_one_token() {
     let (mailer, _server, endpoint) =
         with_refreshed(TokenEndpoint { lifetime: 3_600, ..TokenEndpoint::default() }).await;
     let mut sends = JoinSet::new();
@@ -143,19 +143,19 @@ async fn many_logins_at_once_ask_for_one_token() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_when_the_server_does_not_take_it_any_more() {
+async fn a_token_is_renewed_when_the_server_rejects_it() {
     let (mailer, _server, endpoint) =
         with_refreshed(TokenEndpoint { lifetime: 3_600, ..TokenEndpoint::default() }).await;
     assert_sent(&mailer.send(TO).await);
     mailer.server.accept_token("user@example.com", "token 2");
-    // The open connection is logged in already: the next one needs the new token.
+    // The open connection is logged in already; the next connection needs a new token.
     mailer.server.script(Rule::answer(Stage::Mail, "421 4.3.2 going down"));
     assert_sent(&mailer.send(TO).await);
     assert_eq!(endpoint.calls.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
-async fn a_token_close_to_its_end_is_not_used_again() {
+async fn a_token_close_to_its_expiry_is_not_used_again() {
     let (mailer, _server, endpoint) =
         with_refreshed(TokenEndpoint { lifetime: 1, ..TokenEndpoint::default() }).await;
     assert_sent(&mailer.send(TO).await);
@@ -166,7 +166,7 @@ async fn a_token_close_to_its_end_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_token_whose_end_is_beyond_all_clocks_is_used() {
+async fn a_token_with_an_unrepresentable_expiry_is_used() {
     let (mailer, _server, endpoint) =
         with_refreshed(TokenEndpoint { lifetime: u64::MAX, ..TokenEndpoint::default() }).await;
     assert_sent(&mailer.send(TO).await);

@@ -1,4 +1,4 @@
-//! The email channel against the SMTP stand-in.
+//! The email channel with the SMTP stand-in.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;

@@ -55,7 +55,7 @@ const SMUGGLED: &str =
     "a\n.\nMAIL FROM:<evil@example.com>\nRCPT TO:<b@example.com>\nDATA\nMessage-ID: <1>\n\nhi\n.\n";
 
 #[tokio::test]
-async fn whatever_the_content_it_arrives_whole_and_as_one_message() {
+async fn any_content_arrives_complete_as_one_message() {
     let (long, crlf, cr) = ("x".repeat(3_000), SMUGGLED.replace('\n', "\r\n"), SMUGGLED.replace('\n', "\r"));
     #[rustfmt::skip]
     let contents = [
@@ -82,12 +82,12 @@ async fn arrives_whole(email: EmailContent, content: &str) {
     let message = parsed(only);
     assert!(text_of(&message).is_some());
     for (sent, arrived) in [(email.text, text_of(&message)), (email.html, html_of(&message))] {
-        // What the text of an HTML email is, another test says.
+        // Another test covers the text of an HTML email.
         if sent.is_none() && arrived.is_some() {
             continue;
         }
         assert_eq!(sent.is_some(), arrived.is_some(), "{content:?}");
-        // A single part gets a line end of its own where it has none.
+        // A single part without a line end gets one.
         let same = |arrived: &str| arrived == expected || arrived.strip_suffix("\r\n") == Some(&expected);
         assert!(arrived.as_deref().is_none_or(same), "{content:?} arrived as {arrived:?}");
     }
@@ -129,7 +129,7 @@ async fn headers_and_commands_cannot_be_injected() {
 }
 
 #[tokio::test]
-async fn internationalised_addresses_go_out() {
+async fn emails_to_internationalised_addresses_are_sent() {
     let mailer = Mailer::start().await;
     for (to, envelope) in [
         ("ada@müller.example", "ada@xn--mller-kva.example"),

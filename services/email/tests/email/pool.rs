@@ -29,7 +29,7 @@ async fn a_connection_is_replaced_after_its_share_of_messages() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_also_while_some_are_refused() {
+async fn connections_stay_within_the_limit_while_some_are_refused() {
     let limits = PoolLimits { connections: 4, ..limits() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     let mut sends = JoinSet::new();
@@ -46,11 +46,11 @@ async fn connections_are_bounded_also_while_some_are_refused() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_connection_takes_nothing_from_the_time_for_content() {
+async fn waiting_for_a_connection_does_not_shorten_the_time_for_content() {
     let limits = PoolLimits { connections: 1, content: Duration::from_millis(500), ..limits_each(LIMIT) };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
-    // The first, polled first, has the only connection until its time for content is over.
+    // The first call is polled first, and holds the only connection until its time for content is over.
     let (first, second) = tokio::join!(mailer.send("first@example.org"), mailer.send("second@example.org"));
     assert_eq!(first.outcome, Outcome::Unknown, "{first:?}");
     assert_sent(&second);
@@ -59,7 +59,7 @@ async fn waiting_for_a_connection_takes_nothing_from_the_time_for_content() {
 }
 
 #[tokio::test]
-async fn who_finds_no_free_connection_in_time_has_certainly_sent_nothing() {
+async fn a_message_without_a_free_connection_in_time_was_certainly_not_sent() {
     let limits = PoolLimits { connections: 1, connecting: Duration::from_millis(300), ..limits_each(LIMIT) };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
@@ -78,7 +78,7 @@ async fn who_finds_no_free_connection_in_time_has_certainly_sent_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_is_continued_after_an_exchange_that_went_wrong() {
+async fn a_connection_is_not_reused_after_a_broken_exchange() {
     for rule in [
         Rule::cut(Stage::Rcpt),
         Rule::cut(Stage::Data),
@@ -103,7 +103,7 @@ async fn nothing_is_continued_after_an_exchange_that_went_wrong() {
 }
 
 #[tokio::test]
-async fn nothing_is_continued_after_a_cancelled_exchange() {
+async fn a_connection_is_not_reused_after_a_cancelled_exchange() {
     for (stage, captured) in [
         (Stage::Connect, 0),
         (Stage::Mail, 0),
@@ -128,13 +128,13 @@ async fn nothing_is_continued_after_a_cancelled_exchange() {
 }
 
 #[tokio::test]
-async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
+async fn a_refusal_does_not_affect_the_next_message() {
     for pipelining in [true, false] {
         let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
         let mailer = Mailer::with(settings, limits()).await;
         assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::GONE);
         if pipelining {
-            // DATA let through beside a refused RCPT: the server now waits for content.
+            // The server accepts DATA although it refused RCPT, and waits for content.
             mailer.server.script(Rule::answer(Stage::Data, "354 go on"));
             assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::GONE);
         }
@@ -146,7 +146,7 @@ async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_meanwhile_costs_no_retry() {
+async fn a_connection_closed_by_the_server_while_idle_is_replaced_within_the_attempt() {
     let settings = SmtpSettings { idle: Duration::from_millis(50), ..SmtpSettings::default() };
     let mailer = Mailer::with(settings, limits()).await;
     for round in 1..=3 {
@@ -174,7 +174,7 @@ async fn idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn changed_settings_make_new_connections() {
+async fn changed_settings_open_new_connections() {
     let mut mailer = Mailer::start().await;
     assert_sent(&mailer.send(TO).await);
     mailer.provider.settings["from"] = json!("other@example.com");

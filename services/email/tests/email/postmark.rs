@@ -28,7 +28,7 @@ async fn start() -> (PostmarkStandIn, Provider) {
     (server, provider("postmark", settings))
 }
 
-/// For each row of the table: status and code, and the outcome.
+/// A case for each row of the table: status, code and outcome.
 #[rustfmt::skip]
 const CASES: &[(&str, u16, u32, Outcome)] = &[
     ("4xx 10", 422, 10, Outcome::PauseProvider),
@@ -67,7 +67,7 @@ const CASES: &[(&str, u16, u32, Outcome)] = &[
 ];
 
 #[tokio::test]
-async fn every_row_of_the_table_means_what_it_says() {
+async fn every_row_of_the_table_has_its_outcome() {
     let (server, provider) = start().await;
     let sender = sender(limits());
     for (pattern, status, code, outcome) in CASES {
@@ -89,7 +89,7 @@ async fn every_row_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_asked_for_is_kept() {
+async fn a_requested_wait_is_honoured() {
     let (server, provider) = start().await;
     let mut busy = refused(429, 0, "slow down");
     busy.headers_mut().insert("retry-after", "70".parse().unwrap());
@@ -99,7 +99,7 @@ async fn a_wait_that_is_asked_for_is_kept() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_taken_is_unknown_and_what_certainly_was_not_is_tried_again() {
+async fn possibly_accepted_messages_are_unknown_and_certainly_unaccepted_ones_are_retried() {
     let limits = PoolLimits { content: Duration::from_millis(300), ..limits() };
     for (reaction, captured) in [(Reaction::CutBefore, 0), (Reaction::CutAfter, 1), (Reaction::Stall, 0)] {
         let (server, provider) = start().await;
@@ -114,9 +114,9 @@ async fn what_may_have_been_taken_is_unknown_and_what_certainly_was_not_is_tried
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "connect"));
 }
 
-/// A 2xx that says nothing of the API's, and one whose recipient is among those it will not send to.
+/// A 2xx without a body of the API, and a 2xx that lists the recipient as inactive.
 #[tokio::test]
-async fn a_yes_is_only_one_for_the_recipient_itself() {
+async fn a_success_counts_only_if_it_is_for_the_recipient() {
     let (server, provider) = start().await;
     let says = |body: Value| Rule::answer(stand_ins::http::json(200, &body));
     let inactive = |who: &str| {
@@ -166,7 +166,7 @@ fn full(members: &Value) -> domain::event::DeliveryJob {
 }
 
 #[tokio::test]
-async fn the_request_says_everything_that_the_email_does() {
+async fn the_request_contains_everything_of_the_email() {
     let (server, provider) = start().await;
     let job = full(&json!({"_config": {"fromName": "Other"}, "Tag": "welcome", "TrackOpens": true,
         "MessageStream": "outbound", "Metadata": {"order": "12"}}));
@@ -202,7 +202,7 @@ async fn the_request_says_everything_that_the_email_does() {
 }
 
 #[tokio::test]
-async fn a_send_cannot_say_through_the_provider_who_gets_what() {
+async fn provider_overrides_cannot_change_recipients_or_content() {
     let (server, provider) = start().await;
     for members in [
         json!({"To": "b@example.org"}),
@@ -228,7 +228,7 @@ async fn answer_with(change: impl FnOnce(&mut Value), outbound: Outbound) -> Ans
 }
 
 #[tokio::test]
-async fn a_token_goes_nowhere_but_to_the_api() {
+async fn the_token_is_sent_only_to_the_api() {
     let wrong_token =
         answer_with(|settings| settings["serverToken"] = json!("guess"), Outbound::new(true)).await;
     assert_eq!((wrong_token.outcome, wrong_token.code.as_str()), (Outcome::PauseProvider, "401 10"));
@@ -251,7 +251,7 @@ async fn a_token_goes_nowhere_but_to_the_api() {
 }
 
 #[tokio::test]
-async fn what_the_api_repeats_of_the_subject_is_not_recorded() {
+async fn text_of_the_subject_in_an_api_answer_is_not_recorded() {
     let (server, provider) = start().await;
     server.script(Rule::answer(refused(422, 300, "'Your code is 493817' looks odd")));
     let content = EmailContent { subject: "Your code is 493817".to_owned(), ..text("hello") };

@@ -9,7 +9,7 @@ use worker::Outbound;
 use crate::fixture::{Mailer, limits, probe, provider};
 
 #[tokio::test]
-async fn a_login_is_proved_without_an_email() {
+async fn a_login_is_verified_without_an_email() {
     let login = Some(("user".to_owned(), "secret".to_owned()));
     let mut mailer = Mailer::with(SmtpSettings { login, ..SmtpSettings::default() }, limits()).await;
     mailer.provider.settings["username"] = json!("user");
@@ -32,7 +32,7 @@ async fn a_login_is_proved_without_an_email() {
 }
 
 #[tokio::test]
-async fn a_token_is_proved_without_an_email() {
+async fn a_token_is_verified_without_an_email() {
     let settings = PostmarkSettings { server_token: "t0ken".to_owned(), ..PostmarkSettings::default() };
     let server = PostmarkStandIn::start(settings, Outbox::in_memory()).await.unwrap();
     let settings = |token: &str| json!({"serverToken": token, "from": "news@example.com", "baseUrl": server.http().url()});

@@ -7,7 +7,7 @@ fn problems(settings: &Value) -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn whole_settings_are_read() {
+fn complete_settings_are_read() {
     let settings = SmtpSettings::parse(&json!({
         "host": "smtp.example.com", "port": 587, "security": "starttls", "username": "u", "password": "secret",
         "from": "news@example.com", "fromName": "Ada \"Countess\" Lovelace", "replyTo": null,
@@ -21,7 +21,7 @@ fn whole_settings_are_read() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let found = problems(&json!({
         "host": "smtp.example.com:25", "port": 0, "security": "ssl", "password": "p", "from": "nobody",
         "fromName": "a\r\nBcc: b", "replyTo": 7, "user": "u",

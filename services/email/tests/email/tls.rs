@@ -11,7 +11,7 @@ use crate::fixture::{Mailer, TO, assert_sent, limits};
 type Protect = fn(Arc<ServerConfig>) -> SmtpTls;
 const WAYS: [(&str, Protect); 2] = [("tls", SmtpTls::Implicit), ("starttls", SmtpTls::StartTls)];
 
-/// A server whose certificate is of `authority`, and a provider that trusts `pem`.
+/// Starts a server with a certificate of `authority`, and a provider that trusts `pem`.
 async fn mailer(authority: &Authority, (security, protect): (&str, Protect), pem: &str) -> Mailer {
     let login = Some(("user".to_owned(), "secret".to_owned()));
     let tls = Some(protect(authority.server(&[])));
@@ -25,7 +25,7 @@ async fn mailer(authority: &Authority, (security, protect): (&str, Protect), pem
 }
 
 #[tokio::test]
-async fn a_private_authority_is_trusted_where_it_is_named() {
+async fn a_private_authority_is_trusted_if_the_settings_name_it() {
     let authority = Authority::new().unwrap();
     for way in WAYS {
         let mailer = mailer(&authority, way, authority.pem()).await;
@@ -37,14 +37,14 @@ async fn a_private_authority_is_trusted_where_it_is_named() {
 }
 
 #[tokio::test]
-async fn nobody_hears_a_password_whose_certificate_is_of_another_authority() {
+async fn no_password_is_sent_to_a_server_with_a_certificate_of_another_authority() {
     let (authority, other) = (Authority::new().unwrap(), Authority::new().unwrap());
     for way in WAYS {
         let mut mailer = mailer(&authority, way, other.pem()).await;
         mailer.server.script(Rule::cut(Stage::Auth));
         let answer = mailer.send(TO).await;
         assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::RETRY, "connect"), "{answer:?}");
-        // The right authority, and another name than the certificate's.
+        // The right authority, but another name than that in the certificate.
         mailer.provider.settings["caCertificate"] = json!(authority.pem());
         mailer.provider.settings["host"] = json!("127.0.0.2");
         mailer.provider.version += 1;
@@ -55,7 +55,7 @@ async fn nobody_hears_a_password_whose_certificate_is_of_another_authority() {
 }
 
 #[tokio::test]
-async fn what_is_added_in_the_clear_after_starttls_is_never_taken_for_the_servers() {
+async fn plaintext_injected_after_starttls_is_never_accepted() {
     let authority = Authority::new().unwrap();
     let mailer = mailer(&authority, WAYS[1], authority.pem()).await;
     mailer.server.script(Rule::answer(Stage::StartTls, "220 go on\r\n250-evil.invalid\r\n250 AUTH PLAIN"));
@@ -66,7 +66,7 @@ async fn what_is_added_in_the_clear_after_starttls_is_never_taken_for_the_server
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_or_loses_starttls_gets_nothing_in_the_clear() {
+async fn nothing_is_sent_in_plaintext_if_starttls_fails() {
     let authority = Authority::new().unwrap();
     for rule in [
         Rule::answer(Stage::StartTls, "454 4.7.0 TLS not available"),

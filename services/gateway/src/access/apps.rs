@@ -21,7 +21,7 @@ use crate::waiting::{DATABASE_OVERDUE, STEP, database};
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Time for which a key may stay unknown after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Time after its last request for which an app's key is looked up ahead of unknown ones.
+/// Time for which a key that named an app is looked up without the limits for unknown keys.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Size of the cache of known keys.
 const CAPACITY: u64 = 100_000;
@@ -94,7 +94,7 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Requests that share the look-up of an app must not depend on the shares of the first one's holder.
+        // Requests that share a look-up must not depend on the shares of the request that started it.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

@@ -163,7 +163,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns a value that a request may give in one place or the other, or equally in both.
+/// Returns a value that a request may give in one of two places, or in both with the same value.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,

@@ -26,8 +26,8 @@ struct SignatureKey {
 }
 
 impl KnownApp {
-    /// Opens sealed secrets. A secret that cannot be opened counts as absent: it authenticates no caller and does not
-    /// affect callers that use another one.
+    /// Opens sealed secrets. A secret that cannot be opened is left out: it authenticates no caller, and callers with another
+    /// secret are not affected.
     pub(crate) fn open(app: App, master_key: &MasterKey) -> KnownApp {
         let token_keys = app.signing_keys.iter().filter_map(|key| {
             let opened = TokenKey::open(app.id, key, master_key);

@@ -29,7 +29,7 @@ pub(super) struct Account {
     pub(super) provider: String,
 }
 
-/// Claim of a callback before its body is read: an existing provider, and a signature to verify.
+/// Unverified claim of a callback, checked before its body is read: it names an existing provider and carries a signature.
 pub(super) struct Claim {
     account: Account,
     token: SecretString,

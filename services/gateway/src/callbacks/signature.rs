@@ -35,7 +35,7 @@ mod tests {
 
     /// The example of Twilio's documentation.
     #[test]
-    fn twilios_own_example_is_valid_and_nothing_else() {
+    fn only_twilios_own_example_is_valid() {
         let url = "https://mycompany.com/myapp.php?foo=1&bar=2";
         let fields = [
             ("Digits", "1234"),

@@ -23,7 +23,7 @@ use crate::openapi::user::ManyUsers;
 use crate::openapi::vocabulary::Identifier;
 use crate::waiting::database;
 
-/// Most users of a request.
+/// Maximum number of users in a request.
 const MAX_USERS: usize = 1_000;
 
 #[derive(Serialize, ToSchema)]
@@ -47,7 +47,7 @@ struct UserAnswer {
     identifier: Option<String>,
     #[schema(inline)]
     status: UserStatus,
-    /// Problems because of which the user was not written.
+    /// Problems for which the user was not written.
     #[schema(value_type = Vec<error::Problem>)]
     errors: Vec<Problem>,
 }
@@ -152,7 +152,7 @@ fn problem(path: &str, refusal: &Refusal) -> Problem {
 }
 
 impl Item {
-    /// Returns its result; an item with problems is not merged.
+    /// Builds the answer for this item. `merged` is None for an item with problems, which is not merged.
     fn answer(self, merged: Option<Merged>) -> UserAnswer {
         let (status, errors) = match merged {
             Some(Merged::Created) => (UserStatus::Created, Vec::new()),

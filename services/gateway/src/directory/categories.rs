@@ -23,7 +23,7 @@ use crate::openapi::category;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
 use crate::waiting::database;
 
-/// Most categories of an answer; also the default limit.
+/// Maximum number of categories in an answer; also the default limit.
 pub(super) const MOST_CATEGORIES: i64 = 1_000;
 
 /// A category of an app's notifications.

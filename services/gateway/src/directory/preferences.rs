@@ -21,9 +21,9 @@ use crate::openapi::preference::NewPreferences;
 use crate::openapi::vocabulary::{self, Id, Identifier};
 use crate::waiting::database;
 
-/// Most categories that one request may name.
+/// Maximum number of categories in one request.
 const MAX_ELEMENTS: usize = 1_000;
-/// Most channels that one category of a request may name, repeated ones included.
+/// Maximum number of channels of one category in a request, including repeated ones.
 const MAX_CHANNELS: usize = 100;
 
 /// Preferences that a request sets. If a channel of a category is named twice, the last one counts.

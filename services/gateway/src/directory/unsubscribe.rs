@@ -66,7 +66,7 @@ pub(crate) async fn ask(
     params(("token" = String, Path, description = "The token of an email's `List-Unsubscribe` link.")),
     responses(
         (
-            status = 200, description = "A page that confirms it.",
+            status = 200, description = "A page that confirms the change.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
         (
@@ -111,7 +111,7 @@ struct LinkedSubscription {
 }
 
 impl Gateway {
-    /// Returns the subscription of a token; None if it was not signed for this, or its user or category no longer exists.
+    /// Returns the subscription of a token; None if the token is not for unsubscribing, or its user or category no longer exists.
     async fn subscription(
         &self,
         request: &HttpRequest,

@@ -19,7 +19,7 @@ const STYLE: &str = "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;m
     color:#fff;background:#1a56c4;cursor:pointer}\
     @media(prefers-color-scheme:dark){body{color:#eee;background:#181818}}";
 
-/// No content of other origins, no script, no framing; the form posts to its own origin.
+/// Allows no content of other origins, no script and no framing; the form may post only to its own origin.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = STANDARD.encode(secrets::sha256(STYLE.as_bytes()));
     format!(

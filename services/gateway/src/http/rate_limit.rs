@@ -37,7 +37,7 @@ struct Bucket {
 pub(crate) struct BucketState {
     /// Requests per second; also the burst size.
     limit: u32,
-    /// Requests that would be accepted now.
+    /// Number of requests that would be accepted now.
     pub(crate) remaining: u32,
     /// Seconds until a request is accepted again; None if this one was accepted.
     pub(crate) retry_after: Option<u64>,

@@ -159,7 +159,7 @@ impl Gateway {
         if count == 0 {
             return Ok(updated(done, 0));
         }
-        // Items that arrive from now on have higher ids, because ids derive from the log's sequence numbers.
+        // Items that arrive from now on have higher ids, because ids derive from the log's sequences.
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;

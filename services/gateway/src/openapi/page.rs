@@ -12,7 +12,7 @@ use utoipa_swagger_ui::Config;
 
 use crate::http::failure::Failure;
 
-/// No foreign sources, nothing inline, no framing.
+/// Allows no content of other hosts, nothing inline, and no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -91,7 +91,7 @@ impl Gateway {
             Ok(outcome) => outcome,
             Err(_) => {
                 let message = "the dry run took too long; name fewer recipients";
-                Err(Failure::unavailable(message, "not worked out in time"))
+                Err(Failure::unavailable(message, "the dry run took too long"))
             }
         }
     }

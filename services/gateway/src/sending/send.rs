@@ -93,7 +93,7 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = valid_or_problems(parsed, problems)?;
-    // The part of the body that is not files has the same limit as a body without files.
+    // Without its files, the body has the same limit as a body that never had files.
     if is_large(size.saturating_sub(parsed.files.encoded)) {
         return Err(too_large(MAX_BODY));
     }

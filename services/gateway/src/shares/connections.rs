@@ -103,7 +103,8 @@ impl Connections {
 }
 
 /// Raises the process's limit of open files to its maximum, and returns the number of connections that fit: three eighths of the
-/// limit. A connection uses two file descriptors; a quarter of the limit stays free for the database, the log and files.
+/// limit, because a connection uses two file descriptors, and a quarter of the limit stays free for the database, the log and
+/// files.
 fn most_by_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     // A lower soft limit protects programs that call select(2); this process does not call it.

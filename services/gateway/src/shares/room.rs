@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::shares::holder::{Holder, Key, Proof};
 
-/// Parts of a room. Each field is a divisor of its size: all callers with that kind of proof together may use one such part. The
-/// rest is reserved for callers with the API secret.
+/// Parts of a room. Each field is a divisor of the room's size: all callers with that kind of proof together may use at most one
+/// such part. The rest is reserved for callers with the API secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) token: usize,

@@ -71,7 +71,7 @@ fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'stati
         let is_ours = name != "apns-topic" || value == topic || value.starts_with(&format!("{topic}."));
         let is_short = name != "apns-collapse-id" || value.len() <= LONGEST_COLLAPSE_ID;
         if !is_sound || !is_ours || !is_short {
-            return Err(Answer::new(Outcome::Failed, "options", format!("APNs would not take this {name}")));
+            return Err(Answer::new(Outcome::Failed, "options", format!("APNs does not accept this {name}")));
         }
         headers.push((name, value));
     }

@@ -85,7 +85,7 @@ impl ProviderKind for Apns {
         match answer.outcome {
             // APNs checks the device token only after it has accepted the credential.
             Outcome::TargetGone(_) => Ok(format!(
-                "APNs at {} believes the credential for the topic {}",
+                "APNs at {} accepted the credential for the topic {}",
                 settings.base.host_str().unwrap_or_default(),
                 settings.topic
             )),
@@ -99,7 +99,7 @@ impl ApnsProvider {
     async fn send(&self, calls: &Calls, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_sound) {
-            return Answer::new(Outcome::GONE, "token", "the token is none of Apple's");
+            return Answer::new(Outcome::GONE, "token", "the token is not an APNs token");
         }
         let notification =
             Message::read(call, content).and_then(|message| Notification::of(&message, &self.settings.topic));
@@ -140,7 +140,7 @@ impl ApnsProvider {
             Err(answer) => return answer,
         };
         let Ok(Ok(_stream)) = tokio::time::timeout(http.time_left(), self.streams.acquire()).await else {
-            return Answer::new(Outcome::RETRY, "busy", "too many pushes were under way");
+            return Answer::new(Outcome::RETRY, "busy", "too many pushes are in progress");
         };
         let bearer = match &self.settings.auth {
             Auth::Certificate(_) => return self.post(http, notification, token, None, now).await,

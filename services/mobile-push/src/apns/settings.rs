@@ -80,8 +80,7 @@ fn auth(reader: &mut SettingsReader) -> Option<Auth> {
     let Some(certificate) = certificate else {
         let (team_id, key_id) = (word(reader, "teamId"), word(reader, "keyId"));
         let token = ProviderToken::new(team_id?, key_id?, &key?);
-        let wrong =
-            |_| reader.problem("key", "invalid", "must be the content of the .p8 file that Apple gave");
+        let wrong = |_| reader.problem("key", "invalid", "must be the content of the .p8 file from Apple");
         return token.map_err(wrong).ok().map(|token| Auth::Token(Box::new(token)));
     };
     for member in ["teamId", "keyId"] {

@@ -93,7 +93,7 @@ impl AccessTokens {
             return Err(Answer::new(
                 Outcome::RETRY,
                 "oauth timeout",
-                "others were fetching a token for too long",
+                "another attempt took too long to fetch a token",
             ));
         };
         if let Some(kept) = self.usable(now).filter(|kept| refused != Some(&*kept.text)) {

@@ -72,7 +72,7 @@ impl ProviderKind for Fcm {
         match answer.outcome {
             // FCM checks the device token only after it has accepted the credential.
             Outcome::TargetGone(_) => Ok(format!(
-                "FCM believes the service account {} for the project {}",
+                "FCM accepted the service account {} for the project {}",
                 account.client_email, account.project_id
             )),
             _ => Err(answer),
@@ -107,7 +107,7 @@ impl FcmProvider {
             Err(answer) => return answer,
         };
         let Ok(Ok(_request)) = tokio::time::timeout(http.time_left(), self.requests.acquire()).await else {
-            return Answer::new(Outcome::RETRY, "busy", "too many messages were under way");
+            return Answer::new(Outcome::RETRY, "busy", "too many messages are in progress");
         };
         let bearer = match self.access.current(http, &self.settings, now).await {
             Ok(bearer) => bearer,
@@ -150,7 +150,7 @@ impl FcmProvider {
         if !self.mismatches.too_many_with(user, is_mismatch) {
             return answer;
         }
-        let message = "too many tokens are of another sender: is this the right project?";
+        let message = "too many tokens belong to another sender: is this the right project?";
         Answer { outcome: Outcome::PauseProvider, message: message.to_owned(), ..answer }
     }
 }

@@ -54,7 +54,7 @@ impl FcmSettings {
 }
 
 fn wrong(reader: &mut SettingsReader, says: &str) {
-    let says = format!("must be the JSON file that Google gives for a service account: {says}");
+    let says = format!("must be the JSON file of a service account from Google: {says}");
     reader.problem("serviceAccount", "invalid", &says);
 }
 

@@ -1,4 +1,4 @@
-//! The connection to APNs, and what it is believed by.
+//! The connection to APNs, and its credentials.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn all_pushes_of_a_provider_share_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_to_go_away_is_made_anew_and_nothing_is_lost_or_sent_twice() {
+async fn after_goaway_a_new_connection_is_used_without_loss_or_repetition() {
     let pusher = Arc::new(Pusher::apns().await);
     assert_sent(&pusher.send(PHONE).await);
     let sends: Vec<_> = (0..300)
@@ -61,7 +61,8 @@ async fn a_connection_that_is_to_go_away_is_made_anew_and_nothing_is_lost_or_sen
                 job.delivery_id = DeliveryId(Uuid::from_u128(number + 1_000));
                 let answer = pusher.send_job(&job, NOW).await;
                 match answer.outcome {
-                    // Written while the server was closing: nobody told that it was not taken.
+                    // Written while the server was closing the connection, so the server did not report the request as
+                    // unprocessed.
                     Outcome::Unknown => pusher.send_job(&job, NOW).await,
                     _ => answer,
                 }
@@ -94,7 +95,7 @@ async fn a_cut_connection_is_unknown_and_the_next_push_goes_over_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_asked_again() {
+async fn an_unreachable_server_is_called_again() {
     let mut pusher = Pusher::apns().await;
     let free = local_servers::port::free().unwrap();
     pusher.provider.settings["baseUrl"] = json!(format!("http://127.0.0.1:{free}"));
@@ -104,19 +105,19 @@ async fn a_server_that_is_not_there_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_provider_token_lives_for_forty_minutes() {
+async fn a_provider_token_is_used_for_forty_minutes() {
     let pusher = Pusher::apns().await;
     for (age, connections) in [(0, 1), (19, 1), (39, 1), (41, 1), (80, 1), (82, 1), (600, 1)] {
         let now = NOW + minutes(age);
         pusher.server.set_clock(now);
-        // The server refuses tokens of an hour, and a second one within twenty minutes.
+        // The server refuses tokens older than an hour, and a second token within twenty minutes.
         assert_sent(&pusher.send_at(PHONE, now).await);
         assert_eq!(pusher.server.server().connections(), connections);
     }
 }
 
 #[tokio::test]
-async fn an_expired_provider_token_is_renewed_and_the_push_made_again_at_once() {
+async fn an_expired_provider_token_is_renewed_and_the_push_repeated_at_once() {
     let pusher = Pusher::apns().await;
     assert_sent(&pusher.send(PHONE).await);
     let expired = || Rule::answer(refusal(403, "ExpiredProviderToken", None));
@@ -126,7 +127,7 @@ async fn an_expired_provider_token_is_renewed_and_the_push_made_again_at_once() 
     assert_sent(&pusher.send_at(PHONE, later).await);
     assert_eq!(pusher.server.outbox().captures().len(), 2);
 
-    // A second token would not be taken so soon: the attempt is repeated once, later.
+    // The server would refuse another token this soon, so the attempt is repeated once, later.
     pusher.server.script(expired());
     let answer = pusher.send_at(PHONE, later + minutes(1)).await;
     assert!(matches!(answer.outcome, Outcome::Retry { limit: Some(_), .. }), "{answer:?}");
@@ -148,7 +149,7 @@ async fn concurrent_pushes_renew_a_provider_token_once() {
 }
 
 #[tokio::test]
-async fn a_certificate_serves_instead_of_tokens() {
+async fn a_certificate_replaces_tokens() {
     let authority = Authority::new().unwrap();
     let tls = Some(authority.server_for_clients(&["h2"]));
     let settings = ApnsSettings { tls, by_certificate: true, ..ApnsSettings::default() };
@@ -170,7 +171,7 @@ async fn a_certificate_serves_instead_of_tokens() {
 }
 
 #[tokio::test]
-async fn a_probe_proves_the_credential_and_reaches_nobody() {
+async fn a_probe_verifies_the_credential_and_reaches_no_device() {
     let pusher = Pusher::apns().await;
     let outbound = Outbound::new(true);
     let mut provider = pusher.provider.clone();
@@ -195,7 +196,7 @@ async fn a_probe_proves_the_credential_and_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn what_could_lead_to_another_path_is_no_token() {
+async fn a_token_that_could_change_the_path_is_refused() {
     let pusher = Pusher::apns().await;
     for token in ["", "../x", "a/b", "a?b", "a b", "%2e", &"a".repeat(500)] {
         let answer = pusher.send(token).await;

@@ -1,4 +1,4 @@
-//! Every row of the table of APNs.
+//! All rows of the table of APNs.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ONCE: Outcome =
 const PAUSE: Outcome = Outcome::PauseProvider;
 const FAILED: Outcome = Outcome::Failed;
 
-/// For each row of the table: what the server says, and the outcome.
+/// A case for each row of the table: reply of the server and outcome.
 #[rustfmt::skip]
 const CASES: &[(&str, u16, &str, Outcome)] = &[
     ("400 BadDeviceToken", 400, "BadDeviceToken", GONE_HERE),
@@ -63,7 +63,7 @@ const CASES: &[(&str, u16, &str, Outcome)] = &[
 ];
 
 #[tokio::test]
-async fn every_row_of_the_table_means_what_it_says() {
+async fn every_row_of_the_table_has_its_outcome() {
     let pusher = Pusher::apns().await;
     for (pattern, code, reason, outcome) in CASES {
         let answer = if reason.is_empty() { status(*code) } else { refusal(*code, reason, None) };
@@ -84,7 +84,7 @@ async fn every_row_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_dead_token_is_dead_since_the_time_that_apple_names() {
+async fn a_dead_token_is_dead_since_the_time_in_apples_answer() {
     let pusher = Pusher::apns().await;
     let since = Timestamp::from_millis(1_454_948_015_990);
     for reason in ["Unregistered", "ExpiredToken"] {
@@ -92,7 +92,7 @@ async fn a_dead_token_is_dead_since_the_time_that_apple_names() {
         let gone = Outcome::TargetGone(Gone { since: Some(since), here_only: false });
         assert_eq!(pusher.send(PHONE).await.outcome, gone);
     }
-    // By its name too, for hand use.
+    // The same by the name of the token, for manual tests.
     assert_eq!(
         pusher.send("Unregistered").await.outcome,
         Outcome::TargetGone(Gone { since: Some(NOW), here_only: false })
@@ -102,7 +102,7 @@ async fn a_dead_token_is_dead_since_the_time_that_apple_names() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_asked_for_is_kept() {
+async fn a_requested_wait_is_honoured() {
     let pusher = Pusher::apns().await;
     for code in [429, 503] {
         let mut answer = refusal(code, "TooManyRequests", None);
@@ -114,7 +114,7 @@ async fn a_wait_that_is_asked_for_is_kept() {
 }
 
 #[tokio::test]
-async fn what_is_said_is_kept_without_the_token() {
+async fn the_recorded_text_does_not_contain_the_token() {
     let pusher = Pusher::apns().await;
     pusher.server.script(Rule::answer(refusal(400, &format!("Odd {PHONE}\r\n{}", "x".repeat(900)), None)));
     let answer = pusher.send(PHONE).await;

@@ -1,4 +1,4 @@
-//! What a phone is told.
+//! Content of pushes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::fixture::{ANDROID, NOW, PHONE, Pusher, assert_sent, content, last, wi
 
 const ID: &str = "00000000-0000-0000-0000-000000000007";
 
-/// What every service understands, each in its own way.
+/// Options that every service supports, each in its own format.
 fn common() -> Value {
     json!({
         "subtitle": "Order 7", "sound": "bell.caf", "badge": 3, "threadId": "orders", "collapseId": "order-7",
@@ -38,7 +38,7 @@ async fn a_plain_message_is_an_alert_with_a_sound() {
 }
 
 #[tokio::test]
-async fn apple_is_told_what_the_send_asks_for() {
+async fn options_of_a_send_reach_apns() {
     let pusher = Pusher::apns().await;
     let mut job = pusher.job(PHONE, with_options(&common()));
     job.expires_at = Some(NOW + Duration::from_secs(3_600));
@@ -57,7 +57,7 @@ async fn apple_is_told_what_the_send_asks_for() {
 }
 
 #[tokio::test]
-async fn members_for_apns_are_laid_over_ours() {
+async fn members_for_apns_override_ours() {
     let pusher = Pusher::apns().await;
     let with_headers = json!({"apns": {
         "headers": {"apns-priority": "1", "apns-topic": "com.example.demo.voip", "apns-push-type": "voip"},
@@ -75,7 +75,7 @@ async fn members_for_apns_are_laid_over_ours() {
 }
 
 #[tokio::test]
-async fn what_nobody_sees_is_a_background_push() {
+async fn a_push_without_visible_content_is_a_background_push() {
     let pusher = Pusher::apns().await;
     let silent = PushContent {
         title: None,
@@ -90,7 +90,7 @@ async fn what_nobody_sees_is_a_background_push() {
 }
 
 #[tokio::test]
-async fn options_that_nobody_can_follow_fail_for_good() {
+async fn invalid_options_fail_permanently() {
     let apns = Pusher::apns().await;
     for options in [
         json!({"badge": "three"}),
@@ -130,7 +130,7 @@ async fn a_body_that_is_too_long_is_cut_to_fit() {
 }
 
 #[tokio::test]
-async fn google_is_told_the_same_with_data_as_strings() {
+async fn options_of_a_send_reach_fcm_with_data_as_strings() {
     let pusher = Pusher::fcm().await;
     let data = json!({"parcel": 7, "paid": true, "note": "hi", "items": [{"id": 1}], "none": null});
     let content = PushContent { data: data.as_object().unwrap().clone(), ..with_options(&common()) };
@@ -160,7 +160,7 @@ async fn google_is_told_the_same_with_data_as_strings() {
 }
 
 #[tokio::test]
-async fn members_for_android_apns_and_webpush_are_laid_over_ours() {
+async fn members_for_android_apns_and_webpush_override_ours() {
     let pusher = Pusher::fcm().await;
     let options = json!({
         "android": {"priority": "NORMAL", "notification": {"channel_id": "parcels"}},
@@ -175,7 +175,7 @@ async fn members_for_android_apns_and_webpush_are_laid_over_ours() {
 }
 
 #[tokio::test]
-async fn a_key_that_fcm_keeps_for_itself_fails_for_good() {
+async fn a_key_that_fcm_reserves_fails_permanently() {
     let pusher = Pusher::fcm().await;
     for key in ["from", "message_type", "google.sent_time", "gcm.n"] {
         let data = json!({key: "x"}).as_object().unwrap().clone();
@@ -184,7 +184,7 @@ async fn a_key_that_fcm_keeps_for_itself_fails_for_good() {
     }
 }
 
-/// Ways to lay another id or link over those of the message.
+/// Overrides that try to replace the id or the link of the message.
 fn forging(url: &str) -> [Value; 4] {
     let forged = json!({"deliveryId": "forged", "url": url, "icon": "data:text/html,x"});
     [
@@ -208,7 +208,7 @@ async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
         "deliveryId": ID, "url": "https://example.com/parcels/7", "icon": "https://example.com/i.png", "n": "7",
     });
     assert_eq!(last(pusher.server.outbox())["message"]["data"], told);
-    // Without a link of its own, the send's data may have one that a client may open.
+    // If the send has no link, its data may contain one that clients may open.
     let job = pusher.job(ANDROID, PushContent { data, url: None, ..content() });
     let answer = pusher.send_job(&job, NOW).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "link"));

@@ -1,4 +1,4 @@
-//! What FCM is asked with, and believes.
+//! Requests to FCM, and its credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use worker::Outbound;
 use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, minutes, probe, sender_within};
 
 #[tokio::test]
-async fn a_message_that_is_taken_has_googles_name() {
+async fn an_accepted_message_records_googles_id() {
     let pusher = Pusher::fcm().await;
     let answer = pusher.send(ANDROID).await;
     let name = "projects/demo-project/messages/1".to_owned();
@@ -36,7 +36,7 @@ async fn all_attempts_share_one_access_token() {
 }
 
 #[tokio::test]
-async fn an_access_token_is_replaced_ahead_of_its_end() {
+async fn an_access_token_is_replaced_before_it_expires() {
     let pusher = Pusher::fcm().await;
     for (age, granted) in [(0, 1), (54, 1), (56, 2), (100, 2), (112, 3), (500, 4)] {
         let now = NOW + minutes(age);
@@ -47,7 +47,7 @@ async fn an_access_token_is_replaced_ahead_of_its_end() {
 }
 
 #[tokio::test]
-async fn while_the_oauth_server_is_away_the_old_token_serves_to_its_end() {
+async fn while_the_oauth_server_is_unavailable_the_old_token_is_used_until_it_expires() {
     let pusher = Pusher::fcm().await;
     assert_sent(&pusher.send(ANDROID).await);
     pusher.server.script_oauth(Rule::answer(status(503)).times(2));
@@ -60,10 +60,10 @@ async fn while_the_oauth_server_is_away_the_old_token_serves_to_its_end() {
 }
 
 #[tokio::test]
-async fn those_who_wait_for_a_token_share_its_failure() {
+async fn attempts_that_wait_for_a_token_share_its_failure() {
     let pusher = Pusher::fcm().await;
     pusher.server.script_oauth(Rule::answer(status(503)));
-    // All but the first wait for the first.
+    // All but the first attempt wait for the first.
     let answers = join_all((0..20).map(|_| pusher.send(ANDROID))).await;
     let failed = answers.iter().filter(|answer| answer.code == "oauth 503").count();
     assert_eq!((failed, pusher.server.granted()), (20, 0));
@@ -71,7 +71,7 @@ async fn those_who_wait_for_a_token_share_its_failure() {
 }
 
 #[tokio::test]
-async fn a_revoked_access_token_is_replaced_and_the_message_posted_again_at_once() {
+async fn a_revoked_access_token_is_replaced_and_the_message_repeated_at_once() {
     let pusher = Pusher::fcm().await;
     assert_sent(&pusher.send(ANDROID).await);
     pusher.server.revoke();
@@ -93,13 +93,13 @@ async fn a_lost_connection_is_unknown() {
     }
 }
 
-/// Each wait alone could take 15 seconds: only the limit of the attempt ends them all.
+/// Each wait alone could take 15 seconds; only the limit of the attempt ends all of them in time.
 #[tokio::test]
-async fn an_attempt_ends_in_its_time_wherever_it_waits() {
+async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
     let mut pusher = Pusher::fcm().await;
     pusher.sender = sender_within(Duration::from_millis(500));
     pusher.server.script_oauth(Rule::new(Reaction::Stall));
-    // The second waits for the first, and then has no time left for a call of its own.
+    // The second attempt waits for the first, and has no time left for a call of its own.
     for answer in join_all([pusher.send(ANDROID), pusher.send(ANDROID)]).await {
         assert_eq!(answer.outcome, RETRY, "{answer:?}");
         assert!(answer.code.starts_with("oauth "), "{answer:?}");
@@ -119,7 +119,7 @@ async fn an_attempt_ends_in_its_time_wherever_it_waits() {
 }
 
 #[tokio::test]
-async fn another_oauth_server_can_be_named() {
+async fn another_oauth_server_can_be_configured() {
     let mut pusher = Pusher::fcm().await;
     let url = pusher.provider.settings["serviceAccount"]["token_uri"].clone();
     pusher.provider.settings["serviceAccount"]["token_uri"] = json!("http://127.0.0.1:1/token");
@@ -128,7 +128,7 @@ async fn another_oauth_server_can_be_named() {
 }
 
 #[tokio::test]
-async fn a_probe_proves_the_service_account_and_reaches_nobody() {
+async fn a_probe_verifies_the_service_account_and_reaches_no_device() {
     let pusher = Pusher::fcm().await;
     pusher.server.set_clock(service_kit::clock::now());
     let (outbound, mut provider) = (Outbound::new(true), pusher.provider.clone());
@@ -145,7 +145,7 @@ async fn a_probe_proves_the_service_account_and_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn what_ends_soon_is_kept_no_longer() {
+async fn a_message_that_expires_soon_has_a_short_time_to_live() {
     let pusher = Pusher::fcm().await;
     let mut job = pusher.job(ANDROID, crate::fixture::content());
     job.expires_at = Some(NOW + Duration::from_secs(90));

@@ -1,4 +1,4 @@
-//! Every row of the tables of FCM and its OAuth server.
+//! All rows of the tables of FCM and its OAuth server.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const TOKEN: &[&str] = &["message.token"];
 
 type Case = (&'static str, u16, &'static str, &'static [&'static str], Outcome, &'static str);
 
-/// For each row of the table: what the server says, the outcome, the recorded code.
+/// A case for each row of the table: reply of the server, outcome and recorded code.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     ("400 INVALID_ARGUMENT message.token", 400, "INVALID_ARGUMENT", TOKEN, Outcome::GONE, "400 INVALID_ARGUMENT message.token"),
@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test]
-async fn every_row_of_the_table_means_what_it_says() {
+async fn every_row_of_the_table_has_its_outcome() {
     let pusher = Pusher::fcm().await;
     for (pattern, code, own, fields, outcome, recorded) in CASES {
         pusher.server.script(Rule::answer(refusal(*code, own, fields)));
@@ -53,7 +53,7 @@ async fn every_row_of_the_table_means_what_it_says() {
         assert_eq!(decides.0, *pattern, "the row that decides {recorded}");
         assert!(pusher.server.outbox().captures().is_empty());
     }
-    // Neither has a body that Google would write.
+    // These replies have no body in Google's format.
     for (code, outcome) in [(307, FAILED), (401, PAUSE)] {
         pusher.server.script(Rule::answer(status(code)).times(2));
         let answer = pusher.send(ANDROID).await;
@@ -69,7 +69,7 @@ async fn every_row_of_the_table_means_what_it_says() {
     assert_sent(&pusher.send(ANDROID).await);
 }
 
-/// For each row: what the OAuth server says, and the outcome.
+/// A case for each row of the table: reply of the OAuth server and outcome.
 #[rustfmt::skip]
 const OAUTH_CASES: &[(&str, u16, &str, Outcome)] = &[
     ("400", 400, "invalid_grant", PAUSE),
@@ -82,7 +82,7 @@ const OAUTH_CASES: &[(&str, u16, &str, Outcome)] = &[
 ];
 
 #[tokio::test]
-async fn every_answer_of_the_oauth_server_means_what_the_table_says() {
+async fn every_answer_of_the_oauth_server_has_its_outcome() {
     let pusher = Pusher::fcm().await;
     for (pattern, code, error, outcome) in OAUTH_CASES {
         let says = json!({"error": error, "error_description": "Not now."});
@@ -95,7 +95,7 @@ async fn every_answer_of_the_oauth_server_means_what_the_table_says() {
     for (pattern, _) in OAUTH_TABLE {
         assert!(OAUTH_CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern}");
     }
-    // No message was sent: however the call ends, it can be made again.
+    // No message was sent, so the call can be repeated however it ends.
     pusher.server.script_oauth(Rule::new(Reaction::CutBefore));
     let answer = pusher.send(ANDROID).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "oauth connection_lost"));
@@ -105,7 +105,7 @@ async fn every_answer_of_the_oauth_server_means_what_the_table_says() {
 }
 
 #[tokio::test]
-async fn the_wait_that_google_asks_for_is_kept() {
+async fn the_wait_that_google_requests_is_honoured() {
     let pusher = Pusher::fcm().await;
     for (code, own) in [(429, "QUOTA_EXCEEDED"), (503, "UNAVAILABLE")] {
         let mut answer = refusal(code, own, &[]);
@@ -117,7 +117,7 @@ async fn the_wait_that_google_asks_for_is_kept() {
 }
 
 #[tokio::test]
-async fn errors_can_be_asked_for_by_the_tokens_name() {
+async fn a_token_can_name_the_error_of_the_stand_in() {
     let pusher = Pusher::fcm().await;
     for (token, outcome) in
         [("UNREGISTERED", Outcome::GONE), ("SENDER_ID_MISMATCH", GONE_HERE), ("QUOTA_EXCEEDED", QUOTA)]
@@ -128,12 +128,12 @@ async fn errors_can_be_asked_for_by_the_tokens_name() {
 }
 
 #[tokio::test]
-async fn too_many_tokens_of_another_sender_are_the_senders_fault() {
+async fn too_many_tokens_of_another_sender_pause_the_provider() {
     let pusher = Pusher::fcm().await;
     for user in 0..20 {
         assert_sent(&send_to(&pusher, user, ANDROID).await);
     }
-    // Of 25 users five are a fifth, of 26 six are more.
+    // Of 25 users, five are a fifth; of 26, six are more than a fifth.
     for user in 20..25 {
         assert_eq!(send_to(&pusher, user, "SENDER_ID_MISMATCH").await.outcome, GONE_HERE);
     }
@@ -150,9 +150,9 @@ async fn tokens_of_another_project_that_one_user_stores_never_pause_the_provider
     }
 }
 
-/// FCM answers so for the tokens of browsers and iPhones if the project has no key for them.
+/// FCM gives this answer for tokens of browsers and iPhones if the project has no key for them.
 #[tokio::test]
-async fn what_a_token_provokes_is_not_held_against_the_whole_provider() {
+async fn an_error_caused_by_a_token_does_not_count_against_the_provider() {
     let pusher = Pusher::fcm().await;
     for (status, own, blame) in [
         (401, "THIRD_PARTY_AUTH_ERROR", Blame::None),

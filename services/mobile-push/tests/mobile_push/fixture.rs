@@ -15,11 +15,11 @@ use worker::{Call, ChannelSender as _, Outbound, Probe, Provider};
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 pub(crate) const RETRY: Outcome = Outcome::RETRY;
-/// What a phone's token looks like.
+/// A token in the format of an iPhone's.
 pub(crate) const PHONE: &str = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0";
 pub(crate) const ANDROID: &str = "bk3RNwTe3H0:CI2k_HHwgIpoDKCIZvvDMExUdFQ3P1";
 
-/// A stand-in and a sender that knows it as its provider.
+/// A stand-in, and a sender with the stand-in as its provider.
 pub(crate) struct Pusher<S> {
     pub(crate) server: S,
     pub(crate) sender: MobilePushSender,
@@ -70,7 +70,7 @@ impl<S> Pusher<S> {
     }
 }
 
-/// The last message that was taken, as it came over the wire.
+/// The last accepted message, as received.
 pub(crate) fn last(outbox: &Outbox) -> Value {
     serde_json::from_slice(&outbox.captures()[0].raw).unwrap()
 }

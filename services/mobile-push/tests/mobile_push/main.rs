@@ -1,4 +1,4 @@
-//! The mobile push channel against its stand-ins.
+//! The mobile push channel with its stand-ins.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apns;

@@ -1,4 +1,4 @@
-//! What an operator may set, and which provider serves which token.
+//! Settings of providers, and the tokens that each kind serves.
 
 use domain::Outcome;
 use mobile_push::apns::Apns;
@@ -24,7 +24,7 @@ fn wrong(kind: &dyn Kind, settings: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_problem_of_apns_settings_is_told() {
+async fn every_problem_of_apns_settings_is_reported() {
     let good = Pusher::apns().await.provider.settings;
     assert_eq!(wrong(&Apns, &good), [""; 0]);
     let cases = [
@@ -54,7 +54,7 @@ async fn every_problem_of_apns_settings_is_told() {
 }
 
 #[tokio::test]
-async fn every_problem_of_fcm_settings_is_told() {
+async fn every_problem_of_fcm_settings_is_reported() {
     let good = Pusher::fcm().await.provider.settings;
     assert_eq!(wrong(&Fcm, &good), [""; 0]);
     let text = good["serviceAccount"].to_string();

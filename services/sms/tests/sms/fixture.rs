@@ -69,7 +69,7 @@ pub(crate) fn limits() -> Limits {
     Limits::for_lease(Duration::from_secs(90))
 }
 
-/// Limits that end soon, whose ends a test waits for.
+/// Short limits, so that tests can wait for their end.
 pub(crate) fn short() -> Limits {
     let short = Duration::from_millis(300);
     Limits { call: short, connecting: short, response: short, ..limits() }
@@ -132,12 +132,12 @@ pub(crate) fn smpp_settings(server: &SmscStandIn) -> Value {
     })
 }
 
-/// What was taken, newest first.
+/// Messages that the stand-in accepted, newest first.
 pub(crate) fn captures(outbox: &Arc<Outbox>) -> Vec<Capture> {
     outbox.captures().iter().map(|capture| Capture::clone(capture)).collect()
 }
 
-/// The only message that was taken: its sender, recipient and text.
+/// The only accepted message: its sender, recipient and text.
 #[track_caller]
 pub(crate) fn only(outbox: &Arc<Outbox>) -> (String, String, String) {
     let captures = captures(outbox);

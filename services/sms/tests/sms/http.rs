@@ -16,7 +16,7 @@ use crate::fixture::{
 const TEXT: &str = "A \"quote\", {to}, 50 % & more\n=\\ Ж";
 
 #[tokio::test]
-async fn calls_are_written_as_json_as_a_form_and_as_a_query() {
+async fn calls_can_be_json_a_form_or_a_query() {
     let (server, _) = http().await;
     let url = server.url();
     let by_query = format!("{url}/messages?to={{to}}&from={{from}}&text={{text}}");
@@ -36,7 +36,7 @@ async fn calls_are_written_as_json_as_a_form_and_as_a_query() {
 }
 
 #[tokio::test]
-async fn the_code_of_an_answer_goes_before_its_status() {
+async fn the_code_of_an_answer_takes_precedence_over_its_status() {
     let (server, line) = http().await;
     let z = Outcome::PauseProvider;
     for (status, code, outcome) in [
@@ -46,9 +46,9 @@ async fn the_code_of_an_answer_goes_before_its_status() {
         (500, "spam", Outcome::Failed),
         (400, "odd", Outcome::Unknown),
         (409, "duplicate", Outcome::Sent { provider_id: None }),
-        // A yes that is none.
+        // A success status with the code of a failure.
         (200, "no_credit", z),
-        // Not in the table.
+        // A code that the table lacks.
         (400, "new", Outcome::Failed),
         (503, "new", Outcome::Unknown),
     ] {
@@ -64,7 +64,7 @@ async fn the_code_of_an_answer_goes_before_its_status() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_breaks_off_may_have_been_a_yes_where_codes_say_so() {
+async fn a_truncated_refusal_is_unknown_if_its_code_could_mean_sent() {
     let (server, _) = http().await;
     for (codes, idempotent, outcome) in [
         (json!({"duplicate": "sent"}), false, Outcome::Unknown),
@@ -85,7 +85,7 @@ async fn a_refusal_that_breaks_off_may_have_been_a_yes_where_codes_say_so() {
 }
 
 #[tokio::test]
-async fn the_statuses_of_a_yes_can_be_named() {
+async fn the_success_statuses_can_be_configured() {
     let (server, _) = http().await;
     let mut settings = http_settings(&server);
     settings["successStatuses"] = json!([202]);
@@ -106,7 +106,7 @@ async fn a_retry_waits_as_long_as_the_provider_asks() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_taken_is_unknown_unless_calls_may_be_repeated() {
+async fn possibly_accepted_messages_are_unknown_unless_calls_may_be_repeated() {
     for idempotent in [false, true] {
         let open = if idempotent { Outcome::REPEAT } else { Outcome::Unknown };
         for (reaction, code, taken) in [
@@ -139,7 +139,7 @@ async fn what_may_have_been_taken_is_unknown_unless_calls_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_taken_is_not_asked_of_what_the_provider_has_become() {
+async fn possibly_accepted_messages_are_not_repeated_after_the_provider_changed() {
     let (server, line) = http().await;
     let mut asked_again = job(TO, SmsContent { text: "Hello".to_owned(), from: None });
     asked_again.route = Route { only: Some("main".to_owned()), keyed: true, ..Route::default() };
@@ -155,7 +155,7 @@ async fn what_may_have_been_taken_is_not_asked_of_what_the_provider_has_become()
 }
 
 #[tokio::test]
-async fn a_conflict_says_that_the_first_call_is_still_at_work_where_calls_are_kept_apart() {
+async fn a_conflict_means_that_the_first_call_is_in_progress_if_calls_have_keys() {
     for (idempotent, outcome) in [(true, Outcome::REPEAT), (false, Outcome::Failed)] {
         let (server, _) = http().await;
         let mut settings = http_settings(&server);
@@ -166,7 +166,7 @@ async fn a_conflict_says_that_the_first_call_is_still_at_work_where_calls_are_ke
 }
 
 #[tokio::test]
-async fn redirects_are_not_followed_and_wrong_credentials_are_trouble_with_the_account() {
+async fn redirects_are_not_followed_and_wrong_credentials_are_account_problems() {
     let (server, line) = http().await;
     let mut response = status(307);
     response.headers_mut().insert("location", format!("{}/messages", server.url()).parse().unwrap());
@@ -180,7 +180,7 @@ async fn redirects_are_not_followed_and_wrong_credentials_are_trouble_with_the_a
 }
 
 #[tokio::test]
-async fn credentials_go_over_https_alone_unless_private_addresses_are_allowed() {
+async fn credentials_are_sent_only_over_https_unless_private_addresses_are_allowed() {
     let (_server, line) = http().await;
     let tasks = service_kit::Tasks::new();
     let (sender, _receipts) = SmsSender::start(Outbound::new(false), None, limits(), tasks).unwrap();
@@ -195,7 +195,7 @@ async fn credentials_go_over_https_alone_unless_private_addresses_are_allowed() 
 }
 
 #[tokio::test]
-async fn what_a_provider_repeats_of_a_message_is_not_recorded() {
+async fn message_text_in_a_providers_answer_is_not_recorded() {
     let (server, line) = http().await;
     let text = "Your \"code\":\n493817, for Ada";
     let code_alone = json!({"about": "cut: 493817"});
@@ -215,7 +215,7 @@ async fn what_a_provider_repeats_of_a_message_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn a_secret_goes_to_its_place_in_the_call_and_is_not_recorded_when_the_answer_repeats_it() {
+async fn a_secret_is_inserted_into_the_call_and_not_recorded_if_the_answer_repeats_it() {
     let (server, mut line) = http().await;
     line.provider.settings["secrets"] = json!({"ref": "k3y&\"x"});
     line.provider.settings["body"] =
@@ -227,7 +227,7 @@ async fn a_secret_goes_to_its_place_in_the_call_and_is_not_recorded_when_the_ans
 }
 
 #[tokio::test]
-async fn a_number_that_a_provider_may_not_send_to_is_not_held_against_it() {
+async fn a_forbidden_number_does_not_count_against_the_provider() {
     let (server, line) = http().await;
     server.script(Rule::answer(answer_with(403, &json!({}))));
     let answer = line.send(TO, "Hello").await;

@@ -1,4 +1,4 @@
-//! The SMS channel against its stand-ins.
+//! The SMS channel with its stand-ins.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fixture;

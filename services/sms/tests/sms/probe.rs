@@ -6,7 +6,7 @@ use worker::Outbound;
 use crate::fixture::{assert_answer, captures, http, probe, smsc, twilio};
 
 #[tokio::test]
-async fn a_probe_proves_the_credential_and_sends_nothing() {
+async fn a_probe_verifies_the_credential_without_sending() {
     let outbound = Outbound::new(true);
     let (server, line) = twilio().await;
     let proved = probe(outbound, &line.provider).await.unwrap();
@@ -22,7 +22,7 @@ async fn a_probe_proves_the_credential_and_sends_nothing() {
 }
 
 #[tokio::test]
-async fn a_probe_tells_what_is_wrong() {
+async fn a_probe_reports_the_problem() {
     let outbound = Outbound::new(true);
     let z = Outcome::PauseProvider;
     let (_server, mut line) = twilio().await;

@@ -18,7 +18,7 @@ fn assert_problems(kind: &str, settings: &Value, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn every_problem_of_a_twilio_account_is_told_at_once() {
+fn every_problem_of_a_twilio_account_is_reported_at_once() {
     assert_problems(
         "twilio",
         &json!({}),
@@ -44,7 +44,7 @@ fn every_problem_of_a_twilio_account_is_told_at_once() {
 }
 
 #[test]
-fn every_problem_of_an_http_provider_is_told_at_once() {
+fn every_problem_of_an_http_provider_is_reported_at_once() {
     assert_problems(
         "http",
         &json!({"url": "https://{to}.example.com/", "method": "DELETE", "headers": {"host": "x", "a": 1},
@@ -69,7 +69,7 @@ fn every_problem_of_an_http_provider_is_told_at_once() {
 }
 
 #[test]
-fn a_template_must_hold_whatever_a_message_says() {
+fn a_body_template_must_be_valid_and_contain_recipient_and_text() {
     let with =
         |body: &str, media: &str| json!({"url": "https://example.com/", "body": body, "contentType": media});
     let json_media = "application/json";
@@ -87,7 +87,7 @@ fn a_template_must_hold_whatever_a_message_says() {
 }
 
 #[test]
-fn a_key_of_an_http_provider_is_refused_where_it_would_be_shown() {
+fn a_plaintext_secret_in_the_url_and_an_unknown_placeholder_are_refused() {
     let with = |url: &str, secrets: Value| {
         let body = r#"{"to":"{to}","text":"{text}","auth":"{secret:auth}"}"#;
         json!({"url": url, "body": body, "secrets": secrets})
@@ -103,7 +103,7 @@ fn a_key_of_an_http_provider_is_refused_where_it_would_be_shown() {
 }
 
 #[test]
-fn every_problem_of_a_message_centre_is_told_at_once() {
+fn every_problem_of_a_message_centre_is_reported_at_once() {
     assert_problems(
         "smpp",
         &json!({"host": "smpp.example.com:2775", "port": 0, "security": "starttls", "caCertificate": "x",
@@ -142,7 +142,7 @@ fn no_problem_repeats_a_secret() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_used_are_trouble_with_the_provider() {
+async fn unusable_settings_pause_the_provider() {
     for kind in ["twilio", "http", "smpp"] {
         assert_answer(
             &Line::new(kind, json!({})).send(TO, "Hello").await,

@@ -11,13 +11,13 @@ use crate::fixture::{
     smsc_with,
 };
 
-/// Three parts.
+/// A text of three parts.
 fn long() -> String {
     "0123456789".repeat(40)
 }
 
 #[tokio::test]
-async fn long_texts_go_as_numbered_parts_or_whole() {
+async fn long_texts_are_sent_as_numbered_parts_or_as_a_payload() {
     let (server, _) = smsc().await;
     for (concatenation, submissions) in [("udh", 3), ("payload", 1)] {
         let before = server.submissions();
@@ -42,7 +42,7 @@ async fn a_centre_with_another_alphabet_gets_ucs2() {
 }
 
 #[tokio::test]
-async fn a_message_has_an_end_and_at_most_255_parts() {
+async fn a_message_has_a_validity_and_at_most_255_parts() {
     let (server, line) = smsc().await;
     let hello = SmsContent { text: "Hello".to_owned(), from: None };
     let expires_at = Some(NOW + Duration::from_secs(600));
@@ -72,7 +72,7 @@ async fn a_connection_that_ends_after_the_submission_leaves_it_unknown() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_message_is_repeated_whose_first_part_was_refused() {
+async fn no_part_is_sent_after_the_first_part_was_refused() {
     let (server, line) = smsc().await;
     server.script(Rule::status(0x58).part(1));
     assert_answer(&line.send(TO, &long()).await, &Outcome::RETRY, "ESME_RTHROTTLED");
@@ -82,7 +82,7 @@ async fn nothing_of_a_message_is_repeated_whose_first_part_was_refused() {
 }
 
 #[tokio::test]
-async fn a_later_part_is_repeated_by_itself() {
+async fn a_later_part_is_retried_alone() {
     let (server, line) = smsc().await;
     server.script(Rule::status(0x58).part(2));
     server.script(Rule::status(0x14).part(3));
@@ -91,7 +91,7 @@ async fn a_later_part_is_repeated_by_itself() {
 }
 
 #[tokio::test]
-async fn a_message_has_failed_whose_later_part_is_refused_for_good() {
+async fn a_message_fails_if_a_later_part_is_permanently_refused() {
     for (status, code) in [(0x0b, "ESME_RINVDSTADR"), (0x01, "ESME_RINVMSGLEN"), (0x0a, "ESME_RINVSRCADR")] {
         let (server, line) = smsc().await;
         server.script(Rule::status(status).part(2));
@@ -108,7 +108,7 @@ async fn a_message_has_failed_whose_later_part_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn a_message_is_unknown_whose_later_part_is() {
+async fn a_message_is_unknown_if_a_later_part_is_unknown() {
     let (server, line) = smsc().await;
     server.script(Rule::new(Stage::Submit, Reaction::CutAfter).part(2));
     assert_answer(&line.send(TO, &long()).await, &Outcome::Unknown, "connection_lost");

@@ -1,4 +1,4 @@
-//! Receipts that come while no process is there, and nobody sends once one is.
+//! Receipts that arrive while no process runs and no message is sent.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-/// A centre that has a receipt for whoever binds next.
+/// Starts a message centre with a receipt for the next session that binds.
 async fn centre_with_a_receipt() -> SmscStandIn {
     let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
     let (server, line) = smsc_with(settings, limits()).await;
@@ -64,7 +64,7 @@ async fn centre_with_a_receipt() -> SmscStandIn {
 }
 
 #[tokio::test]
-async fn a_worker_that_starts_takes_the_receipts_that_are_waited_for() {
+async fn a_starting_worker_receives_awaited_receipts() {
     let (server, other) = (centre_with_a_receipt().await, centre_with_a_receipt().await);
     let world = Box::pin(World::start()).await;
     let mut without = smpp_settings(&other);
@@ -83,7 +83,7 @@ async fn a_worker_that_starts_takes_the_receipts_that_are_waited_for() {
 }
 
 #[tokio::test]
-async fn a_session_is_kept_while_receipts_are_waited_for() {
+async fn a_session_is_kept_while_receipts_are_awaited() {
     let limits = sms::Limits { idle: Duration::from_millis(400), ..limits() };
     let (server, mut line) = smsc_with(SmscSettings::default(), limits).await;
     line.provider.settings["enquireLinkSeconds"] = json!(1);

@@ -44,7 +44,7 @@ async fn receipts_in_every_form_name_the_message_and_its_state() {
 }
 
 #[tokio::test]
-async fn every_state_of_the_table_means_what_it_says() {
+async fn every_receipt_state_of_the_table_has_its_outcome() {
     let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
     let (server, mut line) = smsc_with(settings, limits()).await;
     for (number, (_, name, state)) in TABLE.iter().enumerate() {
@@ -70,7 +70,7 @@ async fn every_state_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_receipt_that_could_not_be_recorded_comes_again() {
+async fn a_receipt_that_could_not_be_recorded_is_redelivered() {
     let (server, mut line) = smsc_with(SmscSettings::default(), limits()).await;
     let id = id_of(&line.send(TO, "Hello").await);
     for recorded in [Some(Recorded::Later), None, Some(Recorded::Done)] {
@@ -86,7 +86,7 @@ async fn a_receipt_that_could_not_be_recorded_comes_again() {
 }
 
 #[tokio::test]
-async fn the_receipt_of_the_last_part_stands_for_the_message() {
+async fn the_receipt_of_the_last_part_decides_for_the_message() {
     let (server, mut line) = smsc_with(SmscSettings::default(), limits()).await;
     let id = id_of(&line.send(TO, &"a".repeat(400)).await);
     let receipt = next(&mut line).await;
@@ -97,7 +97,7 @@ async fn the_receipt_of_the_last_part_stands_for_the_message() {
 }
 
 #[tokio::test]
-async fn no_receipt_is_asked_for_where_none_is_wanted() {
+async fn no_receipt_is_requested_if_none_is_wanted() {
     let (server, mut line) = smsc_with(SmscSettings::default(), limits()).await;
     line.provider.settings["receipts"] = serde_json::json!(false);
     assert_sent(&line.send(TO, "Hello").await);

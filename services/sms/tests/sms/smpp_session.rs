@@ -38,7 +38,7 @@ async fn one_session_carries_many_messages_within_its_window() {
 }
 
 #[tokio::test]
-async fn no_more_wait_for_answers_than_the_window_allows() {
+async fn unanswered_submissions_stay_within_the_window() {
     let limits =
         Limits { connecting: Duration::from_millis(300), response: Duration::from_secs(2), ..limits() };
     let (server, line) = smsc_with(SmscSettings::default(), limits).await;
@@ -61,7 +61,7 @@ async fn no_more_wait_for_answers_than_the_window_allows() {
 }
 
 #[tokio::test]
-async fn a_centre_that_is_away_is_asked_again() {
+async fn an_unavailable_message_centre_is_called_again() {
     let (server, line) = smsc().await;
     server.script(Rule::new(Stage::Bind, Reaction::CutBefore).times(2));
     let sent = async || {
@@ -104,7 +104,7 @@ async fn a_centre_at_a_private_address_is_not_called_unless_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn no_password_and_no_message_goes_to_a_centre_in_the_clear_unless_private_addresses_are_allowed() {
+async fn no_password_or_message_is_sent_in_plaintext_unless_private_addresses_are_allowed() {
     let (server, line) = smsc().await;
     let strict = Outbound::new(false);
     for host in ["127.0.0.1", "smpp.example.com"] {
@@ -125,7 +125,7 @@ async fn no_password_and_no_message_goes_to_a_centre_in_the_clear_unless_private
 }
 
 #[tokio::test]
-async fn a_session_is_bound_again_before_anybody_needs_it() {
+async fn a_lost_session_is_bound_again_before_it_is_needed() {
     let (server, line) = smsc().await;
     assert_sent(&line.send(TO, "Hello").await);
     server.script(Rule::new(Stage::Submit, Reaction::CutAfter));
@@ -135,7 +135,7 @@ async fn a_session_is_bound_again_before_anybody_needs_it() {
 }
 
 #[tokio::test]
-async fn a_silent_centre_is_asked_and_given_up() {
+async fn a_silent_message_centre_is_probed_and_disconnected() {
     let (server, line) = smsc().await;
     let mut settings = smpp_settings(&server);
     settings["enquireLinkSeconds"] = json!(1);
@@ -149,7 +149,7 @@ async fn a_silent_centre_is_asked_and_given_up() {
 }
 
 #[tokio::test]
-async fn the_centre_may_ask_whether_we_are_there() {
+async fn enquiries_of_the_message_centre_are_answered() {
     let settings = SmscSettings { enquire_link: Duration::from_millis(50), ..SmscSettings::default() };
     let (server, line) = smsc_with(settings, limits()).await;
     assert_sent(&line.send(TO, "Hello").await);
@@ -160,7 +160,7 @@ async fn the_centre_may_ask_whether_we_are_there() {
 }
 
 #[tokio::test]
-async fn changed_settings_make_a_new_session_and_the_end_unbinds() {
+async fn changed_settings_open_a_new_session_and_a_stop_unbinds() {
     let (server, mut line) = smsc().await;
     assert_sent(&line.send(TO, "Hello").await);
     line.provider.version = 2;
@@ -176,7 +176,7 @@ async fn changed_settings_make_a_new_session_and_the_end_unbinds() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_uses_is_unbound() {
+async fn an_unused_session_is_unbound() {
     let limits = Limits { idle: Duration::from_millis(100), ..limits() };
     let (server, line) = smsc_with(SmscSettings::default(), limits).await;
     assert_sent(&line.send(TO, "Hello").await);
@@ -189,7 +189,7 @@ async fn a_session_that_nobody_uses_is_unbound() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_for_whoever_gave_up() {
+async fn nothing_is_written_for_a_cancelled_submission() {
     let (server, line) = smsc().await;
     server.script(Rule::new(Stage::Bind, Reaction::Stall));
     tokio::select! {
@@ -197,7 +197,7 @@ async fn nothing_is_written_for_whoever_gave_up() {
         answer = line.send(TO, "given up") => panic!("{answer:?}"),
         () = eventually(LIMIT, "the bind stalls", async || (server.rules_left() == 0).then_some(())) => {}
     }
-    // The stalled bind ends with its time; only then is there a session.
+    // The stalled bind times out; only then can another session be bound.
     let sent = async || matches!(line.send(TO, "sent").await.outcome, Outcome::Sent { .. }).then_some(());
     eventually(LIMIT, "the session is bound", sent).await;
     let texts: Vec<_> = captures(server.outbox()).into_iter().map(|one| one.summary.text.unwrap()).collect();
@@ -205,7 +205,7 @@ async fn nothing_is_written_for_whoever_gave_up() {
 }
 
 #[tokio::test]
-async fn tls_needs_an_authority_that_is_trusted() {
+async fn tls_requires_a_trusted_authority() {
     let authority = Authority::new().unwrap();
     let settings = SmscSettings { tls: Some(authority.server(&[])), ..SmscSettings::default() };
     let server = SmscStandIn::start(settings, Outbox::in_memory()).await.unwrap();

@@ -10,7 +10,7 @@ const R: Outcome = Outcome::RETRY;
 const D: Outcome = Outcome::GONE;
 const P: Outcome = Outcome::Failed;
 
-/// For each row of the table the class.
+/// A case for each row of the table: command_status and outcome.
 const CASES: &[(u32, Outcome)] = &[
     (0x01, P),
     (0x02, P),
@@ -59,13 +59,13 @@ const CASES: &[(u32, Outcome)] = &[
     (0xc4, P),
     (0xfe, P),
     (0xff, R),
-    // Of vendors.
+    // Vendor-specific statuses.
     (0x400, R),
     (0x4ff, R),
 ];
 
 #[tokio::test]
-async fn every_status_of_the_table_means_what_it_says() {
+async fn every_status_of_the_table_has_its_outcome() {
     let (server, line) = smsc().await;
     assert_sent(&line.send(TO, "Hello").await);
     for (status, outcome) in CASES {
@@ -76,7 +76,7 @@ async fn every_status_of_the_table_means_what_it_says() {
             assert_answer(&answer, outcome, &name(*status));
             assert_eq!(answer.segments, None);
             if *status == 0x04 {
-                // The centre does not take us for bound.
+                // The message centre reports that the session is not bound.
                 binds += 1;
                 let bound = async || (server.binds() == binds && server.bound() == 1).then_some(());
                 testkit::eventually(LIMIT, "the session is bound anew", bound).await;
@@ -92,7 +92,7 @@ async fn every_status_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_sender_that_the_send_chose_is_the_sends_own_fault() {
+async fn a_refused_sender_chosen_by_the_send_does_not_count_against_the_provider() {
     let (server, line) = smsc().await;
     for (status, outcome) in CASES.iter().filter(|(status, _)| *status != 0x04) {
         server.script(Rule::status(*status));
@@ -103,7 +103,7 @@ async fn a_sender_that_the_send_chose_is_the_sends_own_fault() {
 }
 
 #[tokio::test]
-async fn a_refused_bind_is_trouble_with_the_account_unless_it_is_for_now() {
+async fn a_refused_bind_is_an_account_problem_unless_temporary() {
     for (status, _) in CASES {
         let (server, line) = smsc().await;
         server.script(Rule::new(Stage::Bind, Reaction::Status(*status)).times(100));
@@ -117,7 +117,7 @@ async fn a_refused_bind_is_trouble_with_the_account_unless_it_is_for_now() {
 }
 
 #[tokio::test]
-async fn numbers_that_the_network_does_not_know_are_dead() {
+async fn numbers_unknown_to_the_network_are_dead() {
     let (_server, line) = smsc().await;
     assert_answer(&line.send("+15005550001", "Hello").await, &D, "ESME_RINVDSTADR");
 }

@@ -3,7 +3,7 @@ use domain::content::SmsContent;
 
 use crate::fixture::{TO, assert_answer, assert_sent, http, only, smsc, twilio};
 
-/// A text, and the segments that it takes.
+/// Texts with their numbers of segments.
 fn texts() -> Vec<(String, u32)> {
     vec![
         ("Hello".to_owned(), 1),
@@ -18,7 +18,7 @@ fn texts() -> Vec<(String, u32)> {
 }
 
 #[tokio::test]
-async fn texts_arrive_whole_and_their_segments_are_counted_over_every_kind() {
+async fn texts_arrive_complete_with_their_segments_counted_for_every_kind() {
     for (text, segments) in texts() {
         let (twilio, line) = twilio().await;
         let answer = line.send(TO, &text).await;
@@ -39,7 +39,7 @@ async fn texts_arrive_whole_and_their_segments_are_counted_over_every_kind() {
 }
 
 #[tokio::test]
-async fn what_is_no_number_is_dead_and_nobody_is_asked() {
+async fn an_invalid_number_is_dead_without_a_call() {
     let (server, line) = twilio().await;
     for to in [
         "015112345678",
@@ -61,7 +61,7 @@ async fn what_is_no_number_is_dead_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_send_may_name_its_sender() {
+async fn a_send_can_override_the_sender() {
     for from in ["Shop", "+15005550006"] {
         let content = SmsContent { text: "Hello".to_owned(), from: Some(from.to_owned()) };
         let (server, line) = twilio().await;

@@ -18,7 +18,7 @@ fn form(raw: &[u8]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_message_says_what_twilio_wants_to_know() {
+async fn a_message_has_the_parameters_of_twilios_api() {
     let (server, line) = twilio().await;
     let hello = SmsContent { text: "Grüße & 5 €".to_owned(), from: None };
     let expires_at = Some(NOW + Duration::from_secs(600));
@@ -39,7 +39,7 @@ async fn a_message_says_what_twilio_wants_to_know() {
 }
 
 #[tokio::test]
-async fn how_long_a_message_is_worth_its_while_stays_within_what_twilio_takes() {
+async fn the_validity_period_stays_within_twilios_limits() {
     let (server, line) = twilio().await;
     for (expires_at, seconds) in [(1, "1"), (90_000_000_000, "14400")] {
         let expires_at = Some(Timestamp::from_millis(NOW.millis() + expires_at));
@@ -51,7 +51,7 @@ async fn how_long_a_message_is_worth_its_while_stays_within_what_twilio_takes() 
 }
 
 #[tokio::test]
-async fn a_send_may_speak_to_twilio_in_its_own_words_but_not_of_who_gets_what() {
+async fn a_send_may_add_twilio_parameters_but_not_change_recipient_or_text() {
     let (server, line) = twilio().await;
     let with = |members: serde_json::Value| {
         let members = members.as_object().unwrap().clone();
@@ -93,7 +93,7 @@ async fn an_api_key_logs_in_and_a_messaging_service_sends() {
 }
 
 #[tokio::test]
-async fn a_number_that_the_account_may_not_send_to_stops_no_other_number() {
+async fn a_forbidden_number_does_not_affect_other_numbers() {
     use domain::outcome::Blame;
     let (server, line) = twilio().await;
     for (code, blame) in
@@ -106,7 +106,7 @@ async fn a_number_that_the_account_may_not_send_to_stops_no_other_number() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_trouble_with_the_account() {
+async fn a_wrong_token_is_an_account_problem() {
     let (server, _) = twilio().await;
     let mut settings = twilio_settings(&server);
     settings["authToken"] = json!("wrong");
@@ -115,7 +115,7 @@ async fn a_wrong_token_is_trouble_with_the_account() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_taken_is_unknown_and_what_was_not_is_tried_again() {
+async fn possibly_accepted_messages_are_unknown_and_unaccepted_ones_are_retried() {
     for (reaction, code, taken) in [
         (Reaction::CutBefore, "connection_lost", 0),
         (Reaction::CutAfter, "connection_lost", 1),
@@ -143,7 +143,7 @@ async fn what_may_have_been_taken_is_unknown_and_what_was_not_is_tried_again() {
 }
 
 #[tokio::test]
-async fn nothing_that_twilio_says_of_the_number_is_kept() {
+async fn numbers_in_twilios_texts_are_not_recorded() {
     let (server, line) = twilio().await;
     server.script(Rule::answer(refusal(
         400,
@@ -173,7 +173,7 @@ async fn hosts_that_are_not_public_are_not_called() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_made_no_second_time() {
+async fn a_dropped_call_is_not_made_again() {
     let (server, line) = twilio().await;
     server.script(Rule::new(Reaction::Stall));
     let asked = async || (server.requests() == 1).then_some(());

@@ -20,7 +20,7 @@ const R: Outcome = Outcome::RETRY;
 const D: Outcome = Outcome::GONE;
 const P: Outcome = Outcome::Failed;
 
-/// For each row of the table: the status that comes with it, and the class.
+/// A case for each row of the table: HTTP status, code and outcome.
 const CASES: &[(u16, u32, Outcome)] = &[
     (401, 20003, Z),
     (401, 20005, Z),
@@ -59,7 +59,7 @@ const CASES: &[(u16, u32, Outcome)] = &[
 ];
 
 #[tokio::test]
-async fn every_code_of_the_table_means_what_it_says() {
+async fn every_code_of_the_table_has_its_outcome() {
     let (server, line) = twilio().await;
     for (status, code, outcome) in CASES {
         server.script(Rule::answer(refusal(*status, *code, "as said")));
@@ -78,7 +78,7 @@ async fn every_code_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_sender_that_the_send_chose_is_the_sends_own_fault() {
+async fn a_refused_sender_chosen_by_the_send_does_not_count_against_the_provider() {
     let (server, line) = twilio().await;
     for (status, code, outcome) in CASES {
         server.script(Rule::answer(refusal(*status, *code, "as said")));
@@ -88,7 +88,7 @@ async fn a_sender_that_the_send_chose_is_the_sends_own_fault() {
     }
 }
 
-/// For each row of the families: a status.
+/// A case for each row of the status families.
 const STATUSES: &[(&str, u16, Outcome)] = &[
     ("401", 401, Z),
     ("403", 403, Z),
@@ -103,7 +103,7 @@ const STATUSES: &[(&str, u16, Outcome)] = &[
 ];
 
 #[tokio::test]
-async fn a_code_that_nobody_knows_counts_as_its_status() {
+async fn an_unknown_code_counts_as_its_status() {
     let (server, line) = twilio().await;
     for (pattern, code, outcome) in STATUSES {
         assert_eq!(family(*code).unwrap().0, *pattern);
@@ -131,7 +131,7 @@ async fn a_retry_waits_as_long_as_twilio_asks() {
 }
 
 #[tokio::test]
-async fn a_yes_is_a_yes_whatever_its_body() {
+async fn a_success_counts_with_any_body() {
     let (server, line) = twilio().await;
     for (response, id) in [
         (status(201), None),
@@ -146,7 +146,7 @@ async fn a_yes_is_a_yes_whatever_its_body() {
 }
 
 #[tokio::test]
-async fn twilios_own_test_numbers_mean_here_what_they_mean_there() {
+async fn twilios_magic_numbers_have_the_same_effect_here() {
     let (_server, line) = twilio().await;
     for (to, outcome, code) in [
         ("+15005550001", D, "21211"),

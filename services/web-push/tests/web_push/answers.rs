@@ -11,7 +11,7 @@ use crate::fixture::{World, assert_sent, push_service};
 const SENT: Outcome = Outcome::Sent { provider_id: None };
 const RETRY: Outcome = Outcome::RETRY;
 
-/// For each row of the table: a status, and what it means.
+/// A case for each row of the table: status and outcome.
 #[rustfmt::skip]
 const CASES: &[(&str, u16, Outcome)] = &[
     ("200", 200, SENT),
@@ -35,13 +35,13 @@ const CASES: &[(&str, u16, Outcome)] = &[
 ];
 
 #[tokio::test]
-async fn every_row_of_the_table_means_what_it_says() {
+async fn every_row_of_the_table_has_its_outcome() {
     let world = World::start().await;
     let browser = world.browser().await;
     for (pattern, code, outcome) in CASES {
         world.push_service.script(Rule::answer(status(*code)).to(browser.endpoint()));
         let answer = world.send(&browser).await;
-        // One subscription is not believed when it speaks ill of the app's key.
+        // The refusal of a single subscription does not show that the app's key is at fault.
         let settled = if *outcome == Outcome::PauseProvider { &Outcome::Failed } else { outcome };
         assert_eq!((&answer.outcome, answer.code.as_str()), (settled, code.to_string().as_str()));
         let reply = Reply { status: *code, ..Reply::default() };
@@ -58,7 +58,7 @@ async fn every_row_of_the_table_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_push_service_is_given_the_time_that_it_asks_for() {
+async fn the_wait_that_a_push_service_requests_is_honoured() {
     let world = World::start().await;
     let browser = world.browser().await;
     for code in [429, 503] {
@@ -103,7 +103,7 @@ async fn a_broken_connection_is_unknown_once_the_message_was_sent() {
 }
 
 #[tokio::test]
-async fn without_a_connection_the_message_went_nowhere() {
+async fn without_a_connection_the_message_was_not_sent() {
     let closed = push_service().await;
     let origin = closed.url();
     let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
@@ -121,7 +121,7 @@ async fn without_a_connection_the_message_went_nowhere() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_resolve_fails_for_good_within_an_hour() {
+async fn an_unresolvable_host_fails_permanently_within_an_hour() {
     let origin = "http://nx7.invalid:8080";
     let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
     credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_host_that_does_not_resolve_fails_for_good_within_an_hour() {
 }
 
 #[tokio::test]
-async fn what_is_recorded_is_bounded_and_does_not_name_the_browser() {
+async fn the_recorded_text_is_limited_and_does_not_identify_the_browser() {
     let world = World::start().await;
     let browser = world.browser().await;
     let endpoint = browser.endpoint();
@@ -154,13 +154,13 @@ async fn what_is_recorded_is_bounded_and_does_not_name_the_browser() {
 }
 
 #[test]
-fn an_answer_of_no_known_family_is_asked_again() {
+fn an_unknown_status_is_retried() {
     let reply = Reply { status: 101, ..Reply::default() };
     assert_eq!(means(&Ok(reply), "https://push.example/a").outcome, RETRY);
 }
 
 #[test]
-fn the_channel_serves_its_one_kind() {
+fn the_channel_serves_only_its_kind() {
     assert_eq!(web_push::WebPushSender::CHANNEL, Channel::WebPush);
     assert!(web_push::WebPushSender::serves("vapid", "https://a"));
     assert!(!web_push::WebPushSender::serves("fcm", "https://a"));

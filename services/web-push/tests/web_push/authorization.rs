@@ -10,14 +10,14 @@ use worker::{Call, Outbound, Probe};
 use crate::fixture::{World, assert_sent, push_service};
 
 #[tokio::test]
-async fn a_token_serves_its_push_service_for_hours_and_is_then_renewed_ahead() {
+async fn a_token_is_used_for_hours_and_renewed_before_it_expires() {
     let second = push_service().await;
     let origin = second.url();
     let mut world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
     let (store, master_key) = (&world.context.store, &world.context.master_key);
     vapid::create(store, master_key, world.app).await.unwrap();
     let key = store.control().vapid_public_key(world.app).await.unwrap().unwrap();
-    // The stand-in checks signature, audience, lifetime and contact of every token, and here also whose key it is.
+    // The stand-in checks signature, audience, lifetime and contact of every token, and for this browser also the key.
     let browser = world.push_service.subscribe(Some(&key)).unwrap();
     world.store(&browser, "ada", |_| {}).await;
     let job = world.job(browser.endpoint(), PushContent::default()).await;
@@ -57,20 +57,20 @@ async fn a_browser_that_subscribed_with_another_key_keeps_its_subscription() {
 }
 
 #[tokio::test]
-async fn an_app_without_a_key_pair_calls_nobody() {
+async fn without_a_key_pair_no_push_service_is_called() {
     let world = World::with(|_| {}).await;
     let browser = world.browser().await;
     let answer = world.send(&browser).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "vapid_key"));
     assert!(answer.message.contains("tidings migrate"), "{}", answer.message);
-    // Once it has one, it is used.
+    // Once the app has a key pair, the sender uses it.
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     assert_sent(&world.send(&browser).await);
     assert_eq!(world.push_service.server().requests(), 1);
 }
 
 #[tokio::test]
-async fn a_probe_signs_and_verifies_and_says_what_it_did_not_ask() {
+async fn a_probe_signs_and_verifies_and_states_what_it_did_not_check() {
     let mut world = World::with(|_| {}).await;
     let probe = async |world: &World| {
         let installation = Some((&world.context.store, &world.context.master_key));

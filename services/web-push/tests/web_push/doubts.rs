@@ -11,14 +11,14 @@ async fn answer(world: &World, user: &str, browser: &Browser, code: u16) -> Answ
     answer
 }
 
-/// Refuses a send to a browser of this user.
+/// Makes the push service refuse a message to a browser of this user.
 async fn refused(world: &World, user: &str, code: u16) -> Outcome {
     let browser = world.browser_of(user).await;
     answer(world, user, &browser, code).await.outcome
 }
 
 #[tokio::test]
-async fn subscriptions_for_another_key_that_one_user_stores_stop_no_other_user() {
+async fn subscriptions_for_another_key_of_one_user_do_not_affect_other_users() {
     let world = World::start().await;
     for code in [401, 403].into_iter().cycle().take(50) {
         assert_eq!(refused(&world, "mallory", code).await, Outcome::Failed, "of one user, they are one");
@@ -28,7 +28,7 @@ async fn subscriptions_for_another_key_that_one_user_stores_stop_no_other_user()
 }
 
 #[tokio::test]
-async fn when_more_than_a_fifth_of_the_users_is_refused_the_key_is_at_fault() {
+async fn refusals_for_more_than_a_fifth_of_the_users_pause_the_provider() {
     let mut world = World::start().await;
     for user in ["a", "b", "c", "d"] {
         assert_eq!(refused(&world, user, 403).await, Outcome::Failed, "a few prove nothing");
@@ -37,13 +37,13 @@ async fn when_more_than_a_fifth_of_the_users_is_refused_the_key_is_at_fault() {
     assert_eq!(refused(&world, "e", 400).await, Outcome::Failed);
     assert_eq!(refused(&world, "e", 401).await, Outcome::PauseProvider);
     assert_eq!(refused(&world, "f", 403).await, Outcome::PauseProvider);
-    // Settings that were changed are judged by their own sends.
+    // Changed settings start without a history.
     world.provider.version += 1;
     assert_eq!(refused(&world, "f", 403).await, Outcome::Failed);
 }
 
 #[tokio::test]
-async fn each_push_service_is_judged_by_itself() {
+async fn each_push_service_is_judged_separately() {
     let other = push_service().await;
     let origin = other.url();
     let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;

@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// With an app that has no key pair yet.
+    /// Creates a world whose app has no key pair yet.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let push_service = push_service().await;
         let installation = Installation::start(|config| {
@@ -63,12 +63,12 @@ impl World {
         World { app, push_service, sender, provider, installation }
     }
 
-    /// A browser of the user that has subscribed, and told the service so.
+    /// Subscribes a browser of the user and stores its subscription.
     pub(crate) async fn browser(&self) -> Arc<Browser> {
         self.browser_of(USER).await
     }
 
-    /// The same of any user.
+    /// As `browser`, for any user.
     pub(crate) async fn browser_of(&self, user: &str) -> Arc<Browser> {
         let browser = self.push_service.subscribe(None).unwrap();
         self.store(&browser, user, |_| {}).await;
@@ -121,14 +121,14 @@ impl World {
         self.sender.send(call).await
     }
 
-    /// What browsers were told, the last first.
+    /// Decrypted messages of all browsers, newest first.
     pub(crate) fn told(&self) -> Vec<Value> {
         let captures = self.push_service.outbox().captures();
         let text = |text: &Option<String>| serde_json::from_str(text.as_deref().unwrap()).unwrap();
         captures.iter().map(|capture| text(&capture.summary.text)).collect()
     }
 
-    /// A header of each message, the last first.
+    /// A header of each message, newest first.
     pub(crate) fn header(&self, name: &str) -> Vec<String> {
         let captures = self.push_service.outbox().captures();
         captures.iter().map(|capture| capture.summary.headers[name].join(",")).collect()

@@ -1,4 +1,4 @@
-//! The web push channel against the push service stand-in.
+//! The web push channel with the push service stand-in.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;

@@ -16,7 +16,7 @@ fn content(content: &Value) -> PushContent {
 }
 
 #[tokio::test]
-async fn the_browser_reads_what_the_send_says() {
+async fn the_browser_receives_the_content_of_the_send() {
     let world = World::start().await;
     let browser = world.browser().await;
     let said = json!({
@@ -48,7 +48,7 @@ async fn the_browser_reads_what_the_send_says() {
 }
 
 #[tokio::test]
-async fn what_has_no_value_is_left_out() {
+async fn members_without_a_value_are_left_out() {
     let world = World::with(|config| config.gateway.public_url = None).await;
     credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = world.browser().await;
@@ -58,7 +58,7 @@ async fn what_has_no_value_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_message_fills_the_room_that_there_is_and_not_a_byte_more() {
+async fn a_message_may_fill_the_body_but_not_exceed_it() {
     let world = World::start().await;
     let browser = world.browser().await;
     assert_sent(&world.send(&browser).await);
@@ -87,7 +87,7 @@ fn three(ttl: &str, urgency: &str, topic: &str) -> (String, String, String) {
 }
 
 #[tokio::test]
-async fn the_send_knows_better_than_the_provider_and_the_provider_better_than_the_lane() {
+async fn options_of_the_send_override_the_provider_which_overrides_the_lane() {
     let mut world = World::start().await;
     let browser = world.browser().await;
     let job = world.job(browser.endpoint(), hello()).await;
@@ -118,7 +118,7 @@ async fn the_send_knows_better_than_the_provider_and_the_provider_better_than_th
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_made_again_replaces_what_is_not_delivered_yet() {
+async fn a_repeated_attempt_replaces_an_undelivered_message() {
     let world = World::start().await;
     let browser = world.browser().await;
     let job = world.job(browser.endpoint(), hello()).await;
@@ -132,7 +132,7 @@ async fn an_attempt_that_is_made_again_replaces_what_is_not_delivered_yet() {
 }
 
 #[tokio::test]
-async fn what_a_send_says_to_push_services_must_be_what_they_take() {
+async fn invalid_push_options_of_a_send_fail() {
     let world = World::start().await;
     let browser = world.browser().await;
     let mut asked = hello();

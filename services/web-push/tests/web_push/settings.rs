@@ -11,7 +11,7 @@ fn problems(settings: &Value) -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn whole_settings_are_read() {
+fn complete_settings_are_read() {
     let settings = json!({"subject": "mailto:push@example.com", "ttl": 0, "urgency": "low"});
     let expected = VapidSettings {
         subject: "mailto:push@example.com".to_owned(),
@@ -25,7 +25,7 @@ fn whole_settings_are_read() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let found =
         problems(&json!({"subject": "push@example.com", "ttl": 2_419_201, "urgency": "now", "key": "k"}));
     let expected = [
@@ -49,7 +49,7 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn the_one_kind_has_no_secret_and_an_example_that_passes() {
+fn the_only_kind_has_no_secret_and_a_valid_example() {
     let [kind] = web_push::KINDS else { panic!("one kind") };
     assert_eq!((kind.name(), kind.secrets()), ("vapid", &[][..]));
     let uncommented: Vec<_> =
@@ -60,7 +60,7 @@ fn the_one_kind_has_no_secret_and_an_example_that_passes() {
 }
 
 #[tokio::test]
-async fn a_provider_that_cannot_be_used_is_passed_over() {
+async fn an_unusable_provider_is_skipped() {
     let mut world = World::start().await;
     let browser = world.browser().await;
     for (kind, settings) in [("fcm", json!({"subject": "mailto:a@b"})), ("vapid", json!({}))] {

@@ -14,7 +14,7 @@ fn assert_ends(answer: &Answer, outcome: &Outcome, code: &str) {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_gone_ends_without_a_call_and_is_not_suppressed() {
+async fn a_missing_subscription_fails_without_a_call_and_is_not_suppressed() {
     let world = World::start().await;
     let (store, app) = (&world.context.store, world.app);
     let browser = world.browser().await;
@@ -25,7 +25,7 @@ async fn a_subscription_that_is_gone_ends_without_a_call_and_is_not_suppressed()
 
     assert!(store.directory().unsubscribe(app, USER, device).await.unwrap());
     assert_ends(&world.send(&browser).await, &Outcome::Failed, "unsubscribed");
-    // Somebody else signs in with the same browser: what was for the first must not be shown to the second.
+    // Another user signs in with the same browser, which must not show messages for the first user.
     world.store(&browser, "bob", |_| {}).await;
     assert_ends(&world.send(&browser).await, &Outcome::Failed, "unsubscribed");
     let long_ago = clock::now() + Duration::ZERO;
@@ -57,7 +57,7 @@ async fn an_endpoint_is_checked_again_before_it_is_called() {
         assert_ends(&world.send_job(&job).await, &Outcome::Failed, "endpoint_refused");
     }
     assert_sent(&world.send(&browser).await);
-    // What the configuration no longer names is no longer called.
+    // A push service that the configuration no longer names is no longer called.
     let mut config = service_kit::Config::clone(&world.context.config);
     config.web_push.hosts = PushHost::known();
     let mut context = world.context.clone();
@@ -68,7 +68,7 @@ async fn an_endpoint_is_checked_again_before_it_is_called() {
 }
 
 #[tokio::test]
-async fn a_private_address_is_called_only_where_that_is_allowed() {
+async fn a_private_address_is_called_only_if_allowed() {
     let world = World::with(|config| config.outbound.allow_private = false).await;
     credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = world.browser().await;
@@ -79,7 +79,7 @@ async fn a_private_address_is_called_only_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_private_address_is_as_good_as_the_address() {
+async fn a_name_of_a_private_address_is_treated_like_the_address() {
     let world = World::with(|config| {
         config.outbound.allow_private = false;
         config.web_push.hosts.push("localhost".parse().unwrap());
@@ -94,7 +94,7 @@ async fn a_name_of_a_private_address_is_as_good_as_the_address() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_for_browsers_fails() {
+async fn content_of_another_channel_fails() {
     let world = World::start().await;
     let browser = world.browser().await;
     let job = world.job(browser.endpoint(), hello()).await;

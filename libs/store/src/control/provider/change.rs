@@ -3,7 +3,7 @@
 use domain::AppId;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use super::{NewProvider, SecretChange, StoredProvider, read_stored};
+use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
 use crate::{Control, Error, database::audit};
 
 /// A pending change of a provider. The provider's row, if it exists, is locked until [`ProviderEdit::put`] commits or the
@@ -41,15 +41,16 @@ impl Control<'_> {
         identifier: &str,
     ) -> Result<(ProviderEdit, Option<StoredProvider>), Error> {
         let mut transaction = self.0.begin().await?;
-        let row = sqlx::query(
-            "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
+        let row = sqlx::query_as!(
+            StoredRow,
+            "SELECT app_id, identifier, channel, kind, priority, settings, sealed, version, max_per_second
              FROM provider WHERE app_id = $1 AND identifier = $2 FOR UPDATE",
+            app.0,
+            identifier
         )
-        .bind(app.0)
-        .bind(identifier)
         .fetch_optional(&mut *transaction)
         .await?;
-        let stored = row.as_ref().map(read_stored).transpose()?;
+        let stored = row.map(StoredProvider::try_from).transpose()?;
         Ok((ProviderEdit { transaction, app }, stored))
     }
 
@@ -65,13 +66,13 @@ impl Control<'_> {
         actor: &str,
     ) -> Result<Option<i64>, Error> {
         let mut transaction = self.0.begin().await?;
-        let version = sqlx::query_scalar(
+        let version = sqlx::query_scalar!(
             "UPDATE provider SET enabled = $3, version = version + 1, updated_at = now()
              WHERE app_id = $1 AND identifier = $2 RETURNING version",
+            app.0,
+            identifier,
+            enabled
         )
-        .bind(app.0)
-        .bind(identifier)
-        .bind(enabled)
         .fetch_optional(&mut *transaction)
         .await?;
         if version.is_some() {
@@ -89,15 +90,11 @@ impl Control<'_> {
     /// The database failed; the provider was not removed.
     pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
-        let removed = sqlx::query(
-            "WITH removed AS (
+        let removed = sqlx::query!("WITH removed AS (
                DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
              )
              INSERT INTO removed_provider (app_id, identifier, version) SELECT * FROM removed
-             ON CONFLICT (app_id, identifier) DO UPDATE SET version = excluded.version",
-        )
-        .bind(app.0)
-        .bind(identifier)
+             ON CONFLICT (app_id, identifier) DO UPDATE SET version = excluded.version", app.0, identifier)
         .execute(&mut *transaction)
         .await?;
         if removed.rows_affected() == 0 {
@@ -129,7 +126,7 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
         SecretChange::Remove => (false, None),
         SecretChange::Replace(sealed) => (false, Some(sealed)),
     };
-    let version = sqlx::query_scalar(
+    let version = sqlx::query_scalar!(
         "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings, sealed,
            max_per_second)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
@@ -141,17 +138,17 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
                            THEN provider.sealed ELSE excluded.sealed END,
              version = provider.version + 1, updated_at = now()
          RETURNING version",
+        app.0,
+        provider.identifier,
+        provider.channel.as_str(),
+        provider.kind,
+        provider.priority,
+        provider.enabled,
+        provider.settings,
+        sealed,
+        keep,
+        provider.max_per_second.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX))
     )
-    .bind(app.0)
-    .bind(provider.identifier)
-    .bind(provider.channel.as_str())
-    .bind(provider.kind)
-    .bind(provider.priority)
-    .bind(provider.enabled)
-    .bind(provider.settings)
-    .bind(sealed)
-    .bind(keep)
-    .bind(provider.max_per_second.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)))
     .fetch_one(connection)
     .await?;
     Ok(version)
@@ -166,14 +163,14 @@ async fn after_removed(
     identifier: &str,
     version: i64,
 ) -> Result<i64, Error> {
-    let raised: Option<i64> = sqlx::query_scalar(
+    let raised: Option<i64> = sqlx::query_scalar!(
         "UPDATE provider p SET version = removed.version + 1 FROM removed_provider removed
          WHERE p.app_id = $1 AND p.identifier = $2 AND removed.version >= p.version
            AND (removed.app_id, removed.identifier) = (p.app_id, p.identifier)
          RETURNING p.version",
+        app.0,
+        identifier
     )
-    .bind(app.0)
-    .bind(identifier)
     .fetch_optional(connection)
     .await?;
     Ok(raised.unwrap_or(version))

@@ -8,8 +8,8 @@ use domain::profile::{self, Author, MAX_TOKENS, Refusal, TokenChange};
 use domain::web_push::Subscription;
 use domain::{AppId, DeviceType, UserNumber};
 use serde_json::json;
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 
 use crate::control::quota::{self, Quota};
 use crate::directory::push_token::{self, Naming};
@@ -37,14 +37,14 @@ impl Directory<'_> {
         identifier: &str,
         device_id: &str,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let digest: Option<Option<Vec<u8>>> = sqlx::query_scalar(
+        let digest = sqlx::query_scalar!(
             "SELECT d.proof_digest FROM device d JOIN app_user u
                ON (u.app_id, u.number) = (d.app_id, d.user_number)
              WHERE u.app_id = $1 AND u.identifier = $2 AND d.device_id = $3",
+            app.0,
+            identifier,
+            device_id
         )
-        .bind(app.0)
-        .bind(identifier)
-        .bind(device_id)
         .fetch_optional(&self.0.pool)
         .await?;
         Ok(digest.flatten())
@@ -120,12 +120,12 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let holder = lock_holder(&mut transaction, app, identifier, device_id, Some(secret)).await?;
         let user = holder.ok_or(Refusal::AddressGuarded)?.0.number;
-        let deleted = sqlx::query(
+        let deleted = sqlx::query!(
             "DELETE FROM web_push_subscription WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+            app.0,
+            user.0,
+            device_id
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(device_id)
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
@@ -150,14 +150,14 @@ impl Directory<'_> {
         else {
             return if secret.is_some() { Err(Refusal::AddressGuarded.into()) } else { Ok(false) };
         };
-        sqlx::query(
+        sqlx::query!(
             "UPDATE device SET push_target = NULL, proof_digest = $4, proven = proven OR $4::bytea IS NULL
              WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+            app.0,
+            user.number.0,
+            device_id,
+            secret
         )
-        .bind(app.0)
-        .bind(user.number.0)
-        .bind(device_id)
-        .bind(secret)
         .execute(&mut *transaction)
         .await?;
         let mut after = user.profile.clone();
@@ -178,32 +178,32 @@ async fn add(
     device: Connecting<'_>,
     secret: Option<&[u8]>,
 ) -> Result<(), Error> {
-    let created: Option<bool> = sqlx::query_scalar(
-        "INSERT INTO device (app_id, user_number, device_id, device_type, proven, proof_digest)
+    let created = sqlx::query_scalar!(
+        r#"INSERT INTO device (app_id, user_number, device_id, device_type, proven, proof_digest)
          VALUES ($1, $2, $3, $4, false, $5)
          ON CONFLICT (app_id, user_number, device_id)
          DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now()
            WHERE NOT device.proven AND device.proof_digest IS NULL
-         RETURNING xmax = 0",
+         RETURNING xmax = 0 AS "created!""#,
+        app.0,
+        user.0,
+        device.device_id,
+        device.device_type.map(DeviceType::as_str),
+        secret
     )
-    .bind(app.0)
-    .bind(user.0)
-    .bind(device.device_id)
-    .bind(device.device_type.map(DeviceType::as_str))
-    .bind(secret)
     .fetch_optional(&mut *connection)
     .await?;
     if created != Some(true) {
         return Ok(());
     }
-    sqlx::query(
+    sqlx::query!(
         "DELETE FROM device WHERE app_id = $1 AND user_number = $2 AND NOT proven AND proof_digest IS NULL
          AND device_id IN (SELECT device_id FROM device WHERE app_id = $1 AND user_number = $2
            ORDER BY proven OR proof_digest IS NOT NULL DESC, connected_at DESC, device_id OFFSET $3)",
+        app.0,
+        user.0,
+        MAX_DEVICES
     )
-    .bind(app.0)
-    .bind(user.0)
-    .bind(MAX_DEVICES)
     .execute(&mut *connection)
     .await?;
     quota::check(connection, app, Quota::Devices).await
@@ -217,15 +217,15 @@ async fn refresh(
     device: Connecting<'_>,
     secret: &[u8],
 ) -> Result<(), Error> {
-    let refreshed = sqlx::query(
+    let refreshed = sqlx::query!(
         "UPDATE device SET device_type = coalesce($5, device_type), connected_at = now()
          WHERE app_id = $1 AND user_number = $2 AND device_id = $3 AND proof_digest = $4",
+        app.0,
+        user.0,
+        device.device_id,
+        secret,
+        device.device_type.map(DeviceType::as_str)
     )
-    .bind(app.0)
-    .bind(user.0)
-    .bind(device.device_id)
-    .bind(secret)
-    .bind(device.device_type.map(DeviceType::as_str))
     .execute(connection)
     .await?;
     if refreshed.rows_affected() == 0 { Err(Refusal::AddressGuarded.into()) } else { Ok(()) }
@@ -241,14 +241,14 @@ async fn lock_holder(
     secret: Option<&[u8]>,
 ) -> Result<Option<(User, Option<String>)>, Error> {
     let Some(user) = user::lock(connection, app, identifier).await? else { return Ok(None) };
-    let target: Option<Option<String>> = sqlx::query_scalar(
+    let target = sqlx::query_scalar!(
         "SELECT push_target FROM device WHERE app_id = $1 AND user_number = $2 AND device_id = $3
          AND ($4::bytea IS NULL OR proof_digest = $4)",
+        app.0,
+        user.number.0,
+        device_id,
+        secret
     )
-    .bind(app.0)
-    .bind(user.number.0)
-    .bind(device_id)
-    .bind(secret)
     .fetch_optional(connection)
     .await?;
     Ok(target.map(|target| (user, target)))
@@ -263,26 +263,26 @@ async fn replace_token(
     device_id: &str,
     target: &str,
 ) -> Result<(), Error> {
-    let row = sqlx::query(
-        "SELECT push_target, EXISTS (SELECT FROM push_token t
-           WHERE t.app_id = $1 AND t.target = $4 AND t.user_number <> $2) AS taken
-         FROM device WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+    let held = sqlx::query!(
+        r#"SELECT push_target, EXISTS (SELECT FROM push_token t
+           WHERE t.app_id = $1 AND t.target = $4 AND t.user_number <> $2) AS "taken!"
+         FROM device WHERE app_id = $1 AND user_number = $2 AND device_id = $3"#,
+        app.0,
+        user.number.0,
+        device_id,
+        target
     )
-    .bind(app.0)
-    .bind(user.number.0)
-    .bind(device_id)
-    .bind(target)
     .fetch_one(&mut *connection)
     .await?;
-    if row.try_get("taken")? {
+    if held.taken {
         return Err(Refusal::AddressGuarded.into());
     }
     if profile::push_targets(&user.profile).any(|held| held == target) {
         return Ok(());
     }
     let mut after = user.profile.clone();
-    if let Some(own) = row.try_get::<Option<&str>, _>("push_target")? {
-        profile::remove_token(&mut after, own);
+    if let Some(own) = held.push_target {
+        profile::remove_token(&mut after, &own);
     }
     let (service, token) = target.split_once(':').ok_or(Refusal::AddressGuarded)?;
     if profile::count_tokens(&after, service) >= MAX_TOKENS {
@@ -291,13 +291,13 @@ async fn replace_token(
     let pairs = json!({service: {"token": token}});
     let after = profile::merged(&after, &pairs.as_object().cloned().unwrap_or_default())?;
     write_profile(connection, app, user, after).await?;
-    sqlx::query(
+    sqlx::query!(
         "UPDATE device SET push_target = $4 WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+        app.0,
+        user.number.0,
+        device_id,
+        target
     )
-    .bind(app.0)
-    .bind(user.number.0)
-    .bind(device_id)
-    .bind(target)
     .execute(connection)
     .await?;
     Ok(())
@@ -314,12 +314,14 @@ async fn write_profile(
     if after == user.profile {
         return Ok(());
     }
-    sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
-        .bind(app.0)
-        .bind(user.number.0)
-        .bind(Json(&after))
-        .execute(&mut *connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2",
+        app.0,
+        user.number.0,
+        Json(&after) as _
+    )
+    .execute(&mut *connection)
+    .await?;
     let change = TokenChange::patched(&user.profile, &after);
     push_token::record(connection, &[(app, user.number, change)], Naming::Registers).await
 }

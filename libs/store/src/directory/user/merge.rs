@@ -7,8 +7,8 @@ use std::sync::Arc;
 use domain::content::Object;
 use domain::profile::{self, Refusal, TokenChange};
 use domain::{AppId, UserNumber};
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 
 use crate::directory::push_token::{self, Naming};
 use crate::directory::user::RACES;
@@ -115,20 +115,17 @@ impl Directory<'_> {
         places: Vec<usize>,
     ) -> Result<Vec<Version>, Error> {
         let identifiers: Vec<&str> = places.iter().map(|&place| named[place].0.as_str()).collect();
-        let rows = sqlx::query(
-            "SELECT identifier, number, version, profile FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",
+        let rows = sqlx::query!(
+            r#"SELECT identifier, number, version, profile AS "profile: Json<Object>" FROM app_user
+             WHERE app_id = $1 AND identifier = ANY($2)"#,
+            app.0,
+            &identifiers as &[&str]
         )
-        .bind(app.0)
-        .bind(&identifiers)
         .fetch_all(&self.0.pool)
         .await?;
         let mut found: HashMap<String, (i64, i64, Object)> = HashMap::with_capacity(rows.len());
         for row in rows {
-            let Json(profile) = row.try_get("profile")?;
-            found.insert(
-                row.try_get("identifier")?,
-                (row.try_get("number")?, row.try_get("version")?, profile),
-            );
+            found.insert(row.identifier, (row.number, row.version, row.profile.0));
         }
         let version = |place: usize| match found.remove(&named[place].0) {
             Some((number, version, profile)) => Version { place, row: Some((number, version)), profile },
@@ -153,27 +150,26 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let mut current = HashMap::with_capacity(computed.len());
         if !missing.is_empty() {
-            let created: Vec<(String, i64)> = sqlx::query_as(
+            let created = sqlx::query!(
                 "INSERT INTO app_user (app_id, identifier) SELECT $1, identifier FROM unnest($2::text[]) AS new (identifier)
                  ON CONFLICT (app_id, identifier) DO NOTHING RETURNING identifier, number",
+                app.0,
+                &missing as &[&str]
             )
-            .bind(app.0)
-            .bind(&missing)
             .fetch_all(&mut *transaction)
             .await?;
-            current.extend(created.into_iter().map(|(identifier, number)| (identifier, (number, None))));
+            current.extend(created.into_iter().map(|user| (user.identifier, (user.number, None))));
         }
-        let locked: Vec<(String, i64, i64)> = sqlx::query_as(
+        let existing: Vec<i64> = computed.iter().filter_map(|merged| Some(merged.row?.0)).collect();
+        let locked = sqlx::query!(
             "SELECT identifier, number, version FROM app_user WHERE app_id = $1 AND number = ANY($2)
              ORDER BY number FOR NO KEY UPDATE",
+            app.0,
+            &existing
         )
-        .bind(app.0)
-        .bind(computed.iter().filter_map(|merged| Some(merged.row?.0)).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
-        current.extend(
-            locked.into_iter().map(|(identifier, number, version)| (identifier, (number, Some(version)))),
-        );
+        current.extend(locked.into_iter().map(|user| (user.identifier, (user.number, Some(user.version)))));
 
         let mut changed = Profiles::default();
         let mut tokens = Vec::new();
@@ -243,14 +239,14 @@ pub(crate) async fn merge_users<'a>(
     let apps: Vec<i64> = updates.keys().map(|(app, _)| app.0).collect();
     let identifiers: Vec<&str> = updates.keys().map(|(_, identifier)| *identifier).collect();
     let created = create_missing(connection, &apps, &identifiers).await?;
-    let rows = sqlx::query(
-        "SELECT place, app_id, number, profile FROM app_user
+    let rows = sqlx::query!(
+        r#"SELECT place AS "place!", app_id, number, profile AS "profile: Json<Object>" FROM app_user
          JOIN unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)
            USING (app_id, identifier)
-         ORDER BY app_id, number FOR NO KEY UPDATE OF app_user",
+         ORDER BY app_id, number FOR NO KEY UPDATE OF app_user"#,
+        &apps,
+        &identifiers as &[&str]
     )
-    .bind(&apps)
-    .bind(&identifiers)
     .fetch_all(&mut *connection)
     .await?;
 
@@ -259,21 +255,17 @@ pub(crate) async fn merge_users<'a>(
     let mut answers = BTreeMap::new();
     let named: Vec<_> = updates.iter().collect();
     for row in rows {
-        let app: i64 = row.try_get("app_id")?;
-        let number: i64 = row.try_get("number")?;
-        let place: i64 = row.try_get("place")?;
-        let Some(&(user, pairs)) = usize::try_from(place - 1).ok().and_then(|place| named.get(place)) else {
-            continue;
-        };
-        let Json(before): Json<Object> = row.try_get("profile")?;
-        let (after, merged) = merge_in_turn(&before, pairs, created.contains(&number));
+        let place = usize::try_from(row.place - 1).ok();
+        let Some(&(user, pairs)) = place.and_then(|place| named.get(place)) else { continue };
+        let before = row.profile.0;
+        let (after, merged) = merge_in_turn(&before, pairs, created.contains(&row.number));
         let change = TokenChange::merged(&before, &after, pairs);
         if !change.is_empty() {
-            tokens.push((AppId(app), UserNumber(number), change));
+            tokens.push((AppId(row.app_id), UserNumber(row.number), change));
         }
         if after != before {
-            changed.0.push(app);
-            changed.1.push(number);
+            changed.0.push(row.app_id);
+            changed.1.push(row.number);
             changed.2.push(Json(after));
         }
         answers.insert(*user, merged);
@@ -289,12 +281,12 @@ async fn create_missing(
     apps: &[i64],
     identifiers: &[&str],
 ) -> Result<HashSet<i64>, Error> {
-    let numbers = sqlx::query_scalar(
+    let numbers = sqlx::query_scalar!(
         "INSERT INTO app_user (app_id, identifier) SELECT * FROM unnest($1::bigint[], $2::text[])
          ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number",
+        apps,
+        identifiers as &[&str]
     )
-    .bind(apps)
-    .bind(identifiers)
     .fetch_all(connection)
     .await?;
     Ok(numbers.into_iter().collect())
@@ -317,14 +309,14 @@ async fn write(connection: &mut PgConnection, changed: &Profiles) -> Result<(), 
     if changed.0.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    sqlx::query!(
         "UPDATE app_user SET profile = new.profile, updated_at = now()
          FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS new (app_id, number, profile)
          WHERE app_user.app_id = new.app_id AND app_user.number = new.number",
+        &changed.0,
+        &changed.1,
+        &changed.2 as &[Json<Object>]
     )
-    .bind(&changed.0)
-    .bind(&changed.1)
-    .bind(&changed.2)
     .execute(connection)
     .await?;
     Ok(())

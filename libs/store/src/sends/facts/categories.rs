@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use domain::CategoryId;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use crate::Error;
 use crate::control::quota;
@@ -70,36 +70,35 @@ async fn select(connection: &mut PgConnection, named: &[Option<CategoryKey>]) ->
     if apps.is_empty() {
         return Ok(Known::new());
     }
-    let rows = sqlx::query(
+    let rows = sqlx::query!(
         "SELECT app_id, id, identifier, name, critical FROM category
          JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)",
+        &apps,
+        &identifiers as &[&str]
     )
-    .bind(apps)
-    .bind(identifiers)
     .fetch_all(connection)
     .await?;
-    rows.into_iter()
-        .map(|row| {
-            let category = PlanCategory {
-                id: CategoryId(row.try_get("id")?),
-                identifier: row.try_get("identifier")?,
-                name: row.try_get("name")?,
-                critical: row.try_get("critical")?,
-            };
-            Ok(((row.try_get("app_id")?, category.identifier.clone()), Arc::new(category)))
-        })
-        .collect()
+    let known = rows.into_iter().map(|row| {
+        let category = PlanCategory {
+            id: CategoryId(row.id),
+            identifier: row.identifier,
+            name: row.name,
+            critical: row.critical,
+        };
+        ((row.app_id, category.identifier.clone()), Arc::new(category))
+    });
+    Ok(known.collect())
 }
 
 async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) -> Result<(), Error> {
     let (apps, identifiers) = within_quota(connection, columns(missing)).await?;
-    sqlx::query(
+    sqlx::query!(
         "INSERT INTO category (app_id, identifier, name)
          SELECT app_id, identifier, identifier FROM unnest($1::bigint[], $2::text[]) AS new (app_id, identifier)
          ON CONFLICT (app_id, identifier) DO NOTHING",
+        &apps,
+        &identifiers as &[&str]
     )
-    .bind(apps)
-    .bind(identifiers)
     .execute(connection)
     .await?;
     Ok(())

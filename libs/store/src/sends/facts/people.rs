@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use domain::content::Object;
 use domain::{AppId, CategoryId, Channel, UserNumber, plan, profile};
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 
 use crate::Error;
+use crate::database::columns::columns;
 use crate::directory::push_token::Naming;
 use crate::directory::user::merge::{Merged, Updates, merge_users};
 use crate::sends::chunk::Chunk;
@@ -54,18 +55,17 @@ pub(super) async fn read(
         .collect();
     let (apps, identifiers): (Vec<i64>, Vec<&str>) =
         named.into_iter().map(|(app, name)| (app.0, name)).unzip();
-    let rows = sqlx::query(
-        "SELECT app_id, number, identifier, profile FROM app_user
-         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)",
+    let rows = sqlx::query!(
+        r#"SELECT app_id, number, identifier, profile AS "profile: Json<Object>" FROM app_user
+         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)"#,
+        &apps,
+        &identifiers as &[&str]
     )
-    .bind(apps)
-    .bind(identifiers)
     .fetch_all(connection)
     .await?;
     for row in rows {
-        let Json(profile): Json<Object> = row.try_get("profile")?;
-        let of_app = facts.users.entry(AppId(row.try_get("app_id")?)).or_default();
-        of_app.insert(row.try_get("identifier")?, (UserNumber(row.try_get("number")?), profile));
+        let of_app = facts.users.entry(AppId(row.app_id)).or_default();
+        of_app.insert(row.identifier, (UserNumber(row.number), row.profile.0));
     }
     Ok(())
 }
@@ -104,21 +104,21 @@ pub(super) async fn read_preferences(
     if asked.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query(
+    columns! { (app, user, category) in asked => apps = *app, users = *user, categories = *category }
+    let rows = sqlx::query!(
         "SELECT app_id, user_number, category_id, channel FROM preference
          JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS asked (app_id, user_number, category_id)
            USING (app_id, user_number, category_id)
          WHERE NOT enabled",
+        &apps,
+        &users,
+        &categories
     )
-    .bind(asked.iter().map(|(app, ..)| *app).collect::<Vec<_>>())
-    .bind(asked.iter().map(|(_, user, _)| *user).collect::<Vec<_>>())
-    .bind(asked.iter().map(|(.., category)| *category).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
     for row in rows {
-        let key = (AppId(row.try_get(0)?), CategoryId(row.try_get(2)?), UserNumber(row.try_get(1)?));
-        let channel: &str = row.try_get(3)?;
-        facts.turned_off.entry(key).or_default().extend(channel.parse::<Channel>());
+        let key = (AppId(row.app_id), CategoryId(row.category_id), UserNumber(row.user_number));
+        facts.turned_off.entry(key).or_default().extend(row.channel.parse::<Channel>());
     }
     Ok(())
 }
@@ -131,19 +131,19 @@ pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Fa
     if apps.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query(
+    let rows = sqlx::query!(
         "SELECT app_id, user_number, endpoint FROM web_push_subscription
          JOIN unnest($1::bigint[], $2::bigint[]) AS asked (app_id, user_number) USING (app_id, user_number)
          WHERE expires_at IS NULL OR expires_at > now()
          ORDER BY app_id, user_number, device_id",
+        &apps,
+        &users
     )
-    .bind(apps)
-    .bind(users)
     .fetch_all(connection)
     .await?;
     for row in rows {
-        let key = (AppId(row.try_get(0)?), UserNumber(row.try_get(1)?));
-        facts.endpoints.entry(key).or_default().push(row.try_get(2)?);
+        let key = (AppId(row.app_id), UserNumber(row.user_number));
+        facts.endpoints.entry(key).or_default().push(row.endpoint);
     }
     Ok(())
 }
@@ -166,22 +166,19 @@ pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut
     if asked.0.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query(
+    let rows = sqlx::query!(
         "SELECT app_id, channel, target FROM suppression
          JOIN unnest($1::bigint[], $2::text[], $3::text[]) AS asked (app_id, channel, target)
            USING (app_id, channel, target)",
+        &asked.0,
+        &asked.1 as &[&str],
+        &asked.2
     )
-    .bind(asked.0)
-    .bind(asked.1)
-    .bind(asked.2)
     .fetch_all(connection)
     .await?;
     for row in rows {
-        let channel: &str = row.try_get(1)?;
-        let Ok(channel) = channel.parse::<Channel>() else {
-            continue;
-        };
-        facts.suppressed.entry(AppId(row.try_get(0)?)).or_default().insert((channel, row.try_get(2)?));
+        let Ok(channel) = row.channel.parse::<Channel>() else { continue };
+        facts.suppressed.entry(AppId(row.app_id)).or_default().insert((channel, row.target));
     }
     Ok(())
 }

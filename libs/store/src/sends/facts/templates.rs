@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use crate::Error;
-use crate::control::template;
+use crate::control::template::TemplateVersion;
+use crate::database::columns::columns;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
@@ -26,26 +27,39 @@ pub(super) async fn read(
     if named.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query(
-        "SELECT named.turn, t.id, t.identifier, v.version, v.name, v.category, v.channels
-         FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::text[], $5::bigint[])
-           AS named (turn, app_id, send_id, identifier, id)
-         JOIN template t ON t.app_id = named.app_id AND (t.identifier = named.identifier OR t.id = named.id)
-         LEFT JOIN request r ON (r.app_id, r.send_id) = (named.app_id, named.send_id)
-         JOIN template_version v ON (v.app_id, v.template_id, v.version)
-           = (t.app_id, t.id, coalesce(r.template_version, t.version))",
+    columns! { (index, chunk, template) in named =>
+        indexes = i32::try_from(*index).unwrap_or(i32::MAX),
+        apps = chunk.app.0,
+        sends = chunk.send_id.0,
+        identifiers = identifier_of(template),
+        ids = number_of(template),
+    }
+    let rows = sqlx::query!(
+        r#"SELECT named.chunk AS "chunk!", t.id, t.identifier, v.version, v.name, v.category, v.channels
+           FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::text[], $5::bigint[])
+             AS named (chunk, app_id, send_id, identifier, id)
+           JOIN template t ON t.app_id = named.app_id AND (t.identifier = named.identifier OR t.id = named.id)
+           LEFT JOIN request r ON (r.app_id, r.send_id) = (named.app_id, named.send_id)
+           JOIN template_version v ON (v.app_id, v.template_id, v.version)
+             = (t.app_id, t.id, coalesce(r.template_version, t.version))"#,
+        &indexes,
+        &apps,
+        &sends,
+        &identifiers as &[Option<&str>],
+        &ids as &[Option<i64>]
     )
-    .bind(named.iter().map(|(index, ..)| i32::try_from(*index).unwrap_or(i32::MAX)).collect::<Vec<_>>())
-    .bind(named.iter().map(|(_, chunk, _)| chunk.app.0).collect::<Vec<_>>())
-    .bind(named.iter().map(|(_, chunk, _)| chunk.send_id.0).collect::<Vec<_>>())
-    .bind(named.iter().map(|(.., template)| identifier_of(template)).collect::<Vec<_>>())
-    .bind(named.iter().map(|(.., template)| number_of(template)).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
     for row in rows {
-        let index: i32 = row.try_get("turn")?;
-        if let Some(slot) = usize::try_from(index).ok().and_then(|index| facts.templates.get_mut(index)) {
-            *slot = Some(Arc::new(template::read_version(&row)?));
+        if let Some(slot) = usize::try_from(row.chunk).ok().and_then(|index| facts.templates.get_mut(index)) {
+            *slot = Some(Arc::new(TemplateVersion {
+                id: TemplateId(row.id),
+                identifier: row.identifier,
+                version: row.version,
+                name: row.name,
+                category: row.category,
+                channels: row.channels,
+            }));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
@@ -48,13 +48,13 @@ impl Sends<'_> {
         let users: BTreeSet<_> = chunks.iter().flat_map(written_users).collect();
         if !users.is_empty() {
             let (apps, identifiers): (Vec<_>, Vec<_>) = users.into_iter().unzip();
-            sqlx::query(
+            sqlx::query!(
                 "SELECT FROM app_user u JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier)
                    USING (app_id, identifier)
                  ORDER BY app_id, number FOR NO KEY UPDATE OF u",
+                &apps,
+                &identifiers as &[&str]
             )
-            .bind(apps)
-            .bind(identifiers)
             .execute(&mut *transaction)
             .await?;
         }
@@ -96,33 +96,31 @@ async fn busy_users<'t>(
     let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
     // Both parts of the statement use the same snapshot, so a user that is created or erased concurrently is either ignored
     // or counted as busy.
-    let rows = sqlx::query(
-        "WITH named AS (
+    let rows = sqlx::query!(
+        r#"WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)
          ), locked AS (
            SELECT place FROM app_user u JOIN named USING (app_id, identifier)
            ORDER BY app_id, number FOR NO KEY UPDATE OF u SKIP LOCKED
          )
-         SELECT place FROM app_user JOIN named USING (app_id, identifier)
-         WHERE place NOT IN (SELECT place FROM locked)",
+         SELECT place AS "place!" FROM app_user JOIN named USING (app_id, identifier)
+         WHERE place NOT IN (SELECT place FROM locked)"#,
+        &apps,
+        &identifiers as &[&str]
     )
-    .bind(apps)
-    .bind(identifiers)
     .fetch_all(connection)
     .await?;
     let mut busy = HashSet::with_capacity(rows.len());
     for row in rows {
-        let place: i64 = row.try_get("place")?;
-        busy.extend(usize::try_from(place - 1).ok().and_then(|place| users.get(place)));
+        busy.extend(usize::try_from(row.place - 1).ok().and_then(|place| users.get(place)));
     }
     Ok(busy)
 }
 
 /// Sets the lock timeout of this transaction.
 async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
-    sqlx::query("SELECT set_config('lock_timeout', $1, true)")
-        .bind(format!("{}ms", limit.as_millis()))
-        .execute(connection)
+    sqlx::query_scalar!("SELECT set_config('lock_timeout', $1, true)", format!("{}ms", limit.as_millis()))
+        .fetch_one(connection)
         .await?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use domain::{AppId, Channel, Reason, SendId, Status};
 
 use super::number;
+use crate::database::columns::columns;
 use crate::deliveries::ledger::{self, DeliveryState};
 use crate::{Error, Sends};
 
@@ -32,6 +33,12 @@ impl Sends<'_> {
         }
         self.end_unrendered(failures).await?;
         // A separate statement, whose snapshot includes rows that the first statement had to wait for.
+        columns! { failure in failures =>
+            apps = failure.app.0,
+            sends = failure.send_id.0,
+            recipients = number(failure.recipient_index),
+            channels = failure.channel.as_str(),
+        }
         let rows = sqlx::query(
             "SELECT d.* FROM delivery d
              WHERE (d.app_id, d.send_id, d.recipient_index, d.channel) IN (
@@ -39,10 +46,10 @@ impl Sends<'_> {
                ) AND d.attempt = 1 AND (d.status = $5 OR d.status = $6 AND d.reason = $7)
              ORDER BY d.app_id, d.id",
         )
-        .bind(failures.iter().map(|failure| failure.app.0).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| failure.send_id.0).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| number(failure.recipient_index)).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| failure.channel.as_str()).collect::<Vec<_>>())
+        .bind(apps)
+        .bind(sends)
+        .bind(recipients)
+        .bind(channels)
         .bind(Status::Cancelled.as_str())
         .bind(Status::Failed.as_str())
         .bind(Reason::TemplateError.as_str())
@@ -52,7 +59,13 @@ impl Sends<'_> {
     }
 
     async fn end_unrendered(self, failures: &[RenderFailure]) -> Result<(), Error> {
-        sqlx::query(
+        columns! { failure in failures =>
+            apps = failure.app.0,
+            sends = failure.send_id.0,
+            recipients = number(failure.recipient_index),
+            channels = failure.channel.as_str(),
+        }
+        sqlx::query!(
             "WITH failure AS (
                SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
                  AS failure (app_id, send_id, recipient_index, channel)
@@ -64,15 +77,15 @@ impl Sends<'_> {
              UPDATE delivery d SET status = $7, reason = $5, settled_at = now()
              FROM failure WHERE d.status = $8 AND (d.app_id, d.send_id, d.recipient_index, d.channel)
                = (failure.app_id, failure.send_id, failure.recipient_index, failure.channel)",
+            &apps,
+            &sends,
+            &recipients,
+            &channels as &[&str],
+            Reason::TemplateError.as_str(),
+            Channel::InApp.as_str(),
+            Status::Failed.as_str(),
+            Status::Queued.as_str()
         )
-        .bind(failures.iter().map(|failure| failure.app.0).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| failure.send_id.0).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| number(failure.recipient_index)).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| failure.channel.as_str()).collect::<Vec<_>>())
-        .bind(Reason::TemplateError.as_str())
-        .bind(Channel::InApp.as_str())
-        .bind(Status::Failed.as_str())
-        .bind(Status::Queued.as_str())
         .execute(&self.0.pool)
         .await?;
         Ok(())

@@ -1,4 +1,5 @@
-//! The statements of this crate, read from its source: new ones are included without registration.
+//! The statements of this crate, read from its source: new ones are included without registration. A statement is a literal that
+//! begins with a verb of SQL, a concatenation of literals, or a `.sql` file.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,7 +10,7 @@ pub(super) struct Statement {
     pub(super) sql: String,
 }
 
-/// `macro_rules!` macros whose body is text, by name: names of the parameters, and the body.
+/// `macro_rules!` macros whose body is text or a query of it, by name: names of the parameters, and the text.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
 /// All statements of `libs/store/src`, with their macros expanded.
@@ -24,10 +25,14 @@ pub(super) fn statements() -> Vec<Statement> {
     }
     let mut found = Vec::new();
     for (file, text) in &files {
+        if file.ends_with(".sql") {
+            found.push(Statement { file: file.clone(), sql: text.clone() });
+            continue;
+        }
         let mut at = 0;
         while at < text.len() {
             let rest = &text[at..];
-            let is_start = rest.starts_with('"')
+            let is_start = starts_literal(rest)
                 || starts_call(rest, "concat").is_some()
                 || macros.keys().any(|name| starts_call(rest, name).is_some());
             let before = text[..at].chars().next_back().unwrap_or(' ');
@@ -36,7 +41,7 @@ pub(super) fn statements() -> Vec<Statement> {
             } else if rest.starts_with("'\"'") {
                 at += 3;
             } else if is_start && !before.is_alphanumeric() && before != '_' {
-                let (sql, used) = expression(rest, &macros, &HashMap::new());
+                let (sql, used) = sum(rest, &macros, &HashMap::new());
                 let is_sql = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"]
                     .iter()
                     .any(|verb| sql.trim_start().starts_with(&format!("{verb} ")));
@@ -71,8 +76,14 @@ fn read_macros(text: &str, macros: &mut Macros) {
         let Some((head, body)) = part.split_once("=> {") else { continue };
         let parameters =
             head.split('$').skip(1).map(|rest| rest.split(':').next().unwrap().to_owned()).collect();
-        let body = body.trim_start();
-        if body.starts_with('"') || body.starts_with("concat!") {
+        let mut body = body.trim_start();
+        if body.starts_with("sqlx::query") {
+            // Before the first parameter: a statement that is a parameter stands where the macro is used.
+            let start = &body[..body.find(['$', ')']).unwrap_or(body.len())];
+            let literal = start.char_indices().map(|(at, _)| at).find(|at| starts_literal(&body[*at..]));
+            body = &body[literal.unwrap_or(body.len())..];
+        }
+        if starts_literal(body) || body.starts_with("concat!") {
             macros.insert(name, (parameters, body.to_owned()));
         }
     }
@@ -83,9 +94,27 @@ fn starts_call(text: &str, name: &str) -> Option<usize> {
     text.strip_prefix(name)?.starts_with("!(").then_some(name.len() + 2)
 }
 
+/// Returns true if the text begins with a literal, plain or raw.
+fn starts_literal(text: &str) -> bool {
+    text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#\"")
+}
+
+/// Reads expressions that are joined by `+`. Returns their text and their length in the source.
+fn sum(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (String, usize) {
+    let (mut sql, mut at) = expression(text, macros, values);
+    loop {
+        let rest = text[at..].trim_start();
+        let Some(rest) = rest.strip_prefix('+') else { return (sql, at) };
+        let start = text.len() - rest.trim_start().len();
+        let (part, used) = expression(&text[start..], macros, values);
+        sql += &part;
+        at = start + used;
+    }
+}
+
 /// Reads a literal, a `concat!` or a macro call. Returns its text and its length in the source.
 fn expression(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (String, usize) {
-    if text.starts_with('"') {
+    if starts_literal(text) {
         return literal(text);
     }
     if let Some(parameter) = text.strip_prefix('$') {
@@ -101,7 +130,7 @@ fn expression(text: &str, macros: &Macros, values: &HashMap<String, String>) -> 
         if let Some(start) = starts_call(text, name) {
             let (given, used) = arguments(&text[start..], macros, values);
             let values = parameters.iter().cloned().zip(given).collect();
-            return (expression(body, macros, &values).0, start + used);
+            return (sum(body, macros, &values).0, start + used);
         }
     }
     ("\u{0}".to_owned(), text.chars().next().map_or(1, char::len_utf8))
@@ -126,13 +155,23 @@ fn arguments(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (
 }
 
 fn literal(text: &str) -> (String, usize) {
+    for (opening, closing) in [("r\"", "\""), ("r#\"", "\"#")] {
+        if let Some(raw) = text.strip_prefix(opening) {
+            let length = raw.find(closing).unwrap_or(raw.len());
+            return (raw[..length].to_owned(), opening.len() + length + closing.len());
+        }
+    }
     let (mut value, mut characters) = (String::new(), text.char_indices().skip(1));
     while let Some((at, c)) = characters.next() {
         match c {
             '"' => return (value, at + 1),
             '\\' => match characters.next().map(|(_, escaped)| escaped) {
                 Some('n') => value.push('\n'),
-                Some('\n') => {}
+                // The line break and the indentation of the next line do not belong to the text.
+                Some('\n') => {
+                    let indentation = text[at + 2..].len() - text[at + 2..].trim_start().len();
+                    characters.by_ref().take(indentation).for_each(drop);
+                }
                 Some(escaped) => value.push(escaped),
                 None => break,
             },

@@ -1,0 +1,23 @@
+//! Arrays for `unnest`.
+
+/// Declares one vector per column of the rows, for the array parameters of `unnest`. A column has another name than the parts of a
+/// row:
+///
+/// ```ignore
+/// columns! { mark in marks =>
+///     stream = mark.stream.to_string(),
+///     seq = mark.seq.cast_signed(),
+/// }
+/// sqlx::query!("INSERT INTO log_mark (stream, seq) SELECT * FROM unnest($1::text[], $2::bigint[])", &stream, &seq)
+/// ```
+macro_rules! columns {
+    ($row:pat_param in $rows:expr => $($column:ident = $value:expr),+ $(,)?) => {
+        let rows = &$rows;
+        $(let mut $column = Vec::with_capacity(rows.len());)+
+        for $row in rows.iter() {
+            $($column.push($value);)+
+        }
+    };
+}
+
+pub(crate) use columns;
