@@ -6,13 +6,14 @@ use std::time::Duration;
 use credentials::{link, vapid};
 use domain::content::Content;
 use domain::event::DeliveryJob;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};
 use serde_json::Value;
 use service_kit::{Config, clock};
 use sqlx::Row as _;
-use store::deliveries::receipt::{About, Receipt};
+use store::deliveries::receipt::Recorded;
 use testkit::{Installation, eventually};
 use uuid::Uuid;
 
@@ -166,7 +167,7 @@ impl World {
         };
         let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
         let recorded = self.context.store.deliveries().record_receipts(&[receipt], &policy).await.unwrap();
-        assert!(matches!(recorded[..], [store::deliveries::receipt::Recorded::Settled(_)]), "{recorded:?}");
+        assert!(matches!(recorded[..], [Recorded::Settled(_)]), "{recorded:?}");
     }
 
     /// Reads the state of the delivery from the ledger.

@@ -22,7 +22,9 @@ pub mod time;
 pub mod webhook;
 
 pub use channels::{channel, mail_header, sms, web_push};
-pub use deliveries::{breaker, delivery, health, outcome, retry, route, target};
+pub use deliveries::{
+    breaker, delivery, health, outcome, receipt, redrive, retry, route, target, transition,
+};
 pub use directory::{device, profile};
 pub use events::{event, stream};
 pub use sends::{content, link, overrides, plan, request, send};

@@ -13,10 +13,10 @@ pub use passes::Pass;
 
 use std::collections::{HashMap, HashSet};
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, Digest, Timestamp, UserNumber};
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::sends::chunk::Chunk;
@@ -56,29 +56,25 @@ impl Erasures<'_> {
         }
         self.blank_while_unknown(app, identifier).await?;
         let mut transaction = self.0.begin().await?;
-        sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('erasure', $1))")
-            .bind(app.0)
+        sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('erasure', $1))", app.0)
             .execute(&mut *transaction)
             .await?;
-        let erased: Option<(i64, Option<Vec<u8>>)> = sqlx::query_as(concat!(
-            "WITH gone AS (
-               DELETE FROM app_user WHERE app_id = $1 AND identifier = $2 RETURNING app_id, number, identifier
-             )
-             INSERT INTO erased (app_id, user_number, digest, erased_at)
-             SELECT app_id, number, ",
-            digest!("app_id", "identifier"),
-            ", $3 FROM gone RETURNING user_number, digest"
-        ))
-        .bind(app.0)
-        .bind(identifier)
-        .bind(instant(at))
+        let erased = sqlx::query!(
+            r#"WITH gone AS (
+                 DELETE FROM app_user WHERE app_id = $1 AND identifier = $2 RETURNING app_id, number, identifier
+               )
+               INSERT INTO erased (app_id, user_number, digest, erased_at)
+               SELECT app_id, number, sha256(convert_to(app_id || E'\n' || identifier, 'UTF8')), $3 FROM gone
+               RETURNING user_number, digest"#,
+            app.0,
+            identifier,
+            instant(at)
+        )
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some((user, digest)) = erased else {
-            return Ok(None);
-        };
-        let user = UserNumber(user);
-        let digest = digest.and_then(|digest| digest.try_into().ok()).map(Digest);
+        let Some(erased) = erased else { return Ok(None) };
+        let user = UserNumber(erased.user_number);
+        let digest = erased.digest.and_then(|digest| digest.try_into().ok()).map(Digest);
         remains::stop(&mut transaction, &[(app, user)]).await?;
         Ok(Some(Erasure { transaction, app, user, digest }))
     }
@@ -87,7 +83,7 @@ impl Erasures<'_> {
     /// no user number. If the user was the only recipient, also removes the send's title and files.
     pub(crate) async fn blank_while_unknown(self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
-            let blanked = sqlx::query(
+            let blanked = sqlx::query!(
                 "WITH found AS (
                    SELECT app_id, send_id, recipient_index FROM planned_recipient
                    WHERE app_id = $1 AND identifier = $2 AND user_number IS NULL LIMIT $3 FOR UPDATE
@@ -101,10 +97,10 @@ impl Erasures<'_> {
                  UPDATE planned_recipient r SET identifier = '' FROM found
                  WHERE (r.app_id, r.send_id, r.recipient_index)
                    = (found.app_id, found.send_id, found.recipient_index)",
+                app.0,
+                identifier,
+                STEP
             )
-            .bind(app.0)
-            .bind(identifier)
-            .bind(STEP)
             .execute(&self.0.pool)
             .await?;
             if blanked.rows_affected() < STEP.unsigned_abs() {
@@ -115,9 +111,8 @@ impl Erasures<'_> {
 
     /// Returns all users ever erased, so that a replay of the inbox can leave them out.
     pub async fn erased_users(self) -> Result<Vec<(AppId, UserNumber)>, Error> {
-        let rows: Vec<(i64, i64)> =
-            sqlx::query_as("SELECT app_id, user_number FROM erased").fetch_all(&self.0.pool).await?;
-        Ok(rows.into_iter().map(|(app, user)| (AppId(app), UserNumber(user))).collect())
+        let rows = sqlx::query!("SELECT app_id, user_number FROM erased").fetch_all(&self.0.pool).await?;
+        Ok(rows.into_iter().map(|row| (AppId(row.app_id), UserNumber(row.user_number))).collect())
     }
 }
 
@@ -154,11 +149,11 @@ pub(crate) async fn hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
 ) -> Result<(), Error> {
-    sqlx::query(
+    sqlx::query!(
         "SELECT pg_advisory_xact_lock_shared(hashtextextended('erasure', app_id))
          FROM (SELECT DISTINCT app_id FROM unnest($1::bigint[]) AS named (app_id)) AS named",
+        &apps.map(|app| app.0).collect::<Vec<_>>()
     )
-    .bind(apps.map(|app| app.0).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())
@@ -170,14 +165,14 @@ pub(crate) async fn try_hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
 ) -> Result<HashSet<AppId>, Error> {
-    let held: Vec<(i64, bool)> = sqlx::query_as(
-        "SELECT app_id, pg_try_advisory_xact_lock_shared(hashtextextended('erasure', app_id))
-         FROM (SELECT DISTINCT app_id FROM unnest($1::bigint[]) AS named (app_id)) AS named",
+    let tried = sqlx::query!(
+        r#"SELECT app_id AS "app_id!", pg_try_advisory_xact_lock_shared(hashtextextended('erasure', app_id)) AS "is_held!"
+           FROM (SELECT DISTINCT app_id FROM unnest($1::bigint[]) AS named (app_id)) AS named"#,
+        &apps.map(|app| app.0).collect::<Vec<_>>()
     )
-    .bind(apps.map(|app| app.0).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
-    Ok(held.into_iter().filter(|(_, held)| !held).map(|(app, _)| AppId(app)).collect())
+    Ok(tried.into_iter().filter(|row| !row.is_held).map(|row| AppId(row.app_id)).collect())
 }
 
 /// Erased recipients by app and identifier, each with the time of the latest erasure.
@@ -192,39 +187,41 @@ impl ErasedRecipients {
         since: Timestamp,
         named: &[(AppId, &str)],
     ) -> Result<ErasedRecipients, Error> {
-        let apps: Vec<i64> = named.iter().map(|(app, _)| app.0).collect();
-        let any_erased: bool = sqlx::query_scalar(
-            "SELECT EXISTS (
+        columns! { (app, name) in named =>
+            app_id = app.0,
+            identifier = *name,
+        }
+        let any_erased = sqlx::query_scalar!(
+            r#"SELECT EXISTS (
                SELECT FROM unnest($1::bigint[]) AS named (app_id) CROSS JOIN LATERAL (
                  SELECT FROM erased e
                  WHERE e.app_id = named.app_id AND e.done_at IS NULL AND e.erased_at >= $2
                  ORDER BY e.erased_at LIMIT 1
                ) AS since
-             )",
+             ) AS "exists!""#,
+            &app_id,
+            instant(since)
         )
-        .bind(&apps)
-        .bind(instant(since))
         .fetch_one(&mut *connection)
         .await?;
         let mut erased = ErasedRecipients::default();
         if !any_erased {
             return Ok(erased);
         }
-        let rows = sqlx::query(concat!(
-            "SELECT named.app_id, named.identifier, max(e.erased_at) AS erased_at
-             FROM unnest($1::bigint[], $2::text[]) AS named (app_id, identifier)
-             JOIN erased e ON e.app_id = named.app_id AND e.done_at IS NULL AND e.digest = ",
-            digest!("named.app_id", "named.identifier"),
-            " GROUP BY named.app_id, named.identifier"
-        ))
-        .bind(&apps)
-        .bind(named.iter().map(|(_, identifier)| *identifier).collect::<Vec<_>>())
+        let rows = sqlx::query!(
+            r#"SELECT named.app_id AS "app_id!", named.identifier AS "identifier!", max(e.erased_at) AS "erased_at!"
+               FROM unnest($1::bigint[], $2::text[]) AS named (app_id, identifier)
+               JOIN erased e ON e.app_id = named.app_id AND e.done_at IS NULL
+                 AND e.digest = sha256(convert_to(named.app_id || E'\n' || named.identifier, 'UTF8'))
+               GROUP BY named.app_id, named.identifier"#,
+            &app_id,
+            &identifier as &[&str]
+        )
         .fetch_all(connection)
         .await?;
         for row in rows {
-            let at: DateTime<Utc> = row.try_get("erased_at")?;
-            let of_app = erased.0.entry(AppId(row.try_get("app_id")?)).or_default();
-            of_app.insert(row.try_get("identifier")?, at.into());
+            let of_app = erased.0.entry(AppId(row.app_id)).or_default();
+            of_app.insert(row.identifier, row.erased_at.into());
         }
         Ok(erased)
     }

@@ -6,11 +6,9 @@ mod outgoing;
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Timestamp};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::{Error, Webhooks, database::audit};
 
@@ -70,33 +68,29 @@ impl Webhooks<'_> {
     ) -> Result<Option<EndpointDraft>, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes concurrent calls for one app, so that the limit is not exceeded.
-        sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
-            .bind(app.0)
-            .execute(&mut *transaction)
-            .await?;
-        let others: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM webhook_endpoint WHERE app_id = $1 AND url <> $2")
-                .bind(app.0)
-                .bind(url)
-                .fetch_one(&mut *transaction)
-                .await?;
+        sqlx::query!("SELECT FROM app WHERE id = $1 FOR UPDATE", app.0).execute(&mut *transaction).await?;
+        let others = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM webhook_endpoint WHERE app_id = $1 AND url <> $2"#,
+            app.0,
+            url
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
         if others >= MAX_ENDPOINTS {
             return Ok(None);
         }
-        let row = sqlx::query(
-            "INSERT INTO webhook_endpoint (app_id, url, events) VALUES ($1, $2, $3)
+        let row = sqlx::query!(
+            r#"INSERT INTO webhook_endpoint (app_id, url, events) VALUES ($1, $2, $3)
              ON CONFLICT (app_id, url) DO UPDATE SET events = excluded.events, failures = 0, failing_since = NULL,
                  paused_until = NULL, disabled_at = NULL, disabled_reason = NULL
-             RETURNING id, xmax = 0 AS is_new",
+             RETURNING id, xmax = 0 AS "is_new!""#,
+            app.0,
+            url,
+            &events.iter().map(|event| event.as_str()).collect::<Vec<_>>() as &[&str]
         )
-        .bind(app.0)
-        .bind(url)
-        .bind(events.iter().map(|event| event.as_str()).collect::<Vec<_>>())
         .fetch_one(&mut *transaction)
         .await?;
-        let id = row.try_get("id")?;
-        let is_new = row.try_get("is_new")?;
-        Ok(Some(EndpointDraft { transaction, app, id, url: url.to_owned(), is_new }))
+        Ok(Some(EndpointDraft { transaction, app, id: row.id, url: url.to_owned(), is_new: row.is_new }))
     }
 
     /// Lists the app's endpoints, oldest first.
@@ -104,30 +98,42 @@ impl Webhooks<'_> {
     /// # Errors
     /// The database failed, or a row was written by a newer release.
     pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
-        sqlx::query(
-            "SELECT e.*, (
+        let rows = sqlx::query!(
+            r#"SELECT e.id, e.url, e.events, e.since, e.failing_since, e.disabled_at, e.disabled_reason, (
                  SELECT count(*) FROM webhook_secret s
                  WHERE (s.app_id, s.endpoint_id) = (e.app_id, e.id) AND (s.expires_at IS NULL OR s.expires_at > now())
-               ) AS secrets, (
+               ) AS "secrets!", (
                  SELECT count(*) FROM (
                    SELECT FROM webhook_message w
                    WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.settled_at IS NULL LIMIT $2
                  ) AS waiting
-               ) AS pending, (
+               ) AS "pending!", (
                  SELECT count(*) FROM (
                    SELECT FROM webhook_message f
                    WHERE f.app_id = e.app_id AND f.endpoint_id = e.id AND f.status = 'failed' LIMIT $2
                  ) AS given_up
-               ) AS failed
-             FROM webhook_endpoint e WHERE e.app_id = $1 ORDER BY e.id",
+               ) AS "failed!"
+             FROM webhook_endpoint e WHERE e.app_id = $1 ORDER BY e.id"#,
+            app.0,
+            message::MAX_COUNTED
         )
-        .bind(app.0)
-        .bind(message::MAX_COUNTED)
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(read_endpoint)
-        .collect()
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(Endpoint {
+                    id: row.id,
+                    url: row.url,
+                    events: read_events(&row.events)?,
+                    since: row.since.into(),
+                    failing_since: row.failing_since.map(Timestamp::from),
+                    disabled: row.disabled_at.map(|at| (at.into(), row.disabled_reason.unwrap_or_default())),
+                    secrets: u32::try_from(row.secrets).unwrap_or(u32::MAX),
+                    pending: row.pending.unsigned_abs(),
+                    failed: row.failed.unsigned_abs(),
+                })
+            })
+            .collect()
     }
 
     /// Removes an endpoint and its messages. Disables the endpoint first, then removes the messages in several
@@ -136,22 +142,23 @@ impl Webhooks<'_> {
     /// # Errors
     /// The database failed; the endpoint is disabled or unchanged. Repeat the call to continue.
     pub async fn remove_endpoint(self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
-        sqlx::query(
+        sqlx::query!(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
              WHERE app_id = $1 AND id = $2 AND disabled_at IS NULL",
+            app.0,
+            id
         )
-        .bind(app.0)
-        .bind(id)
         .execute(&self.0.pool)
         .await?;
         self.remove_messages(app, id).await?;
         let mut transaction = self.0.begin().await?;
-        let url: Option<String> =
-            sqlx::query_scalar("DELETE FROM webhook_endpoint WHERE app_id = $1 AND id = $2 RETURNING url")
-                .bind(app.0)
-                .bind(id)
-                .fetch_optional(&mut *transaction)
-                .await?;
+        let url = sqlx::query_scalar!(
+            "DELETE FROM webhook_endpoint WHERE app_id = $1 AND id = $2 RETURNING url",
+            app.0,
+            id
+        )
+        .fetch_optional(&mut *transaction)
+        .await?;
         let Some(url) = url else { return Ok(false) };
         audit::record(&mut transaction, app, actor, "webhook.remove", &audited(id, &url)).await?;
         transaction.commit().await?;
@@ -172,14 +179,15 @@ impl Webhooks<'_> {
         actor: &str,
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
-        let url: Option<String> =
-            sqlx::query_scalar("SELECT url FROM webhook_endpoint WHERE app_id = $1 AND id = $2 FOR UPDATE")
-                .bind(app.0)
-                .bind(endpoint)
-                .fetch_optional(&mut *transaction)
-                .await?;
+        let url = sqlx::query_scalar!(
+            "SELECT url FROM webhook_endpoint WHERE app_id = $1 AND id = $2 FOR UPDATE",
+            app.0,
+            endpoint
+        )
+        .fetch_optional(&mut *transaction)
+        .await?;
         let Some(url) = url else { return Ok(false) };
-        sqlx::query(
+        sqlx::query!(
             "WITH newest AS (
                SELECT max(id) AS id FROM webhook_secret WHERE app_id = $1 AND endpoint_id = $2
              ), ended AS (
@@ -188,10 +196,10 @@ impl Webhooks<'_> {
              )
              UPDATE webhook_secret s SET expires_at = now() + $3::float8 * interval '1 second' FROM newest
              WHERE s.app_id = $1 AND s.endpoint_id = $2 AND s.id = newest.id",
+            app.0,
+            endpoint,
+            grace.as_secs_f64()
         )
-        .bind(app.0)
-        .bind(endpoint)
-        .bind(grace.as_secs_f64())
         .execute(&mut *transaction)
         .await?;
         insert_secret(&mut transaction, app, endpoint, sealed).await?;
@@ -203,12 +211,12 @@ impl Webhooks<'_> {
 
     /// Returns the valid secrets of an endpoint in sealed form, newest first.
     pub async fn webhook_secrets(self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
-        Ok(sqlx::query_scalar(
+        Ok(sqlx::query_scalar!(
             "SELECT sealed FROM webhook_secret
              WHERE app_id = $1 AND endpoint_id = $2 AND (expires_at IS NULL OR expires_at > now()) ORDER BY id DESC",
+            app.0,
+            endpoint
         )
-        .bind(app.0)
-        .bind(endpoint)
         .fetch_all(&self.0.pool)
         .await?)
     }
@@ -256,34 +264,17 @@ async fn insert_secret(
     endpoint: i64,
     sealed: &[u8],
 ) -> Result<(), Error> {
-    sqlx::query("INSERT INTO webhook_secret (app_id, endpoint_id, sealed) VALUES ($1, $2, $3)")
-        .bind(app.0)
-        .bind(endpoint)
-        .bind(sealed)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "INSERT INTO webhook_secret (app_id, endpoint_id, sealed) VALUES ($1, $2, $3)",
+        app.0,
+        endpoint,
+        sealed
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
-fn read_endpoint(row: &PgRow) -> Result<Endpoint, Error> {
-    let time = |name| row.try_get::<Option<DateTime<Utc>>, _>(name).map(|time| time.map(Timestamp::from));
-    let count = |name| row.try_get::<i64, _>(name).map(i64::unsigned_abs);
-    let reason: Option<String> = row.try_get("disabled_reason")?;
-    Ok(Endpoint {
-        id: row.try_get("id")?,
-        url: row.try_get("url")?,
-        events: read_events(row)?,
-        since: row.try_get::<DateTime<Utc>, _>("since")?.into(),
-        failing_since: time("failing_since")?,
-        disabled: time("disabled_at")?.map(|at| (at, reason.unwrap_or_default())),
-        secrets: u32::try_from(count("secrets")?).unwrap_or(u32::MAX),
-        pending: count("pending")?,
-        failed: count("failed")?,
-    })
-}
-
-fn read_events(row: &PgRow) -> Result<Vec<WebhookEvent>, Error> {
-    let names: Vec<String> = row.try_get("events")?;
-    let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());
-    names.iter().map(|name| name.parse().map_err(unreadable)).collect()
+fn read_events(names: &[String]) -> Result<Vec<WebhookEvent>, Error> {
+    names.iter().map(|name| Ok(name.parse()?)).collect()
 }

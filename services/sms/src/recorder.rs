@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use domain::receipt::{self, About};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId};
 use service_kit::{Context, clock};
 use store::Store;
-use store::deliveries::receipt::About;
 use tokio::sync::{mpsc, oneshot};
 use worker::Provider;
 
@@ -103,8 +103,8 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
     Ok(())
 }
 
-fn row(receipt: &Receipt) -> store::deliveries::receipt::Receipt {
-    store::deliveries::receipt::Receipt {
+fn row(receipt: &Receipt) -> receipt::Receipt {
+    receipt::Receipt {
         id: clock::new_id(),
         app: receipt.app,
         about: About::Message { provider: receipt.provider.to_string(), id: receipt.provider_id.clone() },
@@ -116,11 +116,7 @@ fn row(receipt: &Receipt) -> store::deliveries::receipt::Receipt {
 
 /// Records receipts one by one, so that a rejected one does not block the others. A rejected receipt is dropped, because
 /// repeating it would not help.
-async fn one_by_one(
-    store: &Store,
-    rows: &[store::deliveries::receipt::Receipt],
-    policy: &RetryPolicy,
-) -> Vec<Recorded> {
+async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPolicy) -> Vec<Recorded> {
     let mut recorded = Vec::with_capacity(rows.len());
     for row in rows {
         recorded.push(match store.deliveries().record_receipts(std::slice::from_ref(row), policy).await {

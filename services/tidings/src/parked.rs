@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::ensure;
 use clap::Subcommand;
+use domain::redrive::Skip;
 use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::deliveries::redrive::{Parked, ParkedFilter, Skip, position_after};
+use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 

@@ -32,10 +32,21 @@ text_enum! {
 }
 
 impl Status {
+    /// Statuses of deliveries that a worker or a timer acts on. Only these can be claimed.
+    pub const OPEN: [Status; 3] = [Status::Queued, Status::Retrying, Status::Sending];
+    /// Statuses of deliveries that wait for an attempt.
+    pub const WAITING: [Status; 2] = [Status::Queued, Status::Retrying];
+    /// Statuses of a settled attempt that another attempt may follow; the delivery then has the number of that attempt.
+    pub const CONTINUED: [Status; 2] = [Status::Retrying, Status::Parked];
+    /// Statuses with which a delivery ended without an answer for its last attempt. A late answer replaces them.
+    pub const CORRECTABLE: [Status; 3] = [Status::Cancelled, Status::Expired, Status::Skipped];
+    /// Statuses that a receipt can change.
+    pub const REPORTABLE: [Status; 2] = [Status::Sent, Status::Unknown];
+
     /// Returns true if no worker or timer acts on the delivery any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
-        !matches!(self, Status::Queued | Status::Sending | Status::Retrying)
+        !Status::OPEN.contains(&self)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The protocol by which a delivery is claimed, called and settled, as a pure state machine: the effect of each statement
 //! of the ledger on one delivery. One test compares the store's statements with it; another searches it for interleavings
-//! of workers, crashes and pauses that break a guarantee.
+//! of workers, crashes and pauses that break a guarantee. Every change of the status is checked against the table of legal
+//! transitions.
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 
+use domain::transition::Step;
 use domain::{Reason, Status};
 
 /// Identifies a claim.
@@ -91,23 +93,27 @@ impl Ledger {
             return ClaimResult::Leased;
         }
         if self.calling {
-            self.end(Status::Unknown, Some(Reason::OutcomeUnknown));
+            self.end(Step::Refuse, (Status::Unknown, Some(Reason::OutcomeUnknown)));
             return ClaimResult::Done;
         }
-        if let Some((status, reason)) = self.stop {
-            self.end(status, reason);
+        if let Some(state) = self.stop {
+            self.end(Step::Refuse, state);
             return ClaimResult::Done;
         }
-        self.status = Status::Sending;
+        self.change(Step::Claim, (Status::Sending, self.reason));
         self.token = Some(fresh);
         self.lease = Lease::Live;
         ClaimResult::Ours
     }
 
+    fn change(&mut self, step: Step, (status, reason): (Status, Option<Reason>)) {
+        assert!(step.allows(self.status, status), "{step:?} from {} to {status}", self.status);
+        (self.status, self.reason) = (status, reason);
+    }
+
     /// Ends the delivery without an answer. The token stays: its holder may still report the real outcome.
-    fn end(&mut self, status: Status, reason: Option<Reason>) {
-        self.status = status;
-        self.reason = reason;
+    fn end(&mut self, step: Step, state: (Status, Option<Reason>)) {
+        self.change(step, state);
         self.lease = Lease::None;
     }
 
@@ -123,17 +129,22 @@ impl Ledger {
     /// until another claim is made, and overrides an end that was recorded without an answer.
     #[must_use]
     pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: NextStep) -> bool {
-        let is_open = match self.status {
-            Status::Sending => true,
-            Status::Unknown => self.calling,
-            Status::Cancelled | Status::Expired | Status::Skipped => !self.made,
-            _ => false,
+        let step = match self.status {
+            Status::Sending => Step::Settle,
+            Status::Unknown if self.calling => Step::Correct,
+            status if Status::CORRECTABLE.contains(&status) && !self.made => Step::Correct,
+            _ => return false,
         };
-        if self.token != Some(token) || self.attempt != attempt || !is_open {
+        if self.token != Some(token) || self.attempt != attempt {
             return false;
         }
+        self.follow(step, after);
+        true
+    }
+
+    fn follow(&mut self, step: Step, after: NextStep) {
         let is_cancelled = matches!(self.stop, Some((Status::Cancelled, _)));
-        (self.status, self.reason) = match after {
+        let state = match after {
             NextStep::End(status, reason) => (status, reason),
             NextStep::Retry | NextStep::Park if is_cancelled => {
                 (Status::Cancelled, Some(Reason::RequestCancelled))
@@ -141,22 +152,22 @@ impl Ledger {
             NextStep::Retry => (Status::Retrying, None),
             NextStep::Park => (Status::Parked, Some(Reason::RetriesExhausted)),
         };
-        let has_next_attempt = matches!(self.status, Status::Retrying | Status::Parked);
+        self.change(step, state);
+        let has_next_attempt = Status::CONTINUED.contains(&self.status);
         self.attempt += u32::from(has_next_attempt);
         self.made = !has_next_attempt;
         self.calling = false;
         self.lease = Lease::None;
-        true
     }
 
     /// Records a receipt for an attempt; returns false if it adds nothing.
     #[must_use]
     pub(crate) fn receipt(&mut self, attempt: u32, after: NextStep) -> bool {
-        if self.attempt != attempt || !matches!(self.status, Status::Sent | Status::Unknown) {
+        if self.attempt != attempt || !Step::Report.starts_from(self.status) {
             return false;
         }
-        self.status = Status::Sending;
-        self.token.is_some_and(|token| self.settle(token, attempt, after))
+        self.follow(Step::Report, after);
+        true
     }
 
     /// Returns the status to publish for an attempt that the publisher did not settle itself.
@@ -184,7 +195,7 @@ impl Ledger {
         let cancelled = (Status::Cancelled, Some(Reason::RequestCancelled));
         self.stop = Some(cancelled);
         if self.status != Status::Parked && self.lease != Lease::Live && !self.calling {
-            self.end(cancelled.0, cancelled.1);
+            self.end(Step::Cancel, cancelled);
         }
     }
 }

@@ -8,4 +8,5 @@ mod link;
 mod overrides;
 mod patch;
 mod protocol;
+mod receipt;
 mod request;

@@ -47,6 +47,25 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+impl From<domain::problem::UnknownName> for Error {
+    fn from(error: domain::problem::UnknownName) -> Self {
+        Error::Unreadable(error.to_string())
+    }
+}
+
+impl From<domain::event::DecodeError> for Error {
+    fn from(error: domain::event::DecodeError) -> Self {
+        Error::Unreadable(error.to_string())
+    }
+}
+
+/// A message that cannot be encoded, which no message of this release is.
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Error::Unreadable(error.to_string())
+    }
+}
+
 /// Formats an error for logs without personal data. Messages about rejected data and undecodable columns quote the data,
 /// which may be an address or a body, so only the SQLSTATE, the constraint or the column is logged.
 fn without_data(error: &sqlx::Error) -> Cow<'static, str> {

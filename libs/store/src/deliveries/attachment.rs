@@ -38,28 +38,29 @@ impl Deliveries<'_> {
             return Ok(());
         }
         let numbers: Vec<i32> = (0..).take(contents.len()).collect();
-        sqlx::query(
+        sqlx::query!(
             "INSERT INTO attachment (app_id, send_id, number, content, keep_until)
              SELECT $1, $2, number, content, $5 FROM unnest($3::int[], $4::bytea[]) AS new (number, content)
              ON CONFLICT (app_id, send_id, number) DO NOTHING",
+            app.0,
+            send_id.0,
+            &numbers,
+            contents,
+            instant(from + retention + MARGIN)
         )
-        .bind(app.0)
-        .bind(send_id.0)
-        .bind(numbers)
-        .bind(contents)
-        .bind(instant(from + retention + MARGIN))
         .execute(&self.0.pool)
         .await?;
         Ok(())
     }
 
     async fn has_attachments(self, app: AppId, send_id: SendId, count: usize) -> Result<bool, Error> {
-        let found: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM attachment WHERE app_id = $1 AND send_id = $2")
-                .bind(app.0)
-                .bind(send_id.0)
-                .fetch_one(&self.0.pool)
-                .await?;
+        let found = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM attachment WHERE app_id = $1 AND send_id = $2"#,
+            app.0,
+            send_id.0
+        )
+        .fetch_one(&self.0.pool)
+        .await?;
         Ok(usize::try_from(found).is_ok_and(|found| found >= count))
     }
 
@@ -71,12 +72,12 @@ impl Deliveries<'_> {
         number: u32,
     ) -> Result<Option<Vec<u8>>, Error> {
         let Ok(number) = i32::try_from(number) else { return Ok(None) };
-        let content = sqlx::query_scalar(
+        let content = sqlx::query_scalar!(
             "SELECT content FROM attachment WHERE app_id = $1 AND send_id = $2 AND number = $3",
+            app.0,
+            send_id.0,
+            number
         )
-        .bind(app.0)
-        .bind(send_id.0)
-        .bind(number)
         .fetch_optional(&self.0.pool)
         .await?;
         Ok(content)
@@ -88,9 +89,10 @@ impl Deliveries<'_> {
     ///
     /// The caller must ensure that the log contains no unprocessed send older than the retention.
     pub async fn review_old_attachments(self, most: u32) -> Result<Review, Error> {
-        let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
-        let (looked_at, removed): (i64, i64) = sqlx::query_as(
-            "WITH old AS MATERIALIZED (
+        let needed: Vec<&str> =
+            Status::OPEN.iter().chain(&[Status::Parked]).map(|status| status.as_str()).collect();
+        let reviewed = sqlx::query!(
+            r#"WITH old AS MATERIALIZED (
                SELECT app_id, send_id, number FROM attachment WHERE keep_until < now()
                ORDER BY keep_until LIMIT $1 FOR UPDATE SKIP LOCKED
              ), judged AS MATERIALIZED (
@@ -110,21 +112,19 @@ impl Deliveries<'_> {
                DELETE FROM attachment a USING judged j
                WHERE NOT j.is_needed AND (a.app_id, a.send_id, a.number) = (j.app_id, j.send_id, j.number)
              )
-             SELECT count(*), count(*) FILTER (WHERE NOT is_needed) FROM judged",
+             SELECT count(*) AS "looked_at!", count(*) FILTER (WHERE NOT is_needed) AS "removed!" FROM judged"#,
+            i64::from(most),
+            &needed as &[&str]
         )
-        .bind(i64::from(most))
-        .bind(waiting.map(Status::as_str).as_slice())
         .fetch_one(&self.0.pool)
         .await?;
-        Ok(Review { looked_at: looked_at.unsigned_abs(), removed: removed.unsigned_abs() })
+        Ok(Review { looked_at: reviewed.looked_at.unsigned_abs(), removed: reviewed.removed.unsigned_abs() })
     }
 }
 
 /// Removes the files of a send. Called when all its recipients have been erased.
 pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
-    sqlx::query("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2")
-        .bind(app.0)
-        .bind(send_id.0)
+    sqlx::query!("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2", app.0, send_id.0)
         .execute(connection)
         .await?;
     Ok(())

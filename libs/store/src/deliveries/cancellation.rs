@@ -6,11 +6,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use chrono::{DateTime, Utc};
 use domain::event::RequestCancelled;
 use domain::{AppId, Channel, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, plan};
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::database::instant::instant;
@@ -52,11 +51,12 @@ impl Deliveries<'_> {
             return Ok(0);
         }
         hasten_timers(&mut transaction, &request).await?;
-        let cancelled_at: DateTime<Utc> = sqlx::query_scalar(
-            "UPDATE request SET cancelled_at = now() WHERE app_id = $1 AND send_id = $2 RETURNING cancelled_at",
+        let cancelled_at = sqlx::query_scalar!(
+            r#"UPDATE request SET cancelled_at = now() WHERE app_id = $1 AND send_id = $2
+               RETURNING cancelled_at AS "cancelled_at!""#,
+            app.0,
+            send_id.0
         )
-        .bind(app.0)
-        .bind(send_id.0)
         .fetch_one(&mut *transaction)
         .await?;
         set_event_timer(&mut transaction, app, send_id, cancelled_at.into()).await?;
@@ -86,7 +86,7 @@ async fn set_event_timer(
     let id = Uuid::new_v5(&send_id.0, b"cancelled");
     let event = Event::RequestCancelled(RequestCancelled {});
     let envelope = Envelope { id, app, at, send_id: Some(send_id), caused_by: None, trace: None, event };
-    let message = envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))?;
+    let message = envelope.encode()?;
     let stream = StreamName::Outcome;
     let timer = NewTimer { id, due_at: at, stream, message, app, send_id: Some(send_id), user: None };
     timer::insert(connection, &[timer]).await
@@ -98,22 +98,20 @@ async fn hold(
     app: AppId,
     send_id: SendId,
 ) -> Result<Option<CancelledRequest>, Error> {
-    let row = sqlx::query(
-        "SELECT recipients, body -> 'channels' AS selected FROM request
-         WHERE app_id = $1 AND send_id = $2 AND cancelled_at IS NULL FOR UPDATE",
+    let row = sqlx::query!(
+        r#"SELECT recipients, body -> 'channels' AS "selected: Json<Vec<Channel>>" FROM request
+           WHERE app_id = $1 AND send_id = $2 AND cancelled_at IS NULL FOR UPDATE"#,
+        app.0,
+        send_id.0
     )
-    .bind(app.0)
-    .bind(send_id.0)
     .fetch_optional(connection)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let selected: Option<Json<Vec<Channel>>> = row.try_get("selected")?;
-    let recipients: i32 = row.try_get("recipients")?;
     Ok(Some(CancelledRequest {
         app,
         send_id,
-        recipients: recipients.into(),
-        selected: selected.map(|Json(channels)| channels),
+        recipients: row.recipients.into(),
+        selected: row.selected.map(|Json(channels)| channels),
     }))
 }
 
@@ -124,14 +122,14 @@ pub(crate) async fn stop_parked(
     app: AppId,
     send_id: SendId,
 ) -> Result<u64, Error> {
-    let messages: Vec<Vec<u8>> = sqlx::query_scalar(
+    let messages = sqlx::query_scalar!(
         "DELETE FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
            AND NOT EXISTS (SELECT FROM request WHERE app_id = $1 AND send_id = $2)
          RETURNING message",
+        app.0,
+        send_id.0,
+        &send::streams()
     )
-    .bind(app.0)
-    .bind(send_id.0)
-    .bind(send::streams())
     .fetch_all(&mut *connection)
     .await?;
     let envelopes = messages.iter().filter_map(|message| Envelope::decode(message).ok());
@@ -140,17 +138,17 @@ pub(crate) async fn stop_parked(
         _ => None,
     });
     let Some((accepted_at, send)) = accepted.next_back() else { return Ok(0) };
-    let cancelled_at: DateTime<Utc> = sqlx::query_scalar(
-        "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, recipients, cancelled_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, now()) RETURNING cancelled_at",
+    let cancelled_at = sqlx::query_scalar!(
+        r#"INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, recipients, cancelled_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, now()) RETURNING cancelled_at AS "cancelled_at!""#,
+        app.0,
+        send_id.0,
+        instant(accepted_at),
+        send.send_at.map(instant),
+        send.expires_at.map(instant),
+        send.lane.as_str(),
+        i32::try_from(send.recipients.len()).unwrap_or(i32::MAX)
     )
-    .bind(app.0)
-    .bind(send_id.0)
-    .bind(instant(accepted_at))
-    .bind(send.send_at.map(instant))
-    .bind(send.expires_at.map(instant))
-    .bind(send.lane.as_str())
-    .bind(i32::try_from(send.recipients.len()).unwrap_or(i32::MAX))
     .fetch_one(&mut *connection)
     .await?;
     set_event_timer(connection, app, send_id, cancelled_at.into()).await?;
@@ -161,45 +159,47 @@ pub(crate) async fn stop_parked(
 /// repeated. The worker with the expired lease can still settle its attempt; its answer replaces this status. Returns the
 /// number of ended deliveries.
 async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
-    let ended = sqlx::query(
+    let ended = sqlx::query!(
         "WITH held AS (
            SELECT app_id, id FROM delivery
            WHERE app_id = $1 AND send_id = $2
-             AND (status IN ('queued', 'retrying') OR status = 'sending' AND lease_until <= now() AND NOT calling)
+             AND (status = ANY($5) OR status = 'sending' AND lease_until <= now() AND NOT calling)
            ORDER BY app_id, id FOR UPDATE
          )
          UPDATE delivery d SET status = $3, reason = $4, lease_until = NULL, settled_at = now()
          FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id)",
+        request.app.0,
+        request.send_id.0,
+        Status::Cancelled.as_str(),
+        Reason::RequestCancelled.as_str(),
+        &Status::WAITING.map(Status::as_str) as &[&str]
     )
-    .bind(request.app.0)
-    .bind(request.send_id.0)
-    .bind(Status::Cancelled.as_str())
-    .bind(Reason::RequestCancelled.as_str())
     .execute(connection)
     .await?;
     Ok(ended.rows_affected())
 }
 
 async fn count_unplanned(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
-    let planned: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2")
-            .bind(request.app.0)
-            .bind(request.send_id.0)
-            .fetch_one(connection)
-            .await?;
+    let planned = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM planned_recipient WHERE app_id = $1 AND send_id = $2"#,
+        request.app.0,
+        request.send_id.0
+    )
+    .fetch_one(connection)
+    .await?;
     let unplanned = u64::try_from(request.recipients - planned).unwrap_or_default();
     Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
 }
 
 /// Returns true if a worker has claimed a delivery of the request or a delivery is parked.
 async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) -> Result<bool, Error> {
-    let is_left = sqlx::query_scalar(
-        "SELECT EXISTS (
-           SELECT FROM delivery WHERE app_id = $1 AND send_id = $2 AND status IN ('sending', 'parked')
-         )",
+    let is_left = sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+             SELECT FROM delivery WHERE app_id = $1 AND send_id = $2 AND status IN ('sending', 'parked')
+           ) AS "is_left!""#,
+        request.app.0,
+        request.send_id.0
     )
-    .bind(request.app.0)
-    .bind(request.send_id.0)
     .fetch_one(connection)
     .await?;
     Ok(is_left)
@@ -210,14 +210,14 @@ async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) 
 async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
-    sqlx::query(
+    sqlx::query!(
         "UPDATE timer SET due_at = now() WHERE due_at > now() AND id IN (
            SELECT id FROM timer WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3) FOR UPDATE SKIP LOCKED
          )",
+        request.app.0,
+        request.send_id.0,
+        &streams
     )
-    .bind(request.app.0)
-    .bind(request.send_id.0)
-    .bind(streams)
     .execute(connection)
     .await?;
     Ok(())
@@ -234,20 +234,15 @@ pub(crate) async fn cancelled_among(
         return Ok(HashSet::new());
     }
     let (apps, send_ids): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
-    let rows = sqlx::query(
-        "SELECT r.app_id, r.send_id, r.cancelled_at IS NOT NULL AS cancelled FROM request r
-         JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, send_id) USING (app_id, send_id)
-         ORDER BY r.app_id, r.send_id FOR SHARE OF r",
+    let rows = sqlx::query!(
+        r#"SELECT r.app_id, r.send_id, r.cancelled_at IS NOT NULL AS "is_cancelled!" FROM request r
+           JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, send_id) USING (app_id, send_id)
+           ORDER BY r.app_id, r.send_id FOR SHARE OF r"#,
+        &apps,
+        &send_ids
     )
-    .bind(apps)
-    .bind(send_ids)
     .fetch_all(connection)
     .await?;
-    let mut cancelled = HashSet::new();
-    for row in rows {
-        if row.try_get("cancelled")? {
-            cancelled.insert((AppId(row.try_get("app_id")?), SendId(row.try_get("send_id")?)));
-        }
-    }
-    Ok(cancelled)
+    let cancelled = rows.into_iter().filter(|row| row.is_cancelled);
+    Ok(cancelled.map(|row| (AppId(row.app_id), SendId(row.send_id))).collect())
 }

@@ -2,7 +2,9 @@
 
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::{Deliveries, Error, sends::send};
 
 /// A send whose accepted event was parked before any of its chunks was planned.
@@ -21,17 +23,17 @@ impl Deliveries<'_> {
     /// # Errors
     /// The database failed, or the message cannot be decoded.
     pub async fn find_parked_send(self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
-        let message: Option<Vec<u8>> = sqlx::query_scalar(
+        let message = sqlx::query_scalar!(
             "SELECT message FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
              ORDER BY parked_at LIMIT 1",
+            app.0,
+            send_id.0,
+            &send::streams()
         )
-        .bind(app.0)
-        .bind(send_id.0)
-        .bind(send::streams())
         .fetch_optional(&self.0.pool)
         .await?;
         let Some(message) = message else { return Ok(None) };
-        let envelope = Envelope::decode(&message).map_err(|error| Error::Unreadable(error.to_string()))?;
+        let envelope = Envelope::decode(&message)?;
         Ok(match envelope.event {
             Event::SendAccepted(send) => Some(ParkedSend {
                 accepted_at: envelope.at,
@@ -60,18 +62,27 @@ pub(crate) async fn park(connection: &mut PgConnection, parked: &[NewParked<'_>]
     if parked.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    columns! { parked in parked =>
+        app_id = parked.app.0,
+        send_id = parked.send_id.map(|id| id.0),
+        delivery_id = parked.delivery.0,
+        user_number = parked.user.0,
+        stream = parked.stream.to_string(),
+        message = parked.message,
+        cause = parked.cause,
+    }
+    sqlx::query!(
         "INSERT INTO parked (id, app_id, send_id, delivery_id, user_number, stream, message, cause)
          SELECT gen_random_uuid(), * FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[],
            $6::bytea[], $7::text[])",
+        &app_id,
+        &send_id as &[Option<Uuid>],
+        &delivery_id,
+        &user_number,
+        &stream,
+        &message as &[&[u8]],
+        &cause as &[&str]
     )
-    .bind(parked.iter().map(|parked| parked.app.0).collect::<Vec<_>>())
-    .bind(parked.iter().map(|parked| parked.send_id.map(|id| id.0)).collect::<Vec<_>>())
-    .bind(parked.iter().map(|parked| parked.delivery.0).collect::<Vec<_>>())
-    .bind(parked.iter().map(|parked| parked.user.0).collect::<Vec<_>>())
-    .bind(parked.iter().map(|parked| parked.stream.to_string()).collect::<Vec<_>>())
-    .bind(parked.iter().map(|parked| parked.message).collect::<Vec<_>>())
-    .bind(parked.iter().map(|parked| parked.cause).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())

@@ -1,15 +1,15 @@
 //! Redriving parked messages, and listing parked messages with the reason why a redrive would skip them.
+//! [`domain::redrive`] decides both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use domain::{
-    AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp, UserNumber,
-};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use domain::redrive::{Obstacles, ParkedMessage, Skip};
+use domain::{AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
@@ -53,62 +53,7 @@ pub struct Parked {
     pub message: Vec<u8>,
     /// Reason why a redrive would leave the message parked; None if it would publish the message.
     pub skip: Option<Skip>,
-    /// True if the delivery's last provider is not enabled or does not exist.
-    provider_is_gone: bool,
-}
-
-/// Reason why a redrive leaves a message parked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Skip {
-    /// `expiresAt` has passed.
-    Expired,
-    /// The user was erased.
-    Erased,
-    /// The request was cancelled.
-    Cancelled,
-    /// The target is suppressed.
-    Suppressed,
-    /// The user has already read the notification in the inbox.
-    Read,
-    /// The same channel has delivered the notification to another target of the user.
-    DeliveredOtherwise,
-    /// The delivery is no longer parked.
-    SettledOtherwise,
-    /// The message must not be sent twice, and the only provider that may send it again is no longer enabled.
-    ProviderGone,
-    /// This release cannot decode the message.
-    Unreadable,
-}
-
-impl Skip {
-    /// Name of the reason in the output of commands.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Skip::Expired => "expired",
-            Skip::Erased => "erased",
-            Skip::Cancelled => "cancelled",
-            Skip::Suppressed => "suppressed",
-            Skip::Read => "read",
-            Skip::DeliveredOtherwise => "delivered_otherwise",
-            Skip::SettledOtherwise => "settled_otherwise",
-            Skip::ProviderGone => "provider_gone",
-            Skip::Unreadable => "unreadable",
-        }
-    }
-
-    fn read(name: &str) -> Skip {
-        let all = [
-            Skip::Expired,
-            Skip::Erased,
-            Skip::Cancelled,
-            Skip::Suppressed,
-            Skip::Read,
-            Skip::DeliveredOtherwise,
-            Skip::SettledOtherwise,
-        ];
-        all.into_iter().find(|skip| skip.as_str() == name).unwrap_or(Skip::Unreadable)
-    }
+    obstacles: Obstacles,
 }
 
 impl Parked {
@@ -124,41 +69,35 @@ impl Parked {
     fn position(&self) -> ParkedPosition {
         (self.parked_at, self.id)
     }
+
+    fn for_redrive(&self) -> ParkedMessage<'_> {
+        ParkedMessage { id: self.id, stream: self.stream, message: &self.message, obstacles: self.obstacles }
+    }
 }
 
-const SELECT: &str = "
-    SELECT p.*, app.name AS app_name, d.target, r.identifier,
-      NOT EXISTS (
-        SELECT FROM provider WHERE provider.app_id = d.app_id AND provider.identifier = d.provider AND provider.enabled
-      ) AS provider_is_gone,
-      CASE
-        WHEN p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' THEN 'settled_otherwise'
-        WHEN e.user_number IS NOT NULL THEN 'erased'
-        WHEN q.cancelled_at IS NOT NULL THEN 'cancelled'
-        WHEN d.expires_at <= now() THEN 'expired'
-        WHEN s.target IS NOT NULL THEN 'suppressed'
-        WHEN EXISTS (
-          SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)
-            AND i.clicked_at IS NOT NULL
-        ) THEN 'read'
-        WHEN EXISTS (
-          SELECT FROM delivery o
-          WHERE (o.app_id, o.send_id, o.recipient_index, o.channel)
-              = (d.app_id, d.send_id, d.recipient_index, d.channel)
-            AND o.id <> d.id AND o.status IN ('sent', 'delivered')
-        ) THEN 'delivered_otherwise'
-      END AS skip
-    FROM parked p
-    LEFT JOIN app ON app.id = p.app_id
-    LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
-    LEFT JOIN planned_recipient r ON (r.app_id, r.send_id, r.recipient_index) = (d.app_id, d.send_id, d.recipient_index)
-    LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
-    LEFT JOIN request q ON (q.app_id, q.send_id) = (p.app_id, p.send_id)
-    LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
-    WHERE ($1::bigint IS NULL OR p.app_id = $1) AND ($2::text[] IS NULL OR p.stream = ANY($2))
-      AND ($3::uuid IS NULL OR p.delivery_id = $3) AND ($4::uuid IS NULL OR p.id = $4)
-      AND ($5::timestamptz IS NULL OR (date_trunc('milliseconds', p.parked_at), p.id) > ($5, $6))
-    ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7";
+/// A row of `redrive/parked.sql`.
+struct ParkedRow {
+    id: Uuid,
+    app_id: Option<i64>,
+    app_name: Option<String>,
+    send_id: Option<Uuid>,
+    delivery_id: Option<Uuid>,
+    user_number: Option<i64>,
+    identifier: Option<String>,
+    target: Option<String>,
+    stream: String,
+    cause: String,
+    parked_at: DateTime<Utc>,
+    message: Vec<u8>,
+    is_settled: bool,
+    is_erased: bool,
+    is_cancelled: bool,
+    is_expired: bool,
+    is_suppressed: bool,
+    is_read: bool,
+    is_delivered: bool,
+    is_provider_gone: bool,
+}
 
 impl Deliveries<'_> {
     /// Lists at most `limit` parked messages after a position, earliest first. [`Parked::skip`] is the reason why a redrive
@@ -232,63 +171,59 @@ async fn select(
     let streams = |channel: Channel| -> Vec<String> {
         Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane).to_string()).collect()
     };
-    let rows = sqlx::query(SELECT)
-        .bind(filter.app.map(|app| app.0))
-        .bind(filter.channel.map(streams))
-        .bind(filter.delivery.map(|delivery| delivery.0))
-        .bind(filter.id)
-        .bind(after.map(|(at, _)| DateTime::<Utc>::from(at)))
-        .bind(after.map_or(Uuid::nil(), |(_, id)| id))
-        .bind(limit)
-        .fetch_all(connection)
-        .await?;
-    rows.iter().map(read).collect()
+    let streams = filter.channel.map(streams);
+    let rows = sqlx::query_file_as!(
+        ParkedRow,
+        "src/deliveries/redrive/parked.sql",
+        filter.app.map(|app| app.0),
+        streams.as_deref(),
+        filter.delivery.map(|delivery| delivery.0),
+        filter.id,
+        after.map(|(at, _)| DateTime::<Utc>::from(at)),
+        after.map_or(Uuid::nil(), |(_, id)| id),
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(Parked::from).collect())
 }
 
 /// Locks requests, then deliveries, then parked messages. All transactions lock in this order.
 async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
-    let deliveries: HashMap<Uuid, i64> =
-        found.iter().filter_map(|parked| Some((parked.delivery?.0, parked.app?.0))).collect();
-    sqlx::query(
+    let deliveries: Vec<_> =
+        found.iter().filter_map(|parked| Some((parked.app?, parked.delivery?))).collect();
+    columns! { (app, delivery) in deliveries =>
+        app_id = app.0,
+        id = delivery.0,
+    }
+    sqlx::query!(
         "SELECT FROM delivery WHERE (app_id, id) IN (SELECT * FROM unnest($1::bigint[], $2::uuid[]))
          ORDER BY app_id, id FOR UPDATE",
+        &app_id,
+        &id
     )
-    .bind(deliveries.values().copied().collect::<Vec<_>>())
-    .bind(deliveries.keys().copied().collect::<Vec<_>>())
     .execute(&mut *connection)
     .await?;
-    sqlx::query("SELECT FROM parked WHERE id = ANY($1) ORDER BY id FOR UPDATE")
-        .bind(found.iter().map(|parked| parked.id).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "SELECT FROM parked WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+        &found.iter().map(|parked| parked.id).collect::<Vec<_>>()
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
 /// Builds the timer that publishes a parked message; None if this release cannot encode the message or does not know its
 /// app or stream.
 fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
-    // Each parked row has a new id, so this derived id has never been used before.
-    let id = Uuid::new_v5(&parked.id, b"redrive");
-    let mut message = parked.message.clone();
-    if let Ok(mut envelope) = Envelope::decode(&message)
-        && let Event::DeliveryJob(job) = &mut envelope.event
-    {
-        job.route.passed_over.clear();
-        if parked.provider_is_gone {
-            job.route.unbind();
-        }
-        envelope.caused_by = Some(envelope.id);
-        envelope.id = id;
-        envelope.at = now;
-        message = envelope.encode().ok()?;
-    }
+    let redriven = parked.for_redrive().redriven(now)?;
     Some(NewTimer {
-        id,
+        id: redriven.id,
         due_at: now,
-        stream: parked.stream?,
-        message,
+        stream: redriven.stream,
+        message: redriven.message,
         app: parked.app?,
         send_id: parked.send_id,
         user: parked.user,
@@ -296,7 +231,7 @@ fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
 }
 
 async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: &str) -> Result<(), Error> {
-    sqlx::query(
+    sqlx::query!(
         "WITH gone AS (
            DELETE FROM parked WHERE id = ANY($1) RETURNING app_id, send_id, delivery_id
          ), noted AS (
@@ -306,50 +241,46 @@ async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: 
          )
          UPDATE delivery d SET status = $3, reason = NULL, settled_at = NULL FROM gone
          WHERE (d.app_id, d.id) = (gone.app_id, gone.delivery_id) AND d.status = $4",
+        &again.iter().map(|parked| parked.id).collect::<Vec<_>>(),
+        actor,
+        Status::Retrying.as_str(),
+        Status::Parked.as_str()
     )
-    .bind(again.iter().map(|parked| parked.id).collect::<Vec<_>>())
-    .bind(actor)
-    .bind(Status::Retrying.as_str())
-    .bind(Status::Parked.as_str())
     .execute(connection)
     .await?;
     Ok(())
 }
 
-/// Returns true if only one provider may send the message, because that provider may already have accepted it.
-fn is_bound(message: &[u8]) -> bool {
-    Envelope::decode(message).is_ok_and(|envelope| match envelope.event {
-        Event::DeliveryJob(job) => !job.channel.is_repeatable() && job.route.only.is_some(),
-        _ => false,
-    })
-}
-
-fn read(row: &PgRow) -> Result<Parked, Error> {
-    let skip: Option<&str> = row.try_get("skip")?;
-    let message: Vec<u8> = row.try_get("message")?;
-    let provider_is_gone: bool = row.try_get("provider_is_gone")?;
-    let is_stranded = provider_is_gone && is_bound(&message);
-    let skip = skip.map(Skip::read).or(is_stranded.then_some(Skip::ProviderGone));
-    let stream = row.try_get::<&str, _>("stream")?.parse().ok();
-    let is_erased = skip == Some(Skip::Erased);
-    let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !is_erased);
-    Ok(Parked {
-        id: row.try_get("id")?,
-        app: row.try_get::<Option<i64>, _>("app_id")?.map(AppId),
-        app_name: row.try_get("app_name")?,
-        send_id: row.try_get::<Option<Uuid>, _>("send_id")?.map(SendId),
-        delivery: row.try_get::<Option<Uuid>, _>("delivery_id")?.map(DeliveryId),
-        user: row.try_get::<Option<i64>, _>("user_number")?.map(UserNumber),
-        recipient: shown(row.try_get("identifier")?),
-        target: shown(row.try_get("target")?),
-        stream,
-        cause: row.try_get("cause")?,
-        parked_at: row.try_get::<DateTime<Utc>, _>("parked_at")?.into(),
-        message,
-        skip: match stream {
-            Some(_) => skip,
-            None => Some(Skip::Unreadable),
-        },
-        provider_is_gone,
-    })
+impl From<ParkedRow> for Parked {
+    fn from(row: ParkedRow) -> Parked {
+        let obstacles = Obstacles {
+            is_settled: row.is_settled,
+            is_erased: row.is_erased,
+            is_cancelled: row.is_cancelled,
+            is_expired: row.is_expired,
+            is_suppressed: row.is_suppressed,
+            is_read: row.is_read,
+            is_delivered: row.is_delivered,
+            is_provider_gone: row.is_provider_gone,
+        };
+        let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !obstacles.is_erased);
+        let mut parked = Parked {
+            id: row.id,
+            app: row.app_id.map(AppId),
+            app_name: row.app_name,
+            send_id: row.send_id.map(SendId),
+            delivery: row.delivery_id.map(DeliveryId),
+            user: row.user_number.map(UserNumber),
+            recipient: shown(row.identifier),
+            target: shown(row.target),
+            stream: row.stream.parse().ok(),
+            cause: row.cause,
+            parked_at: row.parked_at.into(),
+            message: row.message,
+            skip: None,
+            obstacles,
+        };
+        parked.skip = parked.for_redrive().skip();
+        parked
+    }
 }

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use domain::{Answer, AppId, DeliveryId, Outcome, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
@@ -211,7 +212,6 @@ async fn update_deliveries(
     settlements: &[Settlement],
     cancelled: &HashSet<Uuid>,
 ) -> Result<HashMap<Uuid, DeliveryRow>, Error> {
-    let all = || settlements.iter();
     let state = |settlement: &Settlement| {
         if cancelled.contains(&settlement.token) {
             (Status::Cancelled, Some(Reason::RequestCancelled))
@@ -219,44 +219,31 @@ async fn update_deliveries(
             settlement.next.status()
         }
     };
-    let rows = sqlx::query(
-        "WITH settled AS (
-           SELECT d.app_id, d.id, new.token, new.attempt, e.user_number IS NOT NULL AS of_erased,
-             d.status <> 'sending' AS had_ended,
-             e.user_number IS NOT NULL AND new.status IN ('retrying', 'parked') AS stops,
-             new.status, new.reason, new.provider_id
-           FROM delivery d JOIN unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[])
-             AS new (app_id, id, token, attempt, status, reason, provider_id) USING (app_id, id)
-           LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
-           ORDER BY d.app_id, d.id FOR UPDATE OF d
-         )
-         UPDATE delivery d SET status = CASE WHEN settled.stops THEN 'skipped' ELSE settled.status END,
-           reason = CASE WHEN settled.stops THEN 'recipient_erased' ELSE settled.reason END,
-           provider_id = CASE WHEN NOT settled.of_erased THEN settled.provider_id END,
-           lease_until = NULL, calling = false,
-           attempt = d.attempt + (settled.status IN ('retrying', 'parked') AND NOT settled.stops)::int,
-           settled_at = CASE WHEN settled.status = 'retrying' AND NOT settled.stops THEN NULL ELSE now() END
-         FROM settled
-         WHERE (d.app_id, d.id) = (settled.app_id, settled.id) AND d.token = settled.token
-           AND d.attempt = settled.attempt AND (d.status = 'sending' OR d.status = 'unknown' AND d.calling
-             OR d.status IN ('cancelled', 'expired', 'skipped') AND NOT EXISTS (SELECT FROM attempt made
-               WHERE (made.app_id, made.delivery_id, made.number) = (d.app_id, d.id, d.attempt)))
-         RETURNING d.token, settled.of_erased, settled.had_ended",
+    columns! { settlement in settlements =>
+        app_id = settlement.app.0,
+        id = settlement.delivery.0,
+        token = settlement.token,
+        attempt = number(settlement.attempt),
+        status = state(settlement).0.as_str(),
+        reason = state(settlement).1.map(Reason::as_str),
+        message_id = provider_id(&settlement.answer),
+    }
+    let rows = sqlx::query_file!(
+        "src/deliveries/settle.sql",
+        &app_id,
+        &id,
+        &token,
+        &attempt,
+        &status as &[&str],
+        &reason as &[Option<&str>],
+        &message_id as &[Option<&str>],
+        &Status::CONTINUED.map(Status::as_str) as &[&str],
+        &Status::CORRECTABLE.map(Status::as_str) as &[&str]
     )
-    .bind(all().map(|settlement| settlement.app.0).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.token).collect::<Vec<_>>())
-    .bind(all().map(|settlement| number(settlement.attempt)).collect::<Vec<_>>())
-    .bind(all().map(|settlement| state(settlement).0.as_str()).collect::<Vec<_>>())
-    .bind(all().map(|settlement| state(settlement).1.map(Reason::as_str)).collect::<Vec<_>>())
-    .bind(all().map(|settlement| provider_id(&settlement.answer)).collect::<Vec<_>>())
     .fetch_all(&mut **transaction)
     .await?;
-    rows.into_iter()
-        .map(|row| {
-            Ok((row.try_get(0)?, DeliveryRow { of_erased: row.try_get(1)?, had_ended: row.try_get(2)? }))
-        })
-        .collect()
+    let previous = |of_erased, had_ended| DeliveryRow { of_erased, had_ended };
+    Ok(rows.into_iter().map(|row| (row.token, previous(row.of_erased, row.had_ended))).collect())
 }
 
 /// Queues the jobs again whose answers arrived after their delivery had ended.
@@ -266,16 +253,23 @@ async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt
     if late.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    columns! { settlement in late =>
+        stream = settlement.job.0.to_string(),
+        message = &*settlement.job.1,
+        app_id = settlement.app.0,
+        send_id = settlement.send_id.map(|id| id.0),
+        user_number = settlement.user.0,
+    }
+    sqlx::query!(
         "INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number)
          SELECT gen_random_uuid(), now(), late.* FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::uuid[],
            $5::bigint[]) AS late (stream, message, app_id, send_id, user_number)",
+        &stream,
+        &message as &[&[u8]],
+        &app_id,
+        &send_id as &[Option<Uuid>],
+        &user_number
     )
-    .bind(late.iter().map(|settlement| settlement.job.0.to_string()).collect::<Vec<_>>())
-    .bind(late.iter().map(|settlement| &*settlement.job.1).collect::<Vec<_>>())
-    .bind(late.iter().map(|settlement| settlement.app.0).collect::<Vec<_>>())
-    .bind(late.iter().map(|settlement| settlement.send_id.map(|id| id.0)).collect::<Vec<_>>())
-    .bind(late.iter().map(|settlement| settlement.user.0).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())
@@ -288,8 +282,22 @@ async fn insert_attempts(
     if made.is_empty() {
         return Ok(());
     }
-    let all = || made.iter().map(|made| made.settlement);
-    sqlx::query(
+    columns! { SettledAttempt { settlement, held } in made =>
+        app_id = settlement.app.0,
+        delivery_id = settlement.delivery.0,
+        attempt = number(settlement.attempt),
+        started_at = instant(settlement.started_at),
+        ended_at = instant(settlement.ended_at),
+        provider = settlement.provider.as_deref(),
+        outcome = settlement.answer.outcome.name(),
+        code = settlement.answer.code.as_str(),
+        message = settlement.answer.message.as_str(),
+        message_id = provider_id(&settlement.answer),
+        of_erased = held.of_erased,
+        segments = settlement.answer.segments.map(number),
+        awaits_receipt = settlement.awaits_receipt(),
+    }
+    sqlx::query!(
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code,
            provider_message, provider_id, segments, awaits_receipt)
          SELECT app_id, delivery_id, number, started_at, ended_at, provider, outcome, code,
@@ -299,20 +307,20 @@ async fn insert_attempts(
              $7::text[], $8::text[], $9::text[], $10::text[], $11::bool[], $12::int[], $13::bool[])
            AS made (app_id, delivery_id, number, started_at, ended_at, provider, outcome, code, message, provider_id,
              of_erased, segments, awaits_receipt)",
+        &app_id,
+        &delivery_id,
+        &attempt,
+        &started_at,
+        &ended_at,
+        &provider as &[Option<&str>],
+        &outcome as &[&str],
+        &code as &[&str],
+        &message as &[&str],
+        &message_id as &[Option<&str>],
+        &of_erased,
+        &segments as &[Option<i32>],
+        &awaits_receipt
     )
-    .bind(all().map(|settlement| settlement.app.0).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
-    .bind(all().map(|settlement| number(settlement.attempt)).collect::<Vec<_>>())
-    .bind(all().map(|settlement| instant(settlement.started_at)).collect::<Vec<_>>())
-    .bind(all().map(|settlement| instant(settlement.ended_at)).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.provider.as_deref()).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.answer.outcome.name()).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.answer.code.as_str()).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.answer.message.as_str()).collect::<Vec<_>>())
-    .bind(all().map(|settlement| provider_id(&settlement.answer)).collect::<Vec<_>>())
-    .bind(made.iter().map(|made| made.held.of_erased).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.answer.segments.map(number)).collect::<Vec<_>>())
-    .bind(all().map(Settlement::awaits_receipt).collect::<Vec<_>>())
     .execute(&mut **transaction)
     .await?;
     Ok(())
@@ -347,16 +355,23 @@ async fn keep_for_receipts(connection: &mut PgConnection, settlements: &[&Settle
     if kept.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    columns! { settlement in kept =>
+        app_id = settlement.app.0,
+        delivery_id = settlement.delivery.0,
+        user_number = settlement.user.0,
+        stream = settlement.job.0.to_string(),
+        message = &*settlement.job.1,
+    }
+    sqlx::query!(
         "INSERT INTO awaiting_receipt (app_id, delivery_id, user_number, stream, message)
          SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::bytea[])
          ON CONFLICT (app_id, delivery_id) DO UPDATE SET message = excluded.message, kept_at = now()",
+        &app_id,
+        &delivery_id,
+        &user_number,
+        &stream,
+        &message as &[&[u8]]
     )
-    .bind(kept.iter().map(|settlement| settlement.app.0).collect::<Vec<_>>())
-    .bind(kept.iter().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
-    .bind(kept.iter().map(|settlement| settlement.user.0).collect::<Vec<_>>())
-    .bind(kept.iter().map(|settlement| settlement.job.0.to_string()).collect::<Vec<_>>())
-    .bind(kept.iter().map(|settlement| &*settlement.job.1).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())

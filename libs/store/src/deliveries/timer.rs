@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use domain::{AppId, SendId, StreamName, Timestamp, UserNumber};
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
@@ -54,10 +55,7 @@ pub struct DueTimers {
 }
 
 impl Deliveries<'_> {
-    /// Sets timers.
-    ///
-    /// # Errors
-    /// The database failed; no timer is set.
+    /// Sets all of these timers, or none if the database fails.
     pub async fn set_timers(self, timers: &[NewTimer]) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         insert(&mut connection, timers).await
@@ -73,7 +71,7 @@ impl Deliveries<'_> {
     /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
     pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
         let mut transaction = self.0.begin().await?;
-        let rows = sqlx::query(
+        let rows = sqlx::query!(
             "WITH due AS MATERIALIZED (
                SELECT id, due_at, stream, message FROM timer
                WHERE due_at <= now() AND (stream <> ALL($3) OR send_id IS NULL) ORDER BY due_at LIMIT $1
@@ -83,22 +81,20 @@ impl Deliveries<'_> {
                FROM due
              )
              SELECT id, stream, message FROM summed WHERE before < $2 ORDER BY due_at, id",
+            i64::from(most),
+            TAKEN_BYTES,
+            &closed.iter().map(StreamName::to_string).collect::<Vec<_>>()
         )
-        .bind(i64::from(most))
-        .bind(TAKEN_BYTES)
-        .bind(closed.iter().map(StreamName::to_string).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
         let mut timers = Vec::with_capacity(rows.len());
         let mut unreadable = Vec::new();
         for row in rows {
-            let id: Uuid = row.try_get("id")?;
-            let stream: &str = row.try_get("stream")?;
-            match stream.parse() {
-                Ok(stream) => timers.push(DueTimer { id, stream, message: row.try_get("message")? }),
+            match row.stream.parse() {
+                Ok(stream) => timers.push(DueTimer { id: row.id, stream, message: row.message }),
                 Err(error) => {
-                    tracing::error!(timer = %id, stream, %error, "timer names an unknown stream; postponing it");
-                    unreadable.push(id);
+                    tracing::error!(timer = %row.id, row.stream, %error, "timer names an unknown stream; postponing it");
+                    unreadable.push(row.id);
                 }
             }
         }
@@ -116,8 +112,7 @@ impl DueTimers {
     /// The database failed. The timers stay due, and the published messages are published again with the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
         if !published.is_empty() {
-            sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
-                .bind(published)
+            sqlx::query!("DELETE FROM timer WHERE id = ANY($1)", published)
                 .execute(&mut *self.transaction)
                 .await?;
         }
@@ -132,11 +127,13 @@ async fn postpone(connection: &mut PgConnection, timers: &[Uuid], delay: Duratio
     if timers.is_empty() {
         return Ok(());
     }
-    sqlx::query("UPDATE timer SET due_at = now() + $2::float8 * interval '1 second' WHERE id = ANY($1)")
-        .bind(timers)
-        .bind(delay.as_secs_f64())
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE timer SET due_at = now() + $2::float8 * interval '1 second' WHERE id = ANY($1)",
+        timers,
+        delay.as_secs_f64()
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -144,17 +141,26 @@ pub(crate) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -
     if timers.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    columns! { timer in timers =>
+        id = timer.id,
+        due_at = instant(timer.due_at),
+        stream = timer.stream.to_string(),
+        message = timer.message.as_slice(),
+        app_id = timer.app.0,
+        send_id = timer.send_id.map(|id| id.0),
+        user_number = timer.user.map(|user| user.0),
+    }
+    sqlx::query!(
         "INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number)
          SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::bytea[], $5::bigint[], $6::uuid[], $7::bigint[])",
+        &id,
+        &due_at,
+        &stream,
+        &message as &[&[u8]],
+        &app_id,
+        &send_id as &[Option<Uuid>],
+        &user_number as &[Option<i64>]
     )
-    .bind(timers.iter().map(|timer| timer.id).collect::<Vec<_>>())
-    .bind(timers.iter().map(|timer| instant(timer.due_at)).collect::<Vec<_>>())
-    .bind(timers.iter().map(|timer| timer.stream.to_string()).collect::<Vec<_>>())
-    .bind(timers.iter().map(|timer| timer.message.as_slice()).collect::<Vec<_>>())
-    .bind(timers.iter().map(|timer| timer.app.0).collect::<Vec<_>>())
-    .bind(timers.iter().map(|timer| timer.send_id.map(|id| id.0)).collect::<Vec<_>>())
-    .bind(timers.iter().map(|timer| timer.user.map(|user| user.0)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())

@@ -1,15 +1,14 @@
 //! Removing erased users from encoded messages in the database: bodies of sends with chunks still to be planned, parked
 //! messages, and dead events.
 
-use chrono::{DateTime, Utc};
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::{AppId, Envelope, Event, SendId, Timestamp, UserNumber};
 use sqlx::types::Json;
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::erasure::{ErasedRecipients, digest};
+use crate::erasure::ErasedRecipients;
 use crate::{Error, deliveries::attachment};
 
 /// Maximum number of messages that one statement reads. A message may have a size of one megabyte.
@@ -20,27 +19,27 @@ const PAGE: i64 = 20;
 pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
-        let page: Vec<(Uuid, bool)> = sqlx::query_as(concat!(
-            "SELECT send_id, EXISTS (
-               SELECT FROM json_array_elements(body -> 'recipients') AS recipient
-               JOIN erased e ON e.app_id = $1 AND e.done_at IS NULL AND e.digest = ",
-            digest!("$1", "coalesce(recipient ->> 'identifier', recipient #>> '{}')"),
-            ") AS names_erased
-             FROM (
-               SELECT send_id, body FROM request WHERE app_id = $1 AND body IS NOT NULL AND send_id > $2
-               ORDER BY send_id LIMIT $3
-             ) AS kept ORDER BY send_id"
-        ))
-        .bind(app.0)
-        .bind(after)
-        .bind(PAGE)
+        let page = sqlx::query!(
+            r#"SELECT send_id, EXISTS (
+                 SELECT FROM json_array_elements(body -> 'recipients') AS recipient
+                 JOIN erased e ON e.app_id = $1 AND e.done_at IS NULL AND e.digest = sha256(convert_to(
+                   $1 || E'\n' || coalesce(recipient ->> 'identifier', recipient #>> '{}'), 'UTF8'))
+               ) AS "names_erased!"
+               FROM (
+                 SELECT send_id, body FROM request WHERE app_id = $1 AND body IS NOT NULL AND send_id > $2
+                 ORDER BY send_id LIMIT $3
+               ) AS kept ORDER BY send_id"#,
+            app.0,
+            after,
+            PAGE
+        )
         .fetch_all(pool)
         .await?;
-        for (send_id, _) in page.iter().filter(|(_, names_erased)| *names_erased) {
-            clear_kept_send(pool, app, SendId(*send_id)).await?;
+        for row in page.iter().filter(|row| row.names_erased) {
+            clear_kept_send(pool, app, SendId(row.send_id)).await?;
         }
         match page.last() {
-            Some((last, _)) => after = *last,
+            Some(row) => after = row.send_id,
             None => return Ok(()),
         }
     }
@@ -48,25 +47,26 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
 
 async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
     let mut transaction = crate::database::transaction::begin(pool).await?;
-    let row = sqlx::query(
-        "SELECT accepted_at, body FROM request
-         WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL FOR UPDATE",
+    let row = sqlx::query!(
+        r#"SELECT accepted_at, body AS "body!: Json<domain::SendRequest>" FROM request
+           WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL FOR UPDATE"#,
+        app.0,
+        send_id.0
     )
-    .bind(app.0)
-    .bind(send_id.0)
     .fetch_optional(&mut *transaction)
     .await?;
     let Some(row) = row else { return Ok(()) };
-    let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
-    let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
-    if let Some(send) = without_erased(&mut transaction, app, accepted_at.into(), &send).await? {
-        sqlx::query("UPDATE request SET body = $3, title = $4 WHERE app_id = $1 AND send_id = $2")
-            .bind(app.0)
-            .bind(send_id.0)
-            .bind(Json(&send))
-            .bind(send.content.title.as_deref())
-            .execute(&mut *transaction)
-            .await?;
+    let accepted_at = row.accepted_at.into();
+    if let Some(send) = without_erased(&mut transaction, app, accepted_at, &row.body).await? {
+        sqlx::query!(
+            "UPDATE request SET body = $3, title = $4 WHERE app_id = $1 AND send_id = $2",
+            app.0,
+            send_id.0,
+            Json(&send) as _,
+            send.content.title.as_deref()
+        )
+        .execute(&mut *transaction)
+        .await?;
         if send.is_for_nobody() {
             attachment::remove(&mut transaction, app, send_id).await?;
         }
@@ -93,19 +93,19 @@ async fn without_erased(
 pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
-        let page: Vec<(Uuid, Vec<u8>)> = sqlx::query_as(
+        let page = sqlx::query!(
             "SELECT id, message FROM parked WHERE app_id = $1 AND delivery_id IS NULL AND id > $2 ORDER BY id LIMIT $3",
+            app.0,
+            after,
+            PAGE
         )
-        .bind(app.0)
-        .bind(after)
-        .bind(PAGE)
         .fetch_all(pool)
         .await?;
-        let Some((last, _)) = page.last() else { return Ok(()) };
-        after = *last;
-        for (id, message) in page {
-            if let Ok(envelope) = Envelope::decode(&message) {
-                clear_parked_message(pool, app, id, envelope).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        for row in page {
+            if let Ok(envelope) = Envelope::decode(&row.message) {
+                clear_parked_message(pool, app, row.id, envelope).await?;
             }
         }
     }
@@ -123,22 +123,20 @@ async fn clear_parked_message(
             let rest = without_erased(&mut connection, app, envelope.at, send).await?;
             let Some(rest) = rest else { return Ok(()) };
             **send = rest;
-            let message = envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))?;
-            sqlx::query("UPDATE parked SET message = $2 WHERE id = $1")
-                .bind(id)
-                .bind(message)
+            let message = envelope.encode()?;
+            sqlx::query!("UPDATE parked SET message = $2 WHERE id = $1", id, message)
                 .execute(&mut *connection)
                 .await?;
         }
         Event::DeliveryJob(job) => {
             let DeliveryJob { user, .. } = **job;
-            sqlx::query(
+            sqlx::query!(
                 "DELETE FROM parked WHERE id = $1
                  AND EXISTS (SELECT FROM erased WHERE app_id = $2 AND user_number = $3)",
+                id,
+                app.0,
+                user.0
             )
-            .bind(id)
-            .bind(app.0)
-            .bind(user.0)
             .execute(pool)
             .await?;
         }
@@ -210,17 +208,18 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     let Event::InboxItemsAdded(added) = &mut envelope.event else {
         return Ok(None);
     };
-    let erased: Vec<i64> =
-        sqlx::query_scalar("SELECT user_number FROM erased WHERE app_id = $1 AND user_number = ANY($2)")
-            .bind(envelope.app.0)
-            .bind(added.recipients.iter().map(|(user, _)| user.0).collect::<Vec<_>>())
-            .fetch_all(pool)
-            .await?;
+    let erased = sqlx::query_scalar!(
+        "SELECT user_number FROM erased WHERE app_id = $1 AND user_number = ANY($2)",
+        envelope.app.0,
+        &added.recipients.iter().map(|(user, _)| user.0).collect::<Vec<_>>()
+    )
+    .fetch_all(pool)
+    .await?;
     if erased.is_empty() {
         return Ok(None);
     }
     leave_out(added, |UserNumber(user)| erased.contains(&user));
-    envelope.encode().map(Some).map_err(|error| Error::Unreadable(error.to_string()))
+    Ok(Some(envelope.encode()?))
 }
 
 /// Removes the erased recipients, and replaces contents that no remaining recipient uses with empty ones. The other

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, Timestamp, UserNumber};
-use sqlx::Row;
 
+use crate::database::columns::columns;
 use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Erasures, Error};
@@ -45,27 +44,26 @@ impl Pass {
 impl Erasures<'_> {
     /// Reserves up to 100 erased users whose pass is due for this instance, for five minutes.
     pub async fn take_erased(self) -> Result<Pass, Error> {
-        let rows = sqlx::query(
-            "UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
+        let rows = sqlx::query!(
+            r#"UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
              WHERE ctid = ANY(ARRAY(
                SELECT ctid FROM erased WHERE done_at IS NULL AND next_pass_at <= now()
                ORDER BY next_pass_at LIMIT $2 FOR UPDATE SKIP LOCKED
              ))
              RETURNING e.app_id, e.user_number, e.erased_at,
-               e.erased_at <= now() - $3::float8 * interval '1 second' AS settled",
+               e.erased_at <= now() - $3::float8 * interval '1 second' AS "is_settled!""#,
+            TAKEN_FOR.as_secs_f64(),
+            USERS,
+            SETTLED_AFTER.as_secs_f64()
         )
-        .bind(TAKEN_FOR.as_secs_f64())
-        .bind(USERS)
-        .bind(SETTLED_AFTER.as_secs_f64())
         .fetch_all(&self.0.pool)
         .await?;
         let mut pass = Pass::default();
         for row in rows {
-            let app = AppId(row.try_get("app_id")?);
-            let user = UserNumber(row.try_get("user_number")?);
+            let (app, user) = (AppId(row.app_id), UserNumber(row.user_number));
             pass.users.push((app, user));
-            if row.try_get("settled")? {
-                pass.settled.push((app, user, row.try_get::<DateTime<Utc>, _>("erased_at")?.into()));
+            if row.is_settled {
+                pass.settled.push((app, user, row.erased_at.into()));
             }
         }
         Ok(pass)
@@ -94,22 +92,27 @@ impl Erasures<'_> {
     /// # Errors
     /// The database failed; all users get another pass.
     pub async fn end_pass(self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
-        let done = |user: &(AppId, UserNumber)| {
+        let is_done = |user: &(AppId, UserNumber)| {
             is_last && pass.settled.iter().any(|(app, number, _)| (*app, *number) == *user)
         };
-        sqlx::query(
+        columns! { user in pass.users =>
+            app_id = user.0.0,
+            user_number = user.1.0,
+            done = is_done(user),
+        }
+        sqlx::query!(
             "UPDATE erased e SET done_at = CASE WHEN ended.done THEN now() END,
                digest = CASE WHEN ended.done THEN NULL ELSE e.digest END,
                next_pass_at = greatest(e.erased_at + $4::float8 * interval '1 second',
                                        now() + $5::float8 * interval '1 second')
              FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) AS ended (app_id, user_number, done)
              WHERE (e.app_id, e.user_number) = (ended.app_id, ended.user_number)",
+            &app_id,
+            &user_number,
+            &done,
+            SETTLED_AFTER.as_secs_f64(),
+            again_after.as_secs_f64()
         )
-        .bind(pass.users.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
-        .bind(pass.users.iter().map(|(_, user)| user.0).collect::<Vec<_>>())
-        .bind(pass.users.iter().map(done).collect::<Vec<_>>())
-        .bind(SETTLED_AFTER.as_secs_f64())
-        .bind(again_after.as_secs_f64())
         .execute(&self.0.pool)
         .await?;
         Ok(())

@@ -7,8 +7,9 @@ use domain::{AppId, UserNumber};
 use sqlx::PgPool;
 
 use super::messages::{DeadEvents, clear_dead_events, dead_events};
-use super::remains;
+use super::{STEP, remains};
 use crate::Error;
+use crate::database::columns::columns;
 
 /// The statements that remove users from the tables of one schema.
 struct Shadow {
@@ -64,28 +65,33 @@ const SHADOWS: [Shadow; 2] = [shadow!("inbox_rebuild"), shadow!("inbox_verify")]
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<bool, Error> {
     // A process that uses the tables holds this lock. If this statement acquires it, it is released at the end of the
     // statement.
-    let found: Vec<(String, bool)> = sqlx::query_as(
-        "SELECT n.nspname::text, pg_try_advisory_xact_lock(hashtextextended(n.nspname, 0))
-         FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'dead_event'
-         WHERE n.nspname = ANY($1)",
+    let found = sqlx::query!(
+        r#"SELECT n.nspname::text AS "schema!", pg_try_advisory_xact_lock(hashtextextended(n.nspname, 0)) AS "is_free!"
+           FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'dead_event'
+           WHERE n.nspname = ANY($1::text[])"#,
+        &SHADOWS.each_ref().map(|shadow| shadow.schema) as &[&str]
     )
-    .bind(SHADOWS.each_ref().map(|shadow| shadow.schema))
     .fetch_all(pool)
     .await?;
-    for (schema, _) in found.iter().filter(|(_, is_free)| *is_free) {
-        for shadow in SHADOWS.iter().filter(|shadow| shadow.schema == schema) {
+    for row in found.iter().filter(|row| row.is_free) {
+        for shadow in SHADOWS.iter().filter(|shadow| shadow.schema == row.schema) {
             match clear_one(pool, shadow, users).await {
                 Err(error) if is_undefined(&error) => {}
                 cleared => cleared?,
             }
         }
     }
-    Ok(found.iter().all(|(_, is_free)| *is_free))
+    Ok(found.iter().all(|row| row.is_free))
 }
 
 async fn clear_one(pool: &PgPool, shadow: &Shadow, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
+    columns! { (app, user) in users =>
+        app_id = app.0,
+        user_number = user.0,
+    }
     for statement in shadow.rows {
-        remains::all_steps(pool, statement, users).await?;
+        remains::all_steps(pool, || sqlx::query(statement).bind(&app_id).bind(&user_number).bind(STEP))
+            .await?;
     }
     clear_dead_events(pool, &shadow.dead_events).await
 }

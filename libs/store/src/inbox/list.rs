@@ -3,8 +3,6 @@
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
 use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumber};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::inbox::projection::INBOX;
 use crate::{Error, Inbox};
@@ -14,33 +12,6 @@ pub const MAX_COUNTED: i64 = 10_000;
 
 /// Position before the newest item, at which the first page starts.
 const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000), ItemId(i64::MAX));
-
-/// SQL for the columns of an item and its category.
-macro_rules! item {
-    () => {
-        "i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS content,
-         c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name"
-    };
-}
-
-/// The category of an item.
-macro_rules! join_category {
-    () => {
-        " LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id "
-    };
-}
-
-/// SQL conditions of every list and count of a user's items; uses the parameters 1 to 6. The index `inbox_item_list`
-/// contains all these columns.
-macro_rules! matching {
-    () => {
-        "i.app_id = $1 AND i.user_number = $2 AND i.deleted_at IS NULL
-         AND ($3::text IS NULL OR i.category_id = (SELECT id FROM category WHERE app_id = $1 AND identifier = $3))
-         AND ($4::boolean IS NULL OR (i.clicked_at IS NOT NULL) = $4)
-         AND ($5::boolean IS NULL OR (i.seen_at IS NOT NULL) = $5)
-         AND ($6::boolean IS NULL OR (i.state IS NOT NULL) = $6)"
-    };
-}
 
 /// A user and the counters of the user's inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,18 +90,19 @@ pub enum PageStart {
 impl Inbox<'_> {
     /// Returns the user with this identifier and the counters of the inbox; None for an unknown user.
     pub async fn inbox_owner(self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
-        let row: Option<(i64, i64, i64, i64)> = sqlx::query_as(
-            "SELECT u.number, coalesce(c.total, 0), coalesce(c.unread, 0), coalesce(c.unseen, 0)
-             FROM app_user u LEFT JOIN inbox_counter c ON c.app_id = u.app_id AND c.user_number = u.number
-             WHERE u.app_id = $1 AND u.identifier = $2",
+        let row = sqlx::query!(
+            r#"SELECT u.number, coalesce(c.total, 0) AS "total!", coalesce(c.unread, 0) AS "unread!",
+                 coalesce(c.unseen, 0) AS "unseen!"
+               FROM app_user u LEFT JOIN inbox_counter c ON c.app_id = u.app_id AND c.user_number = u.number
+               WHERE u.app_id = $1 AND u.identifier = $2"#,
+            app.0,
+            identifier
         )
-        .bind(app.0)
-        .bind(identifier)
         .fetch_optional(&self.0.pool)
         .await?;
-        Ok(row.map(|(user, total, unread, unseen)| InboxOwner {
-            user: UserNumber(user),
-            counts: Counts { total, unread, unseen },
+        Ok(row.map(|row| InboxOwner {
+            user: UserNumber(row.number),
+            counts: Counts { total: row.total, unread: row.unread, unseen: row.unseen },
         }))
     }
 
@@ -142,24 +114,21 @@ impl Inbox<'_> {
         user: UserNumber,
         stream: StreamName,
     ) -> Result<InboxMoment, Error> {
-        let row = sqlx::query(
-            "SELECT p.seq, c.total, c.unread, c.unseen FROM checkpoint p
-             LEFT JOIN inbox_counter c ON c.app_id = $1 AND c.user_number = $2
-             WHERE p.projection = $3 AND p.stream = $4",
+        let row = sqlx::query!(
+            r#"SELECT p.seq, c.total AS "total?", c.unread AS "unread?", c.unseen AS "unseen?" FROM checkpoint p
+               LEFT JOIN inbox_counter c ON c.app_id = $1 AND c.user_number = $2
+               WHERE p.projection = $3 AND p.stream = $4"#,
+            app.0,
+            user.0,
+            INBOX,
+            stream.to_string()
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(INBOX)
-        .bind(stream.to_string())
         .fetch_optional(&self.0.pool)
         .await?;
-        match row {
-            None => Ok(InboxMoment::default()),
-            Some(row) => {
-                let position: i64 = row.try_get("seq")?;
-                Ok(InboxMoment { counts: read_counts(&row)?, position: position.cast_unsigned() })
-            }
-        }
+        Ok(row.map_or_else(InboxMoment::default, |row| InboxMoment {
+            counts: counts(row.total, row.unread, row.unseen),
+            position: row.seq.cast_unsigned(),
+        }))
     }
 
     /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
@@ -176,36 +145,40 @@ impl Inbox<'_> {
             PageStart::Offset(offset) => (offset, NEWEST),
             PageStart::After(created_at, id) => (0, (created_at, id)),
         };
-        let rows = sqlx::query(concat!(
-            "WITH place AS MATERIALIZED (SELECT i.id FROM inbox_item i WHERE ",
-            matching!(),
-            " AND (i.created_at, i.id) < ($7, $8) ORDER BY i.created_at DESC, i.id DESC OFFSET $9 LIMIT $10)
-             SELECT counter.total, counter.unread, counter.unseen, item.*
-             FROM (VALUES (1)) AS one LEFT JOIN inbox_counter counter ON counter.app_id = $1 AND counter.user_number = $2
-             LEFT JOIN LATERAL (SELECT ",
-            item!(),
-            " FROM place JOIN inbox_item i ON i.app_id = $1 AND i.id = place.id",
-            join_category!(),
-            ") AS item ON true ORDER BY item.created_at DESC, item.id DESC"
-        ))
-        .bind(app.0)
-        .bind(user.0)
-        .bind(filter.category)
-        .bind(filter.read)
-        .bind(filter.seen)
-        .bind(filter.has_state)
-        .bind(DateTime::<Utc>::from(before))
-        .bind(before_id.0)
-        .bind(offset)
-        .bind(limit)
+        let rows = sqlx::query_file!(
+            "src/inbox/list/page.sql",
+            app.0,
+            user.0,
+            filter.category,
+            filter.read,
+            filter.seen,
+            filter.has_state,
+            DateTime::<Utc>::from(before),
+            before_id.0,
+            offset,
+            limit
+        )
         .fetch_all(&self.0.pool)
         .await?;
         let mut page = InboxPage::default();
-        for row in &rows {
-            page.counts = read_counts(row)?;
-            // If the page has no items, the statement returns one row with only the counters.
-            if row.try_get::<Option<i64>, _>("id")?.is_some() {
-                page.items.push(read_item(row)?);
+        for row in rows {
+            page.counts = counts(row.total, row.unread, row.unseen);
+            if let (Some(id), Some(user_number), Some(created_at), Some(content)) =
+                (row.id, row.user_number, row.created_at, row.content)
+            {
+                let item = ItemRow {
+                    id,
+                    user_number,
+                    created_at,
+                    seen_at: row.seen_at,
+                    clicked_at: row.clicked_at,
+                    state: row.state,
+                    content,
+                    category_id: row.category_id,
+                    category_identifier: row.category_identifier,
+                    category_name: row.category_name,
+                };
+                page.items.push(item.into());
             }
         }
         Ok(page)
@@ -218,18 +191,24 @@ impl Inbox<'_> {
         user: UserNumber,
         filter: InboxFilter<'_>,
     ) -> Result<i64, Error> {
-        let count = sqlx::query_scalar(concat!(
-            "SELECT count(*) FROM (SELECT FROM inbox_item i WHERE ",
-            matching!(),
-            " LIMIT $7) AS counted"
-        ))
-        .bind(app.0)
-        .bind(user.0)
-        .bind(filter.category)
-        .bind(filter.read)
-        .bind(filter.seen)
-        .bind(filter.has_state)
-        .bind(MAX_COUNTED)
+        let count = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM (
+                 SELECT FROM inbox_item i
+                 WHERE i.app_id = $1 AND i.user_number = $2 AND i.deleted_at IS NULL
+                   AND ($3::text IS NULL OR i.category_id = (SELECT id FROM category WHERE app_id = $1 AND identifier = $3))
+                   AND ($4::boolean IS NULL OR (i.clicked_at IS NOT NULL) = $4)
+                   AND ($5::boolean IS NULL OR (i.seen_at IS NOT NULL) = $5)
+                   AND ($6::boolean IS NULL OR (i.state IS NOT NULL) = $6)
+                 LIMIT $7
+               ) AS counted"#,
+            app.0,
+            user.0,
+            filter.category,
+            filter.read,
+            filter.seen,
+            filter.has_state,
+            MAX_COUNTED
+        )
         .fetch_one(&self.0.pool)
         .await?;
         Ok(count)
@@ -243,23 +222,24 @@ impl Inbox<'_> {
         identifier: Option<&str>,
         id: ItemId,
     ) -> Result<Option<InboxItem>, Error> {
-        let row = sqlx::query(concat!(
-            "SELECT ",
-            item!(),
-            // OFFSET 0 makes the planner use the primary key instead of the index of items that are not deleted.
-            " FROM (SELECT * FROM inbox_item WHERE app_id = $1 AND id = $2 OFFSET 0) AS i",
-            join_category!(),
-            "WHERE i.deleted_at IS NULL AND EXISTS (
+        // OFFSET 0 makes the planner use the primary key instead of the index of items that are not deleted.
+        let row = sqlx::query_as!(
+            ItemRow,
+            r#"SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS "content!",
+                 c.id AS "category_id?", c.identifier AS "category_identifier?", c.name AS "category_name?"
+               FROM (SELECT * FROM inbox_item WHERE app_id = $1 AND id = $2 OFFSET 0) AS i
+               LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id
+               WHERE i.deleted_at IS NULL AND EXISTS (
                  SELECT FROM app_user u WHERE u.app_id = $1 AND u.number = i.user_number
                    AND ($3::text IS NULL OR u.identifier = $3)
-               )"
-        ))
-        .bind(app.0)
-        .bind(id.0)
-        .bind(identifier)
+               )"#,
+            app.0,
+            id.0,
+            identifier
+        )
         .fetch_optional(&self.0.pool)
         .await?;
-        row.as_ref().map(read_item).transpose()
+        Ok(row.map(InboxItem::from))
     }
 
     /// Finds the item that a send added to the user's inbox; None if the item is missing, read or deleted.
@@ -269,13 +249,13 @@ impl Inbox<'_> {
         user: UserNumber,
         send: SendId,
     ) -> Result<Option<ItemId>, Error> {
-        let id = sqlx::query_scalar(
+        let id = sqlx::query_scalar!(
             "SELECT id FROM inbox_item WHERE app_id = $1 AND user_number = $2 AND send_id = $3
                AND deleted_at IS NULL AND clicked_at IS NULL",
+            app.0,
+            user.0,
+            send.0
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(send.0)
         .fetch_optional(&self.0.pool)
         .await?;
         Ok(id.map(ItemId))
@@ -283,43 +263,55 @@ impl Inbox<'_> {
 
     /// Returns the name of each inbox stream and the last sequence number that the projection has committed.
     pub async fn inbox_positions(self) -> Result<Vec<(String, u64)>, Error> {
-        let rows: Vec<(String, i64)> =
-            sqlx::query_as("SELECT stream, seq FROM checkpoint WHERE projection = $1")
-                .bind(INBOX)
-                .fetch_all(&self.0.pool)
-                .await?;
-        Ok(rows.into_iter().map(|(stream, seq)| (stream, seq.cast_unsigned())).collect())
+        let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
+            .fetch_all(&self.0.pool)
+            .await?;
+        Ok(rows.into_iter().map(|row| (row.stream, row.seq.cast_unsigned())).collect())
     }
 }
 
-fn read_counts(row: &PgRow) -> Result<Counts, Error> {
-    let count = |column| -> Result<i64, Error> { Ok(row.try_get::<Option<i64>, _>(column)?.unwrap_or(0)) };
-    Ok(Counts { total: count("total")?, unread: count("unread")?, unseen: count("unseen")? })
+/// Counts of an inbox; a user without a row of counters has no items.
+fn counts(total: Option<i64>, unread: Option<i64>, unseen: Option<i64>) -> Counts {
+    Counts {
+        total: total.unwrap_or_default(),
+        unread: unread.unwrap_or_default(),
+        unseen: unseen.unwrap_or_default(),
+    }
 }
 
-fn read_item(row: &PgRow) -> Result<InboxItem, Error> {
-    let time = |column| -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(row.try_get::<Option<DateTime<Utc>>, _>(column)?.map(Into::into))
-    };
-    let category = match row.try_get::<Option<i64>, _>("category_id")? {
-        None => None,
-        Some(id) => Some(ItemCategory {
+/// The columns of an item and its category.
+struct ItemRow {
+    id: i64,
+    user_number: i64,
+    created_at: DateTime<Utc>,
+    seen_at: Option<DateTime<Utc>>,
+    clicked_at: Option<DateTime<Utc>>,
+    state: Option<String>,
+    content: String,
+    category_id: Option<i64>,
+    category_identifier: Option<String>,
+    category_name: Option<String>,
+}
+
+impl From<ItemRow> for InboxItem {
+    fn from(row: ItemRow) -> InboxItem {
+        let category = row.category_id.map(|id| ItemCategory {
             id: CategoryId(id),
-            identifier: row.try_get("category_identifier")?,
-            name: row.try_get("category_name")?,
-        }),
-    };
-    Ok(InboxItem {
-        id: ItemId(row.try_get("id")?),
-        user: UserNumber(row.try_get("user_number")?),
-        created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        state: ItemState {
-            seen_at: time("seen_at")?,
-            clicked_at: time("clicked_at")?,
-            deleted_at: None,
-            app_state: row.try_get("state")?,
-        },
-        category,
-        content: row.try_get("content")?,
-    })
+            identifier: row.category_identifier.unwrap_or_default(),
+            name: row.category_name.unwrap_or_default(),
+        });
+        InboxItem {
+            id: ItemId(row.id),
+            user: UserNumber(row.user_number),
+            created_at: row.created_at.into(),
+            state: ItemState {
+                seen_at: row.seen_at.map(Into::into),
+                clicked_at: row.clicked_at.map(Into::into),
+                deleted_at: None,
+                app_state: row.state,
+            },
+            category,
+            content: row.content,
+        }
+    }
 }

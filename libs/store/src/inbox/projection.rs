@@ -8,14 +8,15 @@ pub use domain::inbox::fold::{Changed, ItemKey, NewItem, WholeInbox};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
 use domain::{AppId, StreamName, UserNumber};
 use futures_util::FutureExt as _;
 use sabotage::CrashPoint;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
+use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Inbox, database::failure};
 
@@ -32,12 +33,13 @@ pub struct Batch {
 impl Inbox<'_> {
     /// Returns the last sequence number of `stream` that a projection has committed; 0 if it has committed none.
     pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
-        let seq: Option<i64> =
-            sqlx::query_scalar("SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2")
-                .bind(projection)
-                .bind(stream.to_string())
-                .fetch_optional(&self.0.pool)
-                .await?;
+        let seq = sqlx::query_scalar!(
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
+            projection,
+            stream.to_string()
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
 
@@ -61,18 +63,27 @@ pub(crate) async fn advance(
     from: u64,
     to: u64,
 ) -> Result<bool, Error> {
-    let moved = if from == 0 {
-        sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
-                     ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3")
+    let stream = stream.to_string();
+    let (from, to) = (from.cast_signed(), to.cast_signed());
+    let advanced = if from == 0 {
+        sqlx::query!(
+            "INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
+             ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3",
+            projection,
+            stream,
+            from,
+            to
+        )
     } else {
-        sqlx::query("UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3")
-    }
-    .bind(projection)
-    .bind(stream.to_string())
-    .bind(from.cast_signed())
-    .bind(to.cast_signed())
-    .execute(connection)
-    .await?;
+        sqlx::query!(
+            "UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3",
+            projection,
+            stream,
+            from,
+            to
+        )
+    };
+    let moved = advanced.execute(connection).await?;
     Ok(moved.rows_affected() == 1)
 }
 
@@ -85,30 +96,39 @@ pub(crate) async fn set_aside(
     message: &[u8],
     cause: &str,
 ) -> Result<(), Error> {
-    sqlx::query(
+    sqlx::query!(
         "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT DO NOTHING",
+        projection,
+        stream.to_string(),
+        seq.cast_signed(),
+        message,
+        cause
     )
-    .bind(projection)
-    .bind(stream.to_string())
-    .bind(seq.cast_signed())
-    .bind(message)
-    .bind(cause)
     .execute(&mut *connection)
     .await?;
     failure::forget(connection, stream, seq).await
 }
 
-/// Statement that inserts items; `$end` is its clause for items that already exist.
+/// Inserts items; the first argument is the clause for items that already exist.
 macro_rules! insert_items {
-    ($end:literal) => {
-        concat!(
+    ($end:literal, $columns:expr) => {
+        sqlx::query!(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, event_id, content)
              SELECT app_id, user_number, id, send_id, category_id, created_at, event_id, content.text::json
              FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::uuid[],
                $8::bigint[]) AS new (app_id, user_number, id, send_id, category_id, created_at, event_id, content_number)
-             JOIN unnest($9::text[]) WITH ORDINALITY AS content (text, content_number) USING (content_number) ",
-            $end
+             JOIN unnest($9::text[]) WITH ORDINALITY AS content (text, content_number) USING (content_number) "
+                + $end,
+            &$columns.app_id,
+            &$columns.user_number,
+            &$columns.id,
+            &$columns.send_id,
+            &$columns.category_id as &[Option<i64>],
+            &$columns.created_at,
+            &$columns.event_id,
+            &$columns.content_number,
+            &$columns.content as &[&str]
         )
     };
 }
@@ -123,7 +143,8 @@ impl Batch {
         if items.is_empty() {
             return Ok(());
         }
-        bind_items(insert_items!(""), items).execute(&mut *self.transaction).await?;
+        let columns = ItemColumns::of(items);
+        insert_items!("", columns).execute(&mut *self.transaction).await?;
         for item in items {
             self.count(item.app, item.user, ItemState::default().counts());
         }
@@ -139,10 +160,12 @@ impl Batch {
         if items.is_empty() {
             return Ok(());
         }
-        let statement = insert_items!("ORDER BY id ON CONFLICT DO NOTHING RETURNING app_id, user_number");
-        let rows = bind_items(statement, items).fetch_all(&mut *self.transaction).await?;
+        let columns = ItemColumns::of(items);
+        let rows = insert_items!("ORDER BY id ON CONFLICT DO NOTHING RETURNING app_id, user_number", columns)
+            .fetch_all(&mut *self.transaction)
+            .await?;
         for row in rows {
-            self.count(AppId(row.try_get(0)?), UserNumber(row.try_get(1)?), ItemState::default().counts());
+            self.count(AppId(row.app_id), UserNumber(row.user_number), ItemState::default().counts());
         }
         Ok(())
     }
@@ -168,17 +191,24 @@ impl Batch {
     pub async fn commit(mut self) -> Result<(), Error> {
         self.counts.retain(|_, counts| *counts != Counts::default());
         if !self.counts.is_empty() {
-            sqlx::query(
+            columns! { ((app, user), counts) in self.counts =>
+                app_id = app.0,
+                user_number = user.0,
+                total = counts.total,
+                unread = counts.unread,
+                unseen = counts.unseen,
+            }
+            sqlx::query!(
                 "INSERT INTO inbox_counter AS c (app_id, user_number, total, unread, unseen)
                  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
                  ON CONFLICT (app_id, user_number) DO UPDATE SET total = c.total + excluded.total,
                    unread = c.unread + excluded.unread, unseen = c.unseen + excluded.unseen",
+                &app_id,
+                &user_number,
+                &total,
+                &unread,
+                &unseen
             )
-            .bind(self.counts.keys().map(|(app, _)| app.0).collect::<Vec<_>>())
-            .bind(self.counts.keys().map(|(_, user)| user.0).collect::<Vec<_>>())
-            .bind(self.counts.values().map(|counts| counts.total).collect::<Vec<_>>())
-            .bind(self.counts.values().map(|counts| counts.unread).collect::<Vec<_>>())
-            .bind(self.counts.values().map(|counts| counts.unseen).collect::<Vec<_>>())
             .execute(&mut *self.transaction)
             .await?;
         }
@@ -197,18 +227,43 @@ impl Batch {
     }
 }
 
-fn bind_items<'q>(statement: &'static str, items: &'q [NewItem]) -> Query<'q, Postgres, PgArguments> {
-    let (contents, numbers) = number_contents(items);
-    sqlx::query(statement)
-        .bind(items.iter().map(|item| item.app.0).collect::<Vec<_>>())
-        .bind(items.iter().map(|item| item.user.0).collect::<Vec<_>>())
-        .bind(items.iter().map(|item| item.id.0).collect::<Vec<_>>())
-        .bind(items.iter().map(|item| item.send_id.0).collect::<Vec<_>>())
-        .bind(items.iter().map(|item| item.category.map(|id| id.0)).collect::<Vec<_>>())
-        .bind(items.iter().map(|item| instant(item.created_at)).collect::<Vec<_>>())
-        .bind(items.iter().map(|item| item.event_id).collect::<Vec<_>>())
-        .bind(numbers)
-        .bind(contents)
+/// The columns of new items, and the distinct contents, to which the items refer by number.
+struct ItemColumns<'a> {
+    app_id: Vec<i64>,
+    user_number: Vec<i64>,
+    id: Vec<i64>,
+    send_id: Vec<Uuid>,
+    category_id: Vec<Option<i64>>,
+    created_at: Vec<DateTime<Utc>>,
+    event_id: Vec<Uuid>,
+    content_number: Vec<i64>,
+    content: Vec<&'a str>,
+}
+
+impl ItemColumns<'_> {
+    fn of(items: &[NewItem]) -> ItemColumns<'_> {
+        columns! { item in items =>
+            app_id = item.app.0,
+            user_number = item.user.0,
+            id = item.id.0,
+            send_id = item.send_id.0,
+            category_id = item.category.map(|id| id.0),
+            created_at = instant(item.created_at),
+            event_id = item.event_id,
+        }
+        let (content, content_number) = number_contents(items);
+        ItemColumns {
+            app_id,
+            user_number,
+            id,
+            send_id,
+            category_id,
+            created_at,
+            event_id,
+            content_number,
+            content,
+        }
+    }
 }
 
 /// Returns the distinct contents, and for each item the number of its content, from 1.

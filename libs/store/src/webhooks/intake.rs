@@ -3,14 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use chrono::{DateTime, Utc};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, ItemId, SendId, StreamName, Timestamp, UserNumber};
-use sqlx::postgres::PgRow;
-use sqlx::{Postgres, Row, Transaction};
+use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
 use super::{WEBHOOKS, read_events};
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Webhooks, inbox::projection};
 
@@ -62,23 +61,23 @@ impl Webhooks<'_> {
     /// # Errors
     /// The database failed, or a row was written by a newer release.
     pub async fn listeners(self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
-        sqlx::query(
+        let rows = sqlx::query!(
             "SELECT app_id, id, events, since FROM webhook_endpoint
              WHERE app_id = ANY($1) AND disabled_at IS NULL ORDER BY app_id, id",
+            &apps.iter().map(|app| app.0).collect::<Vec<_>>()
         )
-        .bind(apps.iter().map(|app| app.0).collect::<Vec<_>>())
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(|row| {
-            Ok(Listener {
-                app: AppId(row.try_get("app_id")?),
-                endpoint: row.try_get("id")?,
-                events: read_events(row)?,
-                since: row.try_get::<DateTime<Utc>, _>("since")?.into(),
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(Listener {
+                    app: AppId(row.app_id),
+                    endpoint: row.id,
+                    events: read_events(&row.events)?,
+                    since: row.since.into(),
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 
     /// Returns those of a user's items that may have been read at `at`: their read time is `at` or later, or empty because
@@ -90,20 +89,21 @@ impl Webhooks<'_> {
         items: &[ItemId],
         at: Timestamp,
     ) -> Result<Vec<ReadItem>, Error> {
-        sqlx::query(
+        let rows = sqlx::query!(
             "SELECT id, send_id FROM inbox_item
              WHERE app_id = $1 AND user_number = $2 AND id = ANY($3) AND (clicked_at IS NULL OR clicked_at >= $4)
              ORDER BY id",
+            app.0,
+            user.0,
+            &items.iter().map(|item| item.0).collect::<Vec<_>>(),
+            instant(at)
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(items.iter().map(|item| item.0).collect::<Vec<_>>())
-        .bind(instant(at))
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(read_item)
-        .collect()
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| ReadItem { id: ItemId(row.id), send_id: SendId(row.send_id) })
+            .collect())
     }
 
     /// Returns up to `most` of a user's items that were read exactly at `at`, with ids greater than `after` and at most
@@ -116,22 +116,23 @@ impl Webhooks<'_> {
         at: Timestamp,
         most: u32,
     ) -> Result<Vec<ReadItem>, Error> {
-        sqlx::query(
+        let rows = sqlx::query!(
             "SELECT id, send_id FROM inbox_item
              WHERE app_id = $1 AND user_number = $2 AND id > $3 AND id <= $4 AND clicked_at = $5
              ORDER BY id LIMIT $6",
+            app.0,
+            user.0,
+            after.0,
+            up_to.0,
+            instant(at),
+            i64::from(most)
         )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(after.0)
-        .bind(up_to.0)
-        .bind(instant(at))
-        .bind(i64::from(most))
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(read_item)
-        .collect()
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| ReadItem { id: ItemId(row.id), send_id: SendId(row.send_id) })
+            .collect())
     }
 
     /// Starts a batch that moves the checkpoint of `stream` from `from` to `to`. Returns None if the checkpoint is not at
@@ -158,21 +159,21 @@ impl WebhookBatch {
         &mut self,
         users: &HashSet<(AppId, UserNumber)>,
     ) -> Result<HashMap<(AppId, UserNumber), String>, Error> {
-        let rows = sqlx::query(
+        columns! { (app, user) in users =>
+            app_id = app.0,
+            number = user.0,
+        }
+        let rows = sqlx::query!(
             "SELECT u.app_id, u.number, u.identifier
              FROM app_user u JOIN unnest($1::bigint[], $2::bigint[]) AS named (app_id, number) USING (app_id, number)
              ORDER BY u.app_id, u.number FOR KEY SHARE OF u",
+            &app_id,
+            &number
         )
-        .bind(users.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
-        .bind(users.iter().map(|(_, user)| user.0).collect::<Vec<_>>())
         .fetch_all(&mut *self.transaction)
         .await?;
-        rows.iter()
-            .map(|row| {
-                let user = (AppId(row.try_get("app_id")?), UserNumber(row.try_get("number")?));
-                Ok((user, row.try_get("identifier")?))
-            })
-            .collect()
+        let users = rows.into_iter().map(|row| ((AppId(row.app_id), UserNumber(row.number)), row.identifier));
+        Ok(users.collect())
     }
 
     /// Adds messages, in order. Skips existing messages and messages for endpoints that have been removed.
@@ -183,21 +184,30 @@ impl WebhookBatch {
         if messages.is_empty() {
             return Ok(());
         }
-        sqlx::query(
+        columns! { message in messages =>
+            app_id = message.app.0,
+            endpoint_id = message.endpoint,
+            id = message.id,
+            subject = message.subject,
+            event = message.event.as_str(),
+            user_number = message.user.0,
+            body = message.body.as_str(),
+        }
+        sqlx::query!(
             "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, user_number, body)
              SELECT new.app_id, new.endpoint_id, new.id, new.subject, new.event, new.user_number, new.body
              FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::uuid[], $5::text[], $6::bigint[], $7::text[])
                WITH ORDINALITY AS new (app_id, endpoint_id, id, subject, event, user_number, body, place)
              JOIN webhook_endpoint e ON (e.app_id, e.id) = (new.app_id, new.endpoint_id)
              ORDER BY new.place ON CONFLICT DO NOTHING",
+            &app_id,
+            &endpoint_id,
+            &id,
+            &subject,
+            &event as &[&str],
+            &user_number,
+            &body as &[&str]
         )
-        .bind(messages.iter().map(|message| message.app.0).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.endpoint).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.id).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.subject).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.event.as_str()).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.user.0).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>())
         .execute(&mut *self.transaction)
         .await?;
         Ok(())
@@ -225,8 +235,4 @@ impl WebhookBatch {
         self.transaction.commit().await?;
         Ok(())
     }
-}
-
-fn read_item(row: &PgRow) -> Result<ReadItem, Error> {
-    Ok(ReadItem { id: ItemId(row.try_get("id")?), send_id: SendId(row.try_get("send_id")?) })
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, Timestamp};
-use sqlx::Row;
 use uuid::Uuid;
 
 use crate::{Error, Webhooks};
@@ -35,15 +33,15 @@ impl Webhooks<'_> {
     /// Removes the messages of an endpoint, except those that another transaction has locked.
     pub(super) async fn remove_messages(self, app: AppId, endpoint: i64) -> Result<(), Error> {
         loop {
-            let removed = sqlx::query(
+            let removed = sqlx::query!(
                 "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
                    SELECT ctid FROM webhook_message WHERE app_id = $1 AND endpoint_id = $2
                    LIMIT $3 FOR UPDATE SKIP LOCKED
                  ))",
+                app.0,
+                endpoint,
+                STEP
             )
-            .bind(app.0)
-            .bind(endpoint)
-            .bind(STEP)
             .execute(&self.0.pool)
             .await?;
             if removed.rows_affected() == 0 {
@@ -59,32 +57,29 @@ impl Webhooks<'_> {
         endpoint: Option<i64>,
         most: u32,
     ) -> Result<Vec<FailedMessage>, Error> {
-        sqlx::query(
-            "SELECT m.id, m.endpoint_id, e.url, m.event, m.created_at, m.settled_at, m.attempts,
-               coalesce(m.last_answer, '') AS last_answer
-             FROM webhook_message m JOIN webhook_endpoint e ON (e.app_id, e.id) = (m.app_id, m.endpoint_id)
-             WHERE m.app_id = $1 AND m.status = 'failed' AND ($2::bigint IS NULL OR m.endpoint_id = $2)
-             ORDER BY m.settled_at DESC, m.number DESC LIMIT $3",
+        let rows = sqlx::query!(
+            r#"SELECT m.id, m.endpoint_id, e.url, m.event, m.created_at, m.settled_at AS "settled_at!", m.attempts,
+                 coalesce(m.last_answer, '') AS "last_answer!"
+               FROM webhook_message m JOIN webhook_endpoint e ON (e.app_id, e.id) = (m.app_id, m.endpoint_id)
+               WHERE m.app_id = $1 AND m.status = 'failed' AND ($2::bigint IS NULL OR m.endpoint_id = $2)
+               ORDER BY m.settled_at DESC, m.number DESC LIMIT $3"#,
+            app.0,
+            endpoint,
+            i64::from(most)
         )
-        .bind(app.0)
-        .bind(endpoint)
-        .bind(i64::from(most))
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(|row| {
-            Ok(FailedMessage {
-                id: row.try_get("id")?,
-                endpoint: row.try_get("endpoint_id")?,
-                url: row.try_get("url")?,
-                event: row.try_get("event")?,
-                created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-                given_up_at: row.try_get::<DateTime<Utc>, _>("settled_at")?.into(),
-                attempts: row.try_get::<i32, _>("attempts")?.unsigned_abs(),
-                last_answer: row.try_get("last_answer")?,
-            })
-        })
-        .collect()
+        .await?;
+        let messages = rows.into_iter().map(|row| FailedMessage {
+            id: row.id,
+            endpoint: row.endpoint_id,
+            url: row.url,
+            event: row.event,
+            created_at: row.created_at.into(),
+            given_up_at: row.settled_at.into(),
+            attempts: row.attempts.unsigned_abs(),
+            last_answer: row.last_answer,
+        });
+        Ok(messages.collect())
     }
 
     /// Makes given-up messages pending again, with their attempts counted from the start. With `ids`, only these messages;
@@ -100,7 +95,7 @@ impl Webhooks<'_> {
     ) -> Result<u64, Error> {
         let mut redelivered = 0;
         loop {
-            let step = sqlx::query(
+            let step = sqlx::query!(
                 "UPDATE webhook_message m
                  SET status = 'pending', attempts = 0, next_at = now(), created_at = now(), settled_at = NULL
                  FROM (
@@ -109,11 +104,11 @@ impl Webhooks<'_> {
                      AND ($3::uuid[] IS NULL OR id = ANY($3))
                    LIMIT $4
                  ) AS again WHERE (m.app_id, m.endpoint_id, m.id) = (again.app_id, again.endpoint_id, again.id)",
+                app.0,
+                endpoint,
+                ids,
+                STEP
             )
-            .bind(app.0)
-            .bind(endpoint)
-            .bind(ids)
-            .bind(STEP)
             .execute(&self.0.pool)
             .await?
             .rows_affected();
@@ -127,7 +122,7 @@ impl Webhooks<'_> {
     /// Marks messages as failed that are older than `age` and whose endpoint has failed for longer than `age`: at most
     /// 1,000 messages, and only the first pending message of each subject. Returns the number of messages.
     pub async fn give_up_webhooks(self, age: Duration) -> Result<u64, Error> {
-        let given_up = sqlx::query(
+        let given_up = sqlx::query!(
             "WITH old AS MATERIALIZED (
                SELECT w.place FROM webhook_endpoint e CROSS JOIN LATERAL (
                  SELECT h.ctid AS place FROM webhook_message h
@@ -146,9 +141,9 @@ impl Webhooks<'_> {
              SET status = 'failed', settled_at = now(), token = NULL,
                  last_answer = coalesce(last_answer, 'the endpoint has failed all the while')
              WHERE ctid = ANY(ARRAY(SELECT place FROM locked))",
+            age.as_secs_f64(),
+            STEP
         )
-        .bind(age.as_secs_f64())
-        .bind(STEP)
         .execute(&self.0.pool)
         .await?;
         Ok(given_up.rows_affected())
@@ -158,33 +153,40 @@ impl Webhooks<'_> {
     /// and messages of endpoints that were disabled more than `given_up` ago; up to 1,000 of each kind. Returns the number
     /// of removed messages.
     pub async fn prune_webhooks(self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
-        const TAKEN: &str = "
-            DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
-              SELECT ctid FROM webhook_message
-              WHERE settled_at IS NOT NULL AND status <> 'failed'
-                AND settled_at < now() - $1::float8 * interval '1 second'
-              ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
-            ))";
-        const GIVEN_UP: &str = "
-            DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
-              SELECT ctid FROM webhook_message
-              WHERE status = 'failed' AND settled_at < now() - $1::float8 * interval '1 second'
-              ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
-            ))";
-        const TURNED_OFF: &str = "
-            DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
-              SELECT m.place FROM webhook_endpoint e CROSS JOIN LATERAL (
-                SELECT ctid AS place FROM webhook_message w
-                WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.head
-                ORDER BY w.next_at, w.number LIMIT $2 FOR UPDATE SKIP LOCKED
-              ) AS m
-              WHERE e.disabled_at < now() - $1::float8 * interval '1 second' LIMIT $2
-            ))";
+        let delivered = sqlx::query!(
+            "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+               SELECT ctid FROM webhook_message
+               WHERE settled_at IS NOT NULL AND status <> 'failed'
+                 AND settled_at < now() - $1::float8 * interval '1 second'
+               ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+             ))",
+            taken.as_secs_f64(),
+            STEP
+        );
+        let failed = sqlx::query!(
+            "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+               SELECT ctid FROM webhook_message
+               WHERE status = 'failed' AND settled_at < now() - $1::float8 * interval '1 second'
+               ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+             ))",
+            given_up.as_secs_f64(),
+            STEP
+        );
+        let disabled = sqlx::query!(
+            "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+               SELECT m.place FROM webhook_endpoint e CROSS JOIN LATERAL (
+                 SELECT ctid AS place FROM webhook_message w
+                 WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.head
+                 ORDER BY w.next_at, w.number LIMIT $2 FOR UPDATE SKIP LOCKED
+               ) AS m
+               WHERE e.disabled_at < now() - $1::float8 * interval '1 second' LIMIT $2
+             ))",
+            given_up.as_secs_f64(),
+            STEP
+        );
         let mut removed = 0;
-        for (statement, age) in [(TAKEN, taken), (GIVEN_UP, given_up), (TURNED_OFF, given_up)] {
-            let step =
-                sqlx::query(statement).bind(age.as_secs_f64()).bind(STEP).execute(&self.0.pool).await?;
-            removed += step.rows_affected();
+        for statement in [delivered, failed, disabled] {
+            removed += statement.execute(&self.0.pool).await?.rows_affected();
         }
         Ok(removed)
     }
@@ -192,25 +194,23 @@ impl Webhooks<'_> {
     /// Returns the number of pending messages of enabled endpoints, at most 100,000, and the age of the oldest one; zero if
     /// none is pending.
     pub async fn pending_webhooks(self) -> Result<(u64, Duration), Error> {
-        let row = sqlx::query(
-            "SELECT count(*) AS pending, coalesce(extract(epoch FROM now() - (
+        let row = sqlx::query!(
+            r#"SELECT count(*) AS "pending!", coalesce(extract(epoch FROM now() - (
                SELECT min(oldest.created_at) FROM webhook_endpoint e CROSS JOIN LATERAL (
                  SELECT h.created_at FROM webhook_message h
                  WHERE h.app_id = e.app_id AND h.endpoint_id = e.id AND h.head ORDER BY h.created_at LIMIT 1
                ) AS oldest WHERE e.disabled_at IS NULL
-             )), 0)::float8 AS age
+             )), 0)::float8 AS "age!"
              FROM (
                SELECT FROM webhook_endpoint e CROSS JOIN LATERAL (
                  SELECT FROM webhook_message w
                  WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.settled_at IS NULL LIMIT $1
                ) AS m WHERE e.disabled_at IS NULL LIMIT $1
-             ) AS waiting",
+             ) AS waiting"#,
+            MAX_COUNTED
         )
-        .bind(MAX_COUNTED)
         .fetch_one(&self.0.pool)
         .await?;
-        let pending: i64 = row.try_get("pending")?;
-        let age: f64 = row.try_get("age")?;
-        Ok((pending.unsigned_abs(), Duration::from_secs_f64(age.max(0.0))))
+        Ok((row.pending.unsigned_abs(), Duration::from_secs_f64(row.age.max(0.0))))
     }
 }

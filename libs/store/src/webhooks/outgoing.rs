@@ -7,13 +7,12 @@
 
 mod settle;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::AppId;
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use crate::{Error, Webhooks};
@@ -97,20 +96,19 @@ impl Webhooks<'_> {
         }
         let rows = take(&mut transaction, &apps, most, pace).await?;
         let targets = targets(&mut transaction, &rows).await?;
-        let due = rows.iter().filter_map(|row| read_due(row, &targets).transpose()).collect();
         transaction.commit().await?;
-        due
+        Ok(rows.into_iter().filter_map(|row| row.due(&targets)).collect())
     }
 }
 
 /// Forces index scans and nested loops for this transaction, for which its statements are written. Statistics are missing
 /// in a new installation and outdated after a burst, so query plans must not depend on them.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
-    sqlx::query(
+    sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
-           enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name",
+           enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name"
     )
-    .execute(&mut **transaction)
+    .fetch_all(&mut **transaction)
     .await?;
     Ok(())
 }
@@ -119,7 +117,7 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
 /// can claim messages of these apps, so that running calls are counted exactly. Rows of apps that another process has
 /// locked stay.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
-    let mut apps: Vec<i64> = sqlx::query_scalar(
+    let mut apps = sqlx::query_scalar!(
         "WITH woken AS MATERIALIZED (
            SELECT ctid AS place, app_id FROM webhook_wake WHERE at <= now() ORDER BY at LIMIT $1
            FOR UPDATE SKIP LOCKED
@@ -130,8 +128,8 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
          DELETE FROM webhook_wake
          WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
          RETURNING app_id",
+        i64::from(most)
     )
-    .bind(i64::from(most))
     .fetch_all(connection)
     .await?;
     apps.sort_unstable();
@@ -146,59 +144,21 @@ async fn take(
     apps: &[i64],
     most: u32,
     pace: Pace,
-) -> Result<Vec<PgRow>, Error> {
+) -> Result<Vec<TakenRow>, Error> {
     // Maximum number of messages per app: twice an equal share of `most`, so that apps can use the share of apps with few
     // messages.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
-    let rows = sqlx::query(
-        "WITH endpoint AS MATERIALIZED (
-           SELECT e.app_id, e.id, calls.number AS calls,
-             CASE WHEN e.disabled_at IS NULL AND (e.paused_until IS NULL OR e.paused_until <= now())
-                  THEN greatest(0, CASE WHEN e.failures >= $3 THEN 1 ELSE $2 END - calls.number) ELSE 0 END AS room
-           FROM unnest($6::bigint[]) AS asked (app_id) CROSS JOIN LATERAL (
-             SELECT * FROM webhook_endpoint WHERE app_id = asked.app_id ORDER BY id LIMIT 1000
-           ) AS e CROSS JOIN LATERAL (
-             SELECT count(*) AS number FROM (
-               SELECT FROM webhook_message u
-               WHERE u.app_id = e.app_id AND u.endpoint_id = e.id AND u.token IS NOT NULL AND u.next_at > now()
-               ORDER BY u.next_at LIMIT $5
-             ) AS under_way
-           ) AS calls
-         ), app AS MATERIALIZED (
-           SELECT app_id, sum(calls) AS calls, $5 - sum(calls) AS room FROM endpoint GROUP BY app_id
-         ), waiting AS MATERIALIZED (
-           SELECT app.app_id, app.calls, app.room, m.place, m.next_at, m.number
-           FROM app JOIN endpoint USING (app_id) CROSS JOIN LATERAL (
-             SELECT w.ctid AS place, w.next_at, w.number FROM webhook_message w
-             WHERE w.app_id = endpoint.app_id AND w.endpoint_id = endpoint.id AND w.head AND w.next_at <= now()
-             ORDER BY w.next_at, w.number LIMIT greatest(0, least(endpoint.room, app.room, $7 + 1))
-           ) AS m
-         ), ranked AS MATERIALIZED (
-           SELECT *, row_number() OVER (PARTITION BY app_id ORDER BY next_at, number) AS rank FROM waiting
-         ), chosen AS MATERIALIZED (
-           SELECT place FROM ranked WHERE rank <= least(room, $7) ORDER BY calls + rank, next_at, number LIMIT $1
-         ), locked AS MATERIALIZED (
-           -- Said again, as another transaction may have changed or locked it since; but not so that an index of heads would do.
-           SELECT ctid AS place FROM webhook_message
-           WHERE ctid = ANY(ARRAY(SELECT place FROM chosen)) AND coalesce(head, false) AND next_at <= now()
-           FOR UPDATE SKIP LOCKED
-         ), woken AS (
-           INSERT INTO webhook_wake (app_id, at)
-           SELECT DISTINCT app_id, now() FROM ranked
-           WHERE rank <= room AND NOT EXISTS (SELECT FROM locked WHERE locked.place = ranked.place)
-         )
-         UPDATE webhook_message
-         SET token = gen_random_uuid(), attempts = attempts + 1, next_at = now() + $4::float8 * interval '1 second'
-         WHERE ctid = ANY(ARRAY(SELECT place FROM locked))
-         RETURNING app_id, endpoint_id, id, body, attempts, token",
+    let rows = sqlx::query_file_as!(
+        TakenRow,
+        "src/webhooks/outgoing/claim.sql",
+        i64::from(most),
+        i64::from(pace.per_endpoint),
+        i64::from(pace.failures),
+        pace.lease.as_secs_f64(),
+        i64::from(pace.per_app),
+        apps,
+        share
     )
-    .bind(i64::from(most))
-    .bind(i64::from(pace.per_endpoint))
-    .bind(i64::from(pace.failures))
-    .bind(pace.lease.as_secs_f64())
-    .bind(i64::from(pace.per_app))
-    .bind(apps)
-    .bind(share)
     .fetch_all(connection)
     .await?;
     Ok(rows)
@@ -207,47 +167,52 @@ async fn take(
 /// Reads the URL and the secrets of each endpoint of these messages.
 async fn targets(
     connection: &mut PgConnection,
-    messages: &[PgRow],
+    messages: &[TakenRow],
 ) -> Result<HashMap<(i64, i64), Arc<Target>>, Error> {
-    let mut endpoints: Vec<(i64, i64)> = messages
-        .iter()
-        .map(|row| Ok((row.try_get("app_id")?, row.try_get("endpoint_id")?)))
-        .collect::<Result<_, sqlx::Error>>()?;
-    endpoints.sort_unstable();
-    endpoints.dedup();
+    let endpoints: BTreeSet<_> = messages.iter().map(|row| (row.app_id, row.endpoint_id)).collect();
     if endpoints.is_empty() {
         return Ok(HashMap::new());
     }
     let (apps, ids): (Vec<i64>, Vec<i64>) = endpoints.into_iter().unzip();
-    let rows: Vec<(i64, i64, String, Vec<Vec<u8>>)> = sqlx::query_as(
-        "SELECT e.app_id, e.id, e.url, (
-           SELECT coalesce(array_agg(s.sealed ORDER BY s.id DESC), '{}') FROM webhook_secret s
-           WHERE s.app_id = e.app_id AND s.endpoint_id = e.id AND (s.expires_at IS NULL OR s.expires_at > now())
-         )
-         FROM unnest($1::bigint[], $2::bigint[]) AS asked (app_id, id) CROSS JOIN LATERAL (
-           SELECT app_id, id, url FROM webhook_endpoint w WHERE w.app_id = asked.app_id AND w.id = asked.id LIMIT 1
-         ) AS e",
+    let rows = sqlx::query!(
+        r#"SELECT e.app_id, e.id, e.url, (
+             SELECT coalesce(array_agg(s.sealed ORDER BY s.id DESC), '{}') FROM webhook_secret s
+             WHERE s.app_id = e.app_id AND s.endpoint_id = e.id AND (s.expires_at IS NULL OR s.expires_at > now())
+           ) AS "sealed!"
+           FROM unnest($1::bigint[], $2::bigint[]) AS asked (app_id, id) CROSS JOIN LATERAL (
+             SELECT app_id, id, url FROM webhook_endpoint w WHERE w.app_id = asked.app_id AND w.id = asked.id LIMIT 1
+           ) AS e"#,
+        &apps,
+        &ids
     )
-    .bind(apps)
-    .bind(ids)
     .fetch_all(connection)
     .await?;
-    Ok(rows.into_iter().map(|(app, id, url, sealed)| ((app, id), Arc::new(Target { url, sealed }))).collect())
+    let target = |url, sealed| Arc::new(Target { url, sealed });
+    Ok(rows.into_iter().map(|row| ((row.app_id, row.id), target(row.url, row.sealed))).collect())
 }
 
-/// Reads a claimed message; None if its endpoint, and so the message, has just been removed.
-fn read_due(row: &PgRow, targets: &HashMap<(i64, i64), Arc<Target>>) -> Result<Option<Due>, Error> {
-    let app = row.try_get("app_id")?;
-    let endpoint = row.try_get("endpoint_id")?;
-    let Some(target) = targets.get(&(app, endpoint)) else { return Ok(None) };
-    let attempts: i32 = row.try_get("attempts")?;
-    Ok(Some(Due {
-        app: AppId(app),
-        endpoint,
-        id: row.try_get("id")?,
-        target: Arc::clone(target),
-        body: row.try_get("body")?,
-        attempt: attempts.unsigned_abs(),
-        token: row.try_get("token")?,
-    }))
+/// The columns of a claimed message.
+struct TakenRow {
+    app_id: i64,
+    endpoint_id: i64,
+    id: Uuid,
+    body: String,
+    attempts: i32,
+    token: Uuid,
+}
+
+impl TakenRow {
+    /// Adds the message's endpoint; None if the endpoint, and so the message, has just been removed.
+    fn due(self, targets: &HashMap<(i64, i64), Arc<Target>>) -> Option<Due> {
+        let target = targets.get(&(self.app_id, self.endpoint_id))?;
+        Some(Due {
+            app: AppId(self.app_id),
+            endpoint: self.endpoint_id,
+            id: self.id,
+            target: Arc::clone(target),
+            body: self.body,
+            attempt: self.attempts.unsigned_abs(),
+            token: self.token,
+        })
+    }
 }

@@ -34,6 +34,7 @@ mod deliveries {
     mod settlement;
     mod suppression;
     mod timer;
+    mod transition;
 }
 
 mod directory {

@@ -52,7 +52,7 @@ const MANY: i64 = 1_000_000;
 const OPERATORS: [&str; 5] = [
     "recovery",
     "database/sealed.rs",
-    "deliveries/redrive.rs",
+    "deliveries/redrive",
     "deliveries/suppression/list.rs",
     // Redelivery of webhooks that were given up.
     "UPDATE webhook_message m\n",

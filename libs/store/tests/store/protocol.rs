@@ -5,13 +5,14 @@ use std::time::Duration;
 use crate::ledger_model::{ClaimResult, Ledger, NextStep, Token};
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
     UserNumber,
 };
 use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
-use store::deliveries::receipt::{About, Receipt, Recorded};
+use store::deliveries::receipt::Recorded;
 use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;

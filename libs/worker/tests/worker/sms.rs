@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{Channel, Outcome, Status};
 use service_kit::clock;
-use store::deliveries::receipt::{About, Receipt, Recorded};
+use store::deliveries::receipt::Recorded;
 use testkit::eventually;
 
 use crate::scripted::{RETRY, Scripted, Step};

@@ -2,11 +2,11 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use domain::receipt::{About, Receipt};
 use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, Channel, DeliveryId, Outcome};
 use service_kit::clock;
-use store::deliveries::receipt::{About, Receipt};
 
 use super::account::{Account, Claim, subject};
 use crate::gateway::Gateway;

@@ -1,16 +1,14 @@
-//! Subjects of receipts: the attempts that receipts name, and the state of the attempts' deliveries in the ledger.
+//! Subjects of receipts: the attempts that receipts name, and their deliveries.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use chrono::{DateTime, Utc};
-use domain::problem::UnknownName;
-use domain::{AppId, Channel, DeliveryId, SendId, Status, StreamName, Timestamp, UserNumber};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use domain::receipt::{About, Receipt, ReportedDelivery};
+use domain::{AppId, DeliveryId, SendId, UserNumber};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::deliveries::receipt::{About, Receipt};
+use crate::database::columns::columns;
 
 /// An attempt that a receipt names.
 pub(super) struct NamedAttempt {
@@ -19,35 +17,6 @@ pub(super) struct NamedAttempt {
     pub(super) send_id: SendId,
     /// Number of the attempt; None means the last one.
     pub(super) attempt: Option<u32>,
-}
-
-/// State of a delivery that this transaction has locked.
-pub(super) struct State {
-    pub(super) user: UserNumber,
-    pub(super) channel: Channel,
-    pub(super) status: Status,
-    pub(super) attempt: u32,
-    pub(super) provider: Option<String>,
-    pub(super) expires_at: Option<Timestamp>,
-    pub(super) is_erased: bool,
-    /// Stream and encoded job of the last attempt; None if the job is not stored or no longer stored.
-    pub(super) kept: Option<(StreamName, Vec<u8>)>,
-}
-
-impl State {
-    fn is_last_attempt(&self, named: &NamedAttempt) -> bool {
-        named.attempt.is_none_or(|attempt| attempt == self.attempt)
-    }
-
-    /// Returns true if the named attempt is the last one and is not settled yet.
-    pub(super) fn is_under_way(&self, named: &NamedAttempt) -> bool {
-        self.status == Status::Sending && self.is_last_attempt(named)
-    }
-
-    /// Returns true if a receipt for the named attempt can change the delivery.
-    pub(super) fn is_open(&self, named: &NamedAttempt) -> bool {
-        matches!(self.status, Status::Sent | Status::Unknown) && self.is_last_attempt(named)
-    }
 }
 
 /// Finds the attempts that receipts name. Returns one result per receipt, in order; None for an unknown delivery or
@@ -66,8 +35,15 @@ pub(super) async fn find(
             About::Message { provider, id } => Some((provider, id)),
         }
     }
-    let rows = sqlx::query(
-        "SELECT named.place, d.app_id, d.id, d.send_id, coalesce(named.attempt, made.number) AS attempt
+    columns! { receipt in receipts =>
+        app_id = receipt.app.0,
+        delivery_id = delivery(receipt).0,
+        attempt = delivery(receipt).1.map(|number| i32::try_from(number).unwrap_or(i32::MAX)),
+        provider = message(receipt).map(|(provider, _)| provider),
+        provider_id = message(receipt).map(|(_, id)| id),
+    }
+    let rows = sqlx::query!(
+        r#"SELECT named.place AS "place!", d.app_id, d.id, d.send_id, coalesce(named.attempt, made.number) AS attempt
          FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[], $5::text[]) WITH ORDINALITY
            AS named (app_id, delivery_id, attempt, provider, provider_id, place)
          LEFT JOIN LATERAL (
@@ -75,30 +51,24 @@ pub(super) async fn find(
            WHERE (a.app_id, a.provider, a.provider_id) = (named.app_id, named.provider, named.provider_id)
              AND a.awaits_receipt ORDER BY a.ended_at DESC LIMIT 1
          ) AS made ON named.delivery_id IS NULL
-         JOIN delivery d ON (d.app_id, d.id) = (named.app_id, coalesce(named.delivery_id, made.delivery_id))",
+         JOIN delivery d ON (d.app_id, d.id) = (named.app_id, coalesce(named.delivery_id, made.delivery_id))"#,
+        &app_id,
+        &delivery_id as &[Option<Uuid>],
+        &attempt as &[Option<i32>],
+        &provider as &[Option<&str>],
+        &provider_id as &[Option<&str>]
     )
-    .bind(receipts.iter().map(|receipt| receipt.app.0).collect::<Vec<_>>())
-    .bind(receipts.iter().map(|receipt| delivery(receipt).0).collect::<Vec<_>>())
-    .bind(
-        receipts
-            .iter()
-            .map(|receipt| delivery(receipt).1.map(|number| i32::try_from(number).unwrap_or(i32::MAX)))
-            .collect::<Vec<_>>(),
-    )
-    .bind(receipts.iter().map(|receipt| message(receipt).map(|(provider, _)| provider)).collect::<Vec<_>>())
-    .bind(receipts.iter().map(|receipt| message(receipt).map(|(_, id)| id)).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
     let mut found: Vec<Option<NamedAttempt>> = receipts.iter().map(|_| None).collect();
     for row in rows {
-        let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or_default();
-        let attempt: Option<i32> = row.try_get("attempt")?;
+        let place = usize::try_from(row.place).unwrap_or_default();
         if let Some(found) = place.checked_sub(1).and_then(|place| found.get_mut(place)) {
             *found = Some(NamedAttempt {
-                app: AppId(row.try_get("app_id")?),
-                delivery: DeliveryId(row.try_get("id")?),
-                send_id: SendId(row.try_get("send_id")?),
-                attempt: attempt.and_then(|number| u32::try_from(number).ok()),
+                app: AppId(row.app_id),
+                delivery: DeliveryId(row.id),
+                send_id: SendId(row.send_id),
+                attempt: row.attempt.and_then(|number| u32::try_from(number).ok()),
             });
         }
     }
@@ -110,51 +80,58 @@ pub(super) async fn find(
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],
-) -> Result<HashMap<(AppId, DeliveryId), State>, Error> {
-    let apps: Vec<i64> = named.iter().flatten().map(|named| named.app.0).collect();
-    let ids: Vec<Uuid> = named.iter().flatten().map(|named| named.delivery.0).collect();
-    if ids.is_empty() {
+    cancelled: &HashSet<(AppId, SendId)>,
+) -> Result<HashMap<(AppId, DeliveryId), ReportedDelivery>, Error> {
+    let named: Vec<_> = named.iter().flatten().collect();
+    if named.is_empty() {
         return Ok(HashMap::new());
     }
-    sqlx::query(
+    columns! { named in named =>
+        app_id = named.app.0,
+        id = named.delivery.0,
+    }
+    sqlx::query!(
         "SELECT FROM delivery d WHERE (d.app_id, d.id) IN (SELECT * FROM unnest($1::bigint[], $2::uuid[]))
          ORDER BY d.app_id, d.id FOR UPDATE",
+        &app_id,
+        &id
     )
-    .bind(&apps)
-    .bind(&ids)
     .execute(&mut *connection)
     .await?;
-    let rows = sqlx::query(
-        "SELECT d.*, e.user_number IS NOT NULL AS is_erased, kept.stream, kept.message
+    let rows = sqlx::query!(
+        r#"SELECT d.app_id, d.id, d.send_id, d.user_number, d.channel, d.status, d.attempt, d.provider, d.expires_at,
+           e.user_number IS NOT NULL AS "is_erased!", kept.stream AS "stream?", kept.message AS "message?"
          FROM (SELECT DISTINCT * FROM unnest($1::bigint[], $2::uuid[])) AS named (app_id, id)
          JOIN delivery d USING (app_id, id)
          LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
-         LEFT JOIN awaiting_receipt kept ON (kept.app_id, kept.delivery_id) = (d.app_id, d.id)",
+         LEFT JOIN awaiting_receipt kept ON (kept.app_id, kept.delivery_id) = (d.app_id, d.id)"#,
+        &app_id,
+        &id
     )
-    .bind(apps)
-    .bind(ids)
     .fetch_all(connection)
     .await?;
-    rows.iter().map(read).collect()
-}
-
-fn read(row: &PgRow) -> Result<((AppId, DeliveryId), State), Error> {
-    let unreadable = |error: UnknownName| Error::Unreadable(error.to_string());
-    let channel: &str = row.try_get("channel")?;
-    let status: &str = row.try_get("status")?;
-    let kept = match row.try_get::<Option<&str>, _>("stream")? {
-        Some(stream) => Some((stream.parse().map_err(unreadable)?, row.try_get("message")?)),
-        None => None,
-    };
-    let state = State {
-        user: UserNumber(row.try_get("user_number")?),
-        channel: channel.parse().map_err(unreadable)?,
-        status: status.parse().map_err(unreadable)?,
-        attempt: u32::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
-        provider: row.try_get("provider")?,
-        expires_at: row.try_get::<Option<DateTime<Utc>>, _>("expires_at")?.map(Into::into),
-        is_erased: row.try_get("is_erased")?,
-        kept,
-    };
-    Ok(((AppId(row.try_get("app_id")?), DeliveryId(row.try_get("id")?)), state))
+    let mut deliveries = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let (app, id, send_id) = (AppId(row.app_id), DeliveryId(row.id), SendId(row.send_id));
+        let job = match (row.stream, row.message) {
+            (Some(stream), Some(message)) => Some((stream.parse()?, message)),
+            _ => None,
+        };
+        let delivery = ReportedDelivery {
+            app,
+            id,
+            send_id,
+            user: UserNumber(row.user_number),
+            channel: row.channel.parse()?,
+            status: row.status.parse()?,
+            attempt: u32::try_from(row.attempt).unwrap_or_default(),
+            provider: row.provider,
+            expires_at: row.expires_at.map(Into::into),
+            is_erased: row.is_erased,
+            is_cancelled: cancelled.contains(&(app, send_id)),
+            job,
+        };
+        deliveries.insert((app, id), delivery);
+    }
+    Ok(deliveries)
 }

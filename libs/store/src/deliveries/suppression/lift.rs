@@ -6,8 +6,8 @@ use domain::content::Object;
 use domain::{AppId, Channel, DeliveryId, Timestamp, profile};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 
 use crate::database::instant::instant;
 use crate::{Deliveries, Error, database::audit};
@@ -34,14 +34,14 @@ pub enum Restored {
 }
 
 /// The holders of the removed token, or the removed subscription, as stored with the suppression.
-#[derive(Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pruned {
     users: Vec<Holder>,
     subscription: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Holder {
     number: i64,
@@ -62,28 +62,28 @@ impl Deliveries<'_> {
         actor: &str,
     ) -> Result<Option<Lifted>, Error> {
         let mut transaction = self.0.begin().await?;
-        let found = sqlx::query(
-            "SELECT target, delivery_id, pruned FROM suppression
-             WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4)",
+        let found = sqlx::query!(
+            r#"SELECT target, delivery_id, pruned AS "pruned: Json<Pruned>" FROM suppression
+               WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4)"#,
+            app.0,
+            channel.as_str(),
+            target,
+            target.parse::<DeliveryId>().ok().map(|id| id.0)
         )
-        .bind(app.0)
-        .bind(channel.as_str())
-        .bind(target)
-        .bind(target.parse::<DeliveryId>().ok().map(|id| id.0))
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(row) = found else { return Ok(None) };
-        let target: String = row.try_get("target")?;
-        let delivery: uuid::Uuid = row.try_get("delivery_id")?;
-        let pruned = row.try_get::<Option<Json<Pruned>>, _>("pruned")?.map(|Json(pruned)| pruned);
+        let (target, delivery) = (row.target, row.delivery_id);
+        let pruned = row.pruned.map(|Json(pruned)| pruned);
         let mut profiles = lock_profiles(&mut transaction, app, pruned.as_ref()).await?;
-        let deleted =
-            sqlx::query("DELETE FROM suppression WHERE app_id = $1 AND channel = $2 AND target = $3")
-                .bind(app.0)
-                .bind(channel.as_str())
-                .bind(&target)
-                .execute(&mut *transaction)
-                .await?;
+        let deleted = sqlx::query!(
+            "DELETE FROM suppression WHERE app_id = $1 AND channel = $2 AND target = $3",
+            app.0,
+            channel.as_str(),
+            &target
+        )
+        .execute(&mut *transaction)
+        .await?;
         if deleted.rows_affected() == 0 {
             return Ok(None);
         }
@@ -111,19 +111,15 @@ async fn lock_profiles(
     pruned: Option<&Pruned>,
 ) -> Result<BTreeMap<i64, Object>, Error> {
     let numbers: Vec<i64> = pruned.iter().flat_map(|pruned| &pruned.users).map(|user| user.number).collect();
-    let rows = sqlx::query(
-        "SELECT number, profile FROM app_user WHERE app_id = $1 AND number = ANY($2) ORDER BY number FOR NO KEY UPDATE",
+    let rows = sqlx::query!(
+        r#"SELECT number, profile AS "profile: Json<Object>" FROM app_user
+           WHERE app_id = $1 AND number = ANY($2) ORDER BY number FOR NO KEY UPDATE"#,
+        app.0,
+        &numbers
     )
-    .bind(app.0)
-    .bind(numbers)
     .fetch_all(connection)
     .await?;
-    rows.iter()
-        .map(|row| {
-            let Json(profile): Json<Object> = row.try_get("profile")?;
-            Ok((row.try_get("number")?, profile))
-        })
-        .collect()
+    Ok(rows.into_iter().map(|row| (row.number, row.profile.0)).collect())
 }
 
 async fn restore_token(
@@ -145,18 +141,18 @@ async fn restore_token(
         // If the profile has no room for the token, the user is skipped.
         let Ok(after) = profile::merged(&before, &pairs) else { continue };
         // The token keeps its original time of registration.
-        sqlx::query(
+        sqlx::query!(
             "WITH changed AS (
                UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2
              )
              INSERT INTO push_token (app_id, target, user_number, registered_at)
              SELECT $1, $4, $2, $5 WHERE $5::timestamptz IS NOT NULL ON CONFLICT DO NOTHING",
+            app.0,
+            number,
+            Json(&after) as _,
+            target,
+            registered_at.map(instant)
         )
-        .bind(app.0)
-        .bind(number)
-        .bind(Json(&after))
-        .bind(target)
-        .bind(registered_at.map(instant))
         .execute(&mut *connection)
         .await?;
         restored += 1;
@@ -170,17 +166,17 @@ async fn restore_subscription(
     endpoint: &str,
     kept: &Value,
 ) -> Result<Restored, Error> {
-    let restored = sqlx::query(
-        "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
+    let restored = sqlx::query!(
+        r#"INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
          SELECT d.app_id, d.user_number, d.device_id, $2, decode(kept.p256dh, 'base64'), decode(kept.auth, 'base64'),
-           kept.\"expiresAt\"
-         FROM jsonb_to_record($3) AS kept (\"user\" bigint, device text, p256dh text, auth text, \"expiresAt\" timestamptz)
-         JOIN device d ON (d.app_id, d.user_number, d.device_id) = ($1, kept.\"user\", kept.device)
-         ON CONFLICT DO NOTHING",
+           kept."expiresAt"
+         FROM jsonb_to_record($3) AS kept ("user" bigint, device text, p256dh text, auth text, "expiresAt" timestamptz)
+         JOIN device d ON (d.app_id, d.user_number, d.device_id) = ($1, kept."user", kept.device)
+         ON CONFLICT DO NOTHING"#,
+        app.0,
+        endpoint,
+        Json(kept) as _
     )
-    .bind(app.0)
-    .bind(endpoint)
-    .bind(Json(kept))
     .execute(connection)
     .await?;
     Ok(if restored.rows_affected() == 0 { Restored::NotNeeded } else { Restored::Subscription })

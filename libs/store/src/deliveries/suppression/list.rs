@@ -1,9 +1,6 @@
 //! Listing suppressions for operators.
 
-use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, DeliveryId, Timestamp};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::{Deliveries, Error};
 
@@ -40,33 +37,29 @@ impl Deliveries<'_> {
         filter: SuppressionFilter,
         limit: i64,
     ) -> Result<Vec<Suppression>, Error> {
-        sqlx::query(
+        let rows = sqlx::query!(
             "SELECT s.app_id, app.name, s.channel, s.target, s.delivery_id, s.code, s.created_at
              FROM suppression s JOIN app ON app.id = s.app_id
              WHERE ($1::bigint IS NULL OR s.app_id = $1) AND ($2::text IS NULL OR s.channel = $2)
              ORDER BY s.created_at DESC, s.app_id, s.channel, s.target LIMIT $3",
+            filter.app.map(|app| app.0),
+            filter.channel.map(Channel::as_str),
+            limit
         )
-        .bind(filter.app.map(|app| app.0))
-        .bind(filter.channel.map(Channel::as_str))
-        .bind(limit)
         .fetch_all(&self.0.pool)
-        .await?
-        .iter()
-        .map(read)
-        .collect()
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(Suppression {
+                    app: AppId(row.app_id),
+                    app_name: row.name,
+                    channel: row.channel.parse()?,
+                    target: row.target,
+                    delivery: DeliveryId(row.delivery_id),
+                    code: row.code,
+                    at: row.created_at.into(),
+                })
+            })
+            .collect()
     }
-}
-
-fn read(row: &PgRow) -> Result<Suppression, Error> {
-    let channel: &str = row.try_get("channel")?;
-    let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());
-    Ok(Suppression {
-        app: AppId(row.try_get("app_id")?),
-        app_name: row.try_get("name")?,
-        channel: channel.parse().map_err(unreadable)?,
-        target: row.try_get("target")?,
-        delivery: DeliveryId(row.try_get("delivery_id")?),
-        code: row.try_get("code")?,
-        at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-    })
 }

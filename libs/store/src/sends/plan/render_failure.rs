@@ -4,7 +4,7 @@ use domain::{AppId, Channel, Reason, SendId, Status};
 
 use super::number;
 use crate::database::columns::columns;
-use crate::deliveries::ledger::{self, DeliveryState};
+use crate::deliveries::ledger::{DeliveryState, StateRow};
 use crate::{Error, Sends};
 
 /// A recipient and channel for which rendering failed after the chunk was frozen.
@@ -39,23 +39,24 @@ impl Sends<'_> {
             recipients = number(failure.recipient_index),
             channels = failure.channel.as_str(),
         }
-        let rows = sqlx::query(
-            "SELECT d.* FROM delivery d
+        let rows = sqlx::query_as!(
+            StateRow,
+            "SELECT app_id, id, send_id, user_number, channel, status, reason, attempt, provider FROM delivery d
              WHERE (d.app_id, d.send_id, d.recipient_index, d.channel) IN (
                  SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
                ) AND d.attempt = 1 AND (d.status = $5 OR d.status = $6 AND d.reason = $7)
              ORDER BY d.app_id, d.id",
+            &apps,
+            &sends,
+            &recipients,
+            &channels as &[&str],
+            Status::Cancelled.as_str(),
+            Status::Failed.as_str(),
+            Reason::TemplateError.as_str()
         )
-        .bind(apps)
-        .bind(sends)
-        .bind(recipients)
-        .bind(channels)
-        .bind(Status::Cancelled.as_str())
-        .bind(Status::Failed.as_str())
-        .bind(Reason::TemplateError.as_str())
         .fetch_all(&self.0.pool)
         .await?;
-        rows.iter().map(ledger::read_state).collect()
+        rows.into_iter().map(DeliveryState::try_from).collect()
     }
 
     async fn end_unrendered(self, failures: &[RenderFailure]) -> Result<(), Error> {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Due, Pace, Settled};
+use crate::database::columns::columns;
 use crate::{Error, Webhooks};
 
 /// Result of one attempt to send a claimed message.
@@ -29,6 +30,12 @@ struct Health {
     /// The longest pause that the endpoint requested since the last success in the batch.
     asked: Duration,
     gone: bool,
+}
+
+/// A row of `settle.sql`.
+struct SettledRow {
+    token: Uuid,
+    is_settled: bool,
 }
 
 impl Health {
@@ -87,7 +94,12 @@ async fn lock_noted(
     for Settlement { due, settled, .. } in settlements {
         *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != Settled::Taken;
     }
-    let noted: Vec<(i64, i64)> = sqlx::query_as(
+    columns! { ((app, endpoint), has_failed) in failed =>
+        app_id = *app,
+        id = *endpoint,
+        failed = *has_failed,
+    }
+    let noted = sqlx::query!(
         "SELECT e.app_id, e.id
          FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) AS told (app_id, id, failed)
          CROSS JOIN LATERAL (
@@ -95,13 +107,13 @@ async fn lock_noted(
            WHERE w.app_id = told.app_id AND w.id = told.id AND (told.failed OR w.failures > 0)
            LIMIT 1 FOR NO KEY UPDATE
          ) AS e",
+        &app_id,
+        &id,
+        &failed
     )
-    .bind(failed.keys().map(|(app, _)| *app).collect::<Vec<_>>())
-    .bind(failed.keys().map(|(_, endpoint)| *endpoint).collect::<Vec<_>>())
-    .bind(failed.values().copied().collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
-    Ok(noted.into_iter().collect())
+    Ok(noted.into_iter().map(|row| (row.app_id, row.id)).collect())
 }
 
 /// Settles the messages whose claim is still valid, except those that another transaction has locked. Returns the tokens of
@@ -115,47 +127,31 @@ async fn settle(
         Settled::Again { after, .. } => ("pending", after),
         Settled::GivenUp | Settled::Gone => ("failed", Duration::ZERO),
     };
-    let each = || settlements.iter();
-    let rows = sqlx::query(
-        "WITH held AS MATERIALIZED (
-           SELECT m.place, told.token, told.status, told.answer, told.after
-           FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::float8[])
-             AS told (app_id, endpoint_id, id, token, status, answer, after)
-           CROSS JOIN LATERAL (
-             SELECT w.ctid AS place FROM webhook_message w
-             WHERE w.app_id = told.app_id AND w.endpoint_id = told.endpoint_id AND w.id = told.id
-               AND w.token = told.token LIMIT 1
-           ) AS m
-         ), locked AS MATERIALIZED (
-           SELECT ctid AS place, token FROM webhook_message
-           WHERE ctid = ANY(ARRAY(SELECT place FROM held)) FOR UPDATE SKIP LOCKED
-         ), mine AS MATERIALIZED (
-           SELECT locked.place, held.token, held.status, held.answer, held.after FROM locked JOIN held USING (token)
-         ), settled AS (
-           UPDATE webhook_message m
-           SET status = mine.status, token = NULL, last_answer = mine.answer,
-             next_at = now() + mine.after * interval '1 second',
-             settled_at = CASE WHEN mine.status = 'pending' THEN NULL ELSE now() END
-           FROM mine WHERE m.ctid = mine.place RETURNING mine.token
-         )
-         SELECT held.token, settled.token IS NOT NULL AS settled FROM held LEFT JOIN settled USING (token)",
+    columns! { settlement in settlements =>
+        app_id = settlement.due.app.0,
+        endpoint_id = settlement.due.endpoint,
+        id = settlement.due.id,
+        token = settlement.due.token,
+        status = outcome(settlement.settled).0,
+        answer = settlement.answer,
+        after = outcome(settlement.settled).1.as_secs_f64(),
+    }
+    let rows = sqlx::query_file_as!(
+        SettledRow,
+        "src/webhooks/outgoing/settle.sql",
+        &app_id,
+        &endpoint_id,
+        &id,
+        &token,
+        &status as &[&str],
+        &answer as &[&str],
+        &after
     )
-    .bind(each().map(|settlement| settlement.due.app.0).collect::<Vec<_>>())
-    .bind(each().map(|settlement| settlement.due.endpoint).collect::<Vec<_>>())
-    .bind(each().map(|settlement| settlement.due.id).collect::<Vec<_>>())
-    .bind(each().map(|settlement| settlement.due.token).collect::<Vec<_>>())
-    .bind(each().map(|settlement| outcome(settlement.settled).0).collect::<Vec<_>>())
-    .bind(each().map(|settlement| settlement.answer).collect::<Vec<_>>())
-    .bind(each().map(|settlement| outcome(settlement.settled).1.as_secs_f64()).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
-    let mut settled = HashSet::new();
-    let mut locked = HashSet::new();
-    for row in rows {
-        let tokens = if row.try_get::<bool, _>("settled")? { &mut settled } else { &mut locked };
-        tokens.insert(row.try_get("token")?);
-    }
-    Ok((settled, locked))
+    let (settled, locked): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_settled);
+    let tokens = |rows: Vec<SettledRow>| rows.into_iter().map(|row| row.token).collect();
+    Ok((tokens(settled), tokens(locked)))
 }
 
 /// Updates failures, pauses and the disabled state of endpoints.
@@ -167,7 +163,15 @@ async fn update_health(
     if healths.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    columns! { ((app, endpoint), health) in healths =>
+        app_id = *app,
+        id = *endpoint,
+        succeeded = health.succeeded,
+        failed = health.failures,
+        asked = health.asked.as_secs_f64(),
+        gone = health.gone,
+    }
+    sqlx::query!(
         "WITH told AS (
            SELECT n.app_id, n.id, n.succeeded, n.failed, n.asked, n.gone,
              n.failed + CASE WHEN n.succeeded THEN 0 ELSE e.failures END AS failures
@@ -186,16 +190,16 @@ async fn update_health(
            disabled_at = CASE WHEN told.gone THEN coalesce(e.disabled_at, now()) ELSE e.disabled_at END,
            disabled_reason = CASE WHEN told.gone AND e.disabled_at IS NULL THEN 'gone' ELSE e.disabled_reason END
          FROM told WHERE e.app_id = told.app_id AND e.id = told.id",
+        &app_id,
+        &id,
+        &succeeded,
+        &failed,
+        &asked,
+        &gone,
+        i32::try_from(pace.failures).unwrap_or(i32::MAX),
+        pace.pause.as_secs_f64(),
+        pace.longest_pause.as_secs_f64()
     )
-    .bind(healths.keys().map(|(app, _)| *app).collect::<Vec<_>>())
-    .bind(healths.keys().map(|(_, endpoint)| *endpoint).collect::<Vec<_>>())
-    .bind(healths.values().map(|health| health.succeeded).collect::<Vec<_>>())
-    .bind(healths.values().map(|health| health.failures).collect::<Vec<_>>())
-    .bind(healths.values().map(|health| health.asked.as_secs_f64()).collect::<Vec<_>>())
-    .bind(healths.values().map(|health| health.gone).collect::<Vec<_>>())
-    .bind(i32::try_from(pace.failures).unwrap_or(i32::MAX))
-    .bind(pace.pause.as_secs_f64())
-    .bind(pace.longest_pause.as_secs_f64())
     .execute(connection)
     .await?;
     Ok(())

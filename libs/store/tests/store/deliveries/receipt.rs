@@ -7,13 +7,14 @@ use std::time::Duration;
 use domain::content::{Content, SmsContent};
 use domain::event::{DeliveryJob, DeliverySettled};
 use domain::outcome::RetryLimit;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,
     UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::receipt::{About, Receipt, Recorded};
+use store::deliveries::receipt::Recorded;
 use store::deliveries::settlement::{FollowUp, Settlement};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
@@ -162,6 +163,21 @@ async fn receipts_name_messages_by_the_providers_id_within_app_and_provider() {
     assert_eq!(recorded, [early, early, delivered, failed, same, early]);
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Sent, None, 1));
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::ProviderRefused), 1));
+}
+
+#[tokio::test]
+async fn a_receipt_without_effect_does_not_hide_the_next_one_for_its_delivery() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let id = fixture.taken(app, 1).await[0];
+    let receipts = [
+        receipt(app, 1, About::Delivery(id, Some(9)), Outcome::Failed),
+        receipt(app, 2, of(id), arrived()),
+        receipt(app, 3, of(id), Outcome::Failed),
+    ];
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
+    let delivered = Recorded::Settled(Status::Delivered);
+    assert_eq!(recorded, [Recorded::Unchanged, delivered, Recorded::Unchanged]);
 }
 
 #[tokio::test]

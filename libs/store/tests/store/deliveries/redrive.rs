@@ -2,11 +2,12 @@
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
+use domain::redrive::Skip;
 use domain::{
     AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
 };
 use store::database::failure::SetAside;
-use store::deliveries::redrive::{Parked, ParkedFilter, Skip, position_after};
+use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};

@@ -1,0 +1,250 @@
+//! Receipts: a provider's later reports on a message that it accepted or may have accepted.
+//!
+//! A receipt changes a delivery that is `sent` or `unknown`, and only for its last attempt; it may arrive repeatedly, late
+//! and in any order.
+
+use uuid::Uuid;
+
+use crate::event::{DecodeError, DeliverySettled, TargetSuppressed};
+use crate::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
+use crate::transition::Step;
+use crate::{
+    Answer, AppId, Channel, DeliveryId, Envelope, Event, Outcome, Reason, SendId, Status, StreamName,
+    Timestamp, UserNumber,
+};
+
+/// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Receipt {
+    /// A new unique id. If the receipt leads to another attempt, its job is published under this id.
+    pub id: Uuid,
+    pub app: AppId,
+    /// The delivery or message that the receipt reports on.
+    pub about: About,
+    /// The classified answer. `Sent` means that the message was delivered. `Unknown` does not change the delivery.
+    pub answer: Answer,
+    /// Time at which the receipt arrived.
+    pub at: Timestamp,
+    /// A random number from 0 up to 1; the jitter of the next attempt's time.
+    pub random: f64,
+}
+
+/// The subject of a receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// A delivery by its id, with the number of the attempt if the provider reports it; None means the last attempt.
+    Delivery(DeliveryId, Option<u32>),
+    /// A message by the id that its provider assigned.
+    Message {
+        /// Identifier of the provider, unique in the app.
+        provider: String,
+        /// Message id from the provider's answer.
+        id: String,
+    },
+}
+
+/// State of a delivery when a receipt for it is processed.
+#[derive(Clone, Debug)]
+pub struct ReportedDelivery {
+    pub app: AppId,
+    pub id: DeliveryId,
+    pub send_id: SendId,
+    pub user: UserNumber,
+    pub channel: Channel,
+    pub status: Status,
+    /// Number of the last attempt.
+    pub attempt: u32,
+    /// The provider of the last attempt.
+    pub provider: Option<String>,
+    pub expires_at: Option<Timestamp>,
+    /// True if the user was erased.
+    pub is_erased: bool,
+    /// True if the request was cancelled.
+    pub is_cancelled: bool,
+    /// Stream and encoded job of the last attempt; None if the job is not stored or no longer stored.
+    pub job: Option<(StreamName, Vec<u8>)>,
+}
+
+/// Effect of a receipt on its delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// No effect yet: the attempt is not settled.
+    Early,
+    /// No effect: the receipt is a repeat, its attempt is no longer the last one, or its answer says nothing new.
+    Unchanged,
+    Change(Change),
+}
+
+/// The change that a receipt makes to its delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    pub status: Status,
+    pub reason: Option<Reason>,
+    /// The next attempt, if one may follow.
+    pub next: Option<NextAttempt>,
+}
+
+/// The attempt after a receipt that reports a temporary failure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextAttempt {
+    pub stream: StreamName,
+    pub job: Box<Envelope>,
+    /// Time at which the job is published; None if it is parked.
+    pub due_at: Option<Timestamp>,
+}
+
+impl Receipt {
+    /// Removes U+0000 and truncates long texts, so that any receipt can be stored in a row.
+    #[must_use]
+    pub fn storable(mut self) -> Receipt {
+        if let About::Message { provider, id } = &mut self.about {
+            provider.retain(|c| c != '\0');
+            id.retain(|c| c != '\0');
+        }
+        Receipt { answer: self.answer.storable(), ..self }
+    }
+
+    /// Decides the receipt's effect. `attempt` is the attempt that the receipt names; None means the last one.
+    ///
+    /// # Errors
+    /// The delivery's stored job is needed and cannot be decoded.
+    pub fn effect(
+        &self,
+        attempt: Option<u32>,
+        delivery: &ReportedDelivery,
+        policy: &RetryPolicy,
+    ) -> Result<Effect, DecodeError> {
+        if attempt.is_some_and(|attempt| attempt != delivery.attempt) {
+            return Ok(Effect::Unchanged);
+        }
+        if delivery.status == Status::Sending {
+            return Ok(Effect::Early);
+        }
+        if !Step::Report.starts_from(delivery.status) {
+            return Ok(Effect::Unchanged);
+        }
+        let finished = FinishedAttempt {
+            channel: delivery.channel,
+            attempt: delivery.attempt,
+            outcome: &self.answer.outcome,
+            limited_retries: self.limited_retries(delivery)?,
+            now: self.at,
+            expires_at: delivery.expires_at,
+            random: self.random,
+        };
+        Ok(match policy.receipt_verdict(finished) {
+            None => Effect::Unchanged,
+            Some(decision) => Effect::Change(self.change(delivery, &decision)?),
+        })
+    }
+
+    fn change(&self, delivery: &ReportedDelivery, decision: &RetryDecision) -> Result<Change, DecodeError> {
+        let end = |status, reason| Change { status, reason, next: None };
+        let due_at = match decision {
+            RetryDecision::End(status, reason) => return Ok(end(*status, *reason)),
+            RetryDecision::RetryAt(at) => Some(*at),
+            RetryDecision::Park => None,
+        };
+        if delivery.is_erased {
+            return Ok(end(Status::Skipped, Some(Reason::RecipientErased)));
+        }
+        if delivery.is_cancelled {
+            return Ok(end(Status::Cancelled, Some(Reason::RequestCancelled)));
+        }
+        let Some((stream, mut job)) = delivery.job()? else {
+            // Without its job, the delivery cannot be attempted again.
+            return Ok(end(Status::Failed, Some(Reason::RetriesExhausted)));
+        };
+        self.renew(&mut job, delivery, due_at.is_none());
+        let next = Some(NextAttempt { stream, job: Box::new(job), due_at });
+        Ok(match due_at {
+            Some(_) => Change { status: Status::Retrying, reason: None, next },
+            None => Change { status: Status::Parked, reason: Some(Reason::RetriesExhausted), next },
+        })
+    }
+
+    /// Returns the number of retries on the limited schedule up to the last attempt; 0 if the receipt's outcome is not
+    /// limited or the job is no longer stored.
+    fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
+        if !self.answer.outcome.is_limited() {
+            return Ok(0);
+        }
+        Ok(match delivery.job()? {
+            Some((_, Envelope { event: Event::DeliveryJob(job), .. })) => job.limited_retries,
+            _ => 0,
+        })
+    }
+
+    /// Turns the job of the last attempt into the job of the next one.
+    fn renew(&self, envelope: &mut Envelope, delivery: &ReportedDelivery, is_parked: bool) {
+        let Event::DeliveryJob(job) = &mut envelope.event else { return };
+        job.attempt = delivery.attempt + 1;
+        // A redrive restarts the count.
+        job.limited_retries =
+            if is_parked { 0 } else { job.limited_retries + u32::from(self.answer.outcome.is_limited()) };
+        // The provider reported that the message was not delivered, so any provider may be called. If the outcome is
+        // `PauseProvider`, its provider is tried last.
+        job.route.unbind();
+        if self.answer.outcome == Outcome::PauseProvider {
+            job.route.passed_over.extend(delivery.provider.clone());
+        }
+        envelope.caused_by = Some(envelope.id);
+        envelope.id = self.id;
+        envelope.at = self.at;
+    }
+
+    /// Name of the receipt's outcome in the row of the attempt.
+    #[must_use]
+    pub fn outcome_name(&self) -> &'static str {
+        match &self.answer.outcome {
+            Outcome::Sent { .. } => Status::Delivered.as_str(),
+            refused => refused.name(),
+        }
+    }
+
+    /// Returns true if the receipt reports the target dead, and so suppresses it. The target of an erased user is no longer
+    /// stored.
+    #[must_use]
+    pub fn kills_target(&self, delivery: &ReportedDelivery) -> bool {
+        matches!(self.answer.outcome, Outcome::TargetGone(_)) && !delivery.is_erased
+    }
+
+    /// Returns the events to publish for a change: the outcome, and the suppression of the target if the change caused it.
+    #[must_use]
+    pub fn events(&self, delivery: &ReportedDelivery, change: &Change, is_suppressed: bool) -> Vec<Envelope> {
+        let ReportedDelivery { id: delivery_id, channel, user, .. } = *delivery;
+        let settled = DeliverySettled {
+            delivery_id,
+            channel,
+            user,
+            attempt: delivery.attempt,
+            status: change.status,
+            reason: change.reason,
+            provider: delivery.provider.clone(),
+        };
+        let mut events = vec![("settled", Event::DeliverySettled(settled))];
+        if is_suppressed {
+            let suppressed = TargetSuppressed { delivery_id, channel, user };
+            events.push(("suppressed", Event::TargetSuppressed(suppressed)));
+        }
+        let envelope = |(name, event): (&str, Event)| Envelope {
+            id: Uuid::new_v5(&self.id, name.as_bytes()),
+            app: delivery.app,
+            at: self.at,
+            send_id: Some(delivery.send_id),
+            caused_by: None,
+            trace: None,
+            event,
+        };
+        events.into_iter().map(envelope).collect()
+    }
+}
+
+impl ReportedDelivery {
+    /// Decodes the stored job; None if no job is stored.
+    fn job(&self) -> Result<Option<(StreamName, Envelope)>, DecodeError> {
+        let Some((stream, message)) = &self.job else { return Ok(None) };
+        let envelope = Envelope::decode(message)?;
+        Ok(matches!(envelope.event, Event::DeliveryJob(_)).then_some((*stream, envelope)))
+    }
+}
