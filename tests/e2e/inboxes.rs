@@ -14,7 +14,7 @@ use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, CategoryId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use event_log::{EventLog, Message};
-use local_servers::{NatsServer, Postgres};
+use local_servers::NatsServer;
 use service_kit::{Config, connections, installation};
 use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -46,8 +46,7 @@ pub(crate) struct Inboxes {
 }
 
 struct Servers {
-    /// None if the test owns the cluster.
-    database: Option<Database>,
+    database: Database,
     database_url: String,
     nats: NatsServer,
 }
@@ -68,16 +67,7 @@ impl Random {
 impl Inboxes {
     pub(crate) async fn start() -> Inboxes {
         let database = Database::create().await;
-        let url = database.url().to_owned();
-        Inboxes::start_in(url, Some(database)).await
-    }
-
-    /// Starts in a cluster that the test owns and can stop.
-    pub(crate) async fn start_on(cluster: &Postgres) -> Inboxes {
-        Inboxes::start_in(cluster.url().to_owned(), None).await
-    }
-
-    async fn start_in(database_url: String, database: Option<Database>) -> Inboxes {
+        let database_url = database.url().to_owned();
         let nats = NatsServer::start().await.unwrap();
         let directory = Arc::new(Directory::new());
         let key_file = directory.path().join("master.key");
@@ -262,7 +252,7 @@ impl Inboxes {
     /// Backs up the current database, and restores the backup.
     pub(crate) async fn backed_up(&self) -> Database {
         let file = self.directory.path().join("backup");
-        self.servers.database.as_ref().unwrap().dump(&file).unwrap();
+        self.servers.database.dump(&file).unwrap();
         Database::restored(&file).await.unwrap()
     }
 

@@ -62,7 +62,6 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
         (0, &json!(true), &json!(0)),
         "{answer:?}"
     );
-    assert_eq!((&found["source"], &found["resumed"]), (&json!("log"), &json!(false)));
     assert_eq!(found["items"].to_string(), inboxes.text("SELECT count(*) FROM inbox_item").await);
     for phase in ["replaying 100 %", "comparing", "switching"] {
         assert!(answer.errors.contains(phase), "{}", answer.errors);
@@ -105,16 +104,12 @@ async fn a_damaged_inbox_is_reported_and_repaired_once_accepted() {
     ] {
         assert!(refused.output.contains(part), "{part}: {}", refused.output);
     }
-    assert_eq!(inboxes.text(TABLE).await, table);
+    assert_eq!((inboxes.text(TABLE).await, inboxes.text(LEFT).await), (table, "0".to_owned()));
 
     inboxes.publish(100).await;
     let answer = inboxes.run(&["rebuild", "inbox", "--accept-differences", "--json"]).await;
     let found = report(&answer);
-    assert_eq!(
-        (answer.code, &found["switched"], &found["resumed"]),
-        (0, &json!(true), &json!(true)),
-        "{answer:?}"
-    );
+    assert_eq!((answer.code, &found["switched"]), (0, &json!(true)), "{answer:?}");
     assert_eq!(found["differences"], json!(3));
     inboxes.assert_equal().await;
     assert_ne!(inboxes.text(ROWS).await, rows, "no newer items exist");
@@ -122,15 +117,15 @@ async fn a_damaged_inbox_is_reported_and_repaired_once_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_rebuild_continues_where_it_stopped() {
+async fn a_killed_rebuild_changes_nothing_and_the_next_one_starts_again() {
     let inboxes = Inboxes::start().await;
-    inboxes.publish(6_000).await;
+    inboxes.publish(3_000).await;
     inboxes.projected().await;
     // The switch waits while another session reads the live tables.
     let mut reader = inboxes.database.begin().await.unwrap();
     sqlx::query("SELECT FROM inbox_item LIMIT 1").execute(&mut *reader).await.unwrap();
     let table = inboxes.text(TABLE).await;
-    for mark in ["replaying 0 %", "replaying 1", "replaying 4", "replaying 7", "comparing", "switching"] {
+    for mark in ["replaying 0 %", "replaying 4", "comparing", "switching"] {
         inboxes.await_no_rebuild().await;
         let mut child = inboxes.spawn(&["rebuild", "inbox"]);
         let errors = BufReader::new(child.stderr.take().unwrap());
@@ -143,39 +138,57 @@ async fn a_killed_rebuild_continues_where_it_stopped() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(inboxes.text(TABLE).await, table, "{mark}");
+        assert_eq!(inboxes.text(LEFT).await, "1", "{mark}: its tables are left");
     }
     reader.rollback().await.unwrap();
     inboxes.publish(100).await;
     inboxes.await_no_rebuild().await;
     let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
-    let found = report(&answer);
-    assert_eq!(
-        (answer.code, &found["switched"], &found["resumed"]),
-        (0, &json!(true), &json!(true)),
-        "{answer:?}"
-    );
+    assert_eq!((answer.code, &report(&answer)["switched"]), (0, &json!(true)), "{answer:?}");
+    assert_eq!(inboxes.text(LEFT).await, "0");
     inboxes.assert_equal().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_of_another_release_or_an_abandoned_one_starts_from_the_beginning() {
+async fn an_erased_user_gets_no_rows_in_the_new_tables() {
     let inboxes = Inboxes::start().await;
-    inboxes.publish(400).await;
+    inboxes.publish(600).await;
     inboxes.projected().await;
-    inboxes.execute("UPDATE inbox_counter SET unseen = 77 WHERE app_id = 1 AND user_number = 3").await;
-    let run = async |more: &[&str]| {
-        let answer = inboxes.run(&[&["rebuild", "inbox", "--json"], more].concat()).await;
-        (answer.code, report(&answer)["resumed"].as_bool().unwrap())
-    };
-    assert_eq!(run(&[]).await, (1, false));
-    assert_eq!(run(&[]).await, (1, true));
-    for change in ["release = '0.0.1'", "schema = schema - 1"] {
-        inboxes.execute(&format!("UPDATE inbox_rebuild.origin SET {change}")).await;
-        assert_eq!(run(&[]).await, (1, false), "{change}");
-    }
-    assert_eq!(run(&["--afresh"]).await, (1, false));
-    assert_eq!(run(&["--accept-differences"]).await, (0, true));
+    // The log has events of both users; the erasure of one is done, that of the other is not in the log yet.
+    let (app, done, leaving) = (AppId(1), UserNumber(5), UserNumber(7));
+    inboxes.note_erasure(app, done, true).await;
+    inboxes.execute("DELETE FROM inbox_item WHERE app_id = 1 AND user_number = 5").await;
+    inboxes.execute("DELETE FROM inbox_counter WHERE app_id = 1 AND user_number = 5").await;
+    inboxes.note_erasure(app, leaving, false).await;
+    let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
+    let found = report(&answer);
+    assert_eq!(
+        (answer.code, &found["switched"], &found["beingErased"]),
+        (0, &json!(true), &json!(1)),
+        "{answer:?}"
+    );
+    let of_erased = "SELECT (SELECT count(*) FROM inbox_item WHERE app_id = 1 AND user_number IN (5, 7))
+                     + (SELECT count(*) FROM inbox_counter WHERE app_id = 1 AND user_number IN (5, 7))";
+    assert_eq!(inboxes.text(of_erased).await, "0");
+    inboxes.publish_erasure(app, leaving).await;
+    inboxes.note_erasure(app, leaving, true).await;
+    inboxes.publish(200).await;
     inboxes.assert_equal().await;
+    assert_eq!(inboxes.text(of_erased).await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_without_its_beginning_is_refused() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(300).await;
+    inboxes.projected().await;
+    let starts = inboxes.shorten_log().await;
+    let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
+    let found = report(&answer);
+    assert_eq!((answer.code, &found["switched"]), (2, &json!(false)), "{answer:?}");
+    let cause = found["cause"].as_str().unwrap();
+    assert!(cause.contains(&format!("INBOX_0 starts at {}", starts[0])), "{cause}");
+    assert_eq!(inboxes.text(LEFT).await, "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -53,7 +53,7 @@ async fn a_switch_loses_no_item_and_fails_no_request() {
         }
     );
     for (before, after) in rebuilt.iter().zip(&rebuilt[1..]) {
-        assert_eq!((&before["switched"], &after["resumed"]), (&json!(true), &json!(false)));
+        assert_eq!(before["switched"], json!(true));
         assert!(
             after["items"].as_u64() > before["items"].as_u64(),
             "no send arrived during the rebuild: {rebuilt:?}"

@@ -1,11 +1,10 @@
 //! The projection of one partition of the inbox.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::inbox::fold::{Change, Erased, Fold, ItemKey, Origin, Step, changed};
 use domain::structure::json_memory;
-use domain::{AppId, Envelope, StreamName, UserNumber};
+use domain::{Envelope, StreamName};
 use event_log::{EventLog, Record};
 use metrics::histogram;
 use service_kit::follower::{Batch, Follower, Projection, Repeats};
@@ -33,8 +32,8 @@ pub(crate) struct Partition {
 enum Audience {
     /// Live projection: callers that wait for a change to become visible, and the metrics.
     Live(EventLog),
-    /// Replay: announces nothing, and remembers the users whose inboxes it has written.
-    Replay(HashSet<(AppId, UserNumber)>),
+    /// Replay: announces nothing.
+    Replay,
 }
 
 /// Folded events of one transaction.
@@ -55,20 +54,12 @@ impl Partition {
     /// Creates the follower of a partition for a replay, which writes to the shadow tables of `store`.
     pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Follower<Partition> {
         let origin = Origin { partition: number, partitions };
-        Partition::follower(store, origin, Audience::Replay(HashSet::new()))
+        Partition::follower(store, origin, Audience::Replay)
     }
 
     fn follower(store: Store, origin: Origin, audience: Audience) -> Follower<Partition> {
         let partition = Partition { store: store.clone(), origin, audience, erased: Erased::new() };
         Follower::new(store, StreamName::Inbox(origin.partition), partition)
-    }
-
-    /// Returns and forgets the users whose inboxes a replay has written since the last call. Empty in the live projection.
-    pub(crate) fn take_written(&mut self) -> HashSet<(AppId, UserNumber)> {
-        match &mut self.audience {
-            Audience::Live(_) => HashSet::new(),
-            Audience::Replay(written) => std::mem::take(written),
-        }
     }
 }
 
@@ -120,7 +111,7 @@ impl Projection for Partition {
     async fn announce(&mut self, Folded { fold, .. }: &Folded, position: u64) {
         let log = match &mut self.audience {
             Audience::Live(log) => log,
-            Audience::Replay(written) => return written.extend(users(fold)),
+            Audience::Replay => return,
         };
         let stream = StreamName::Inbox(self.origin.partition);
         if let Err(error) = log.announce(stream, position).await {
@@ -132,16 +123,6 @@ impl Projection for Partition {
             histogram!(ACCEPT_TO_INBOX_SECONDS).record(now.since(created_at).as_secs_f64());
         }
     }
-}
-
-/// Returns the users whose inboxes the fold changes, some of them more than once.
-fn users(fold: &Fold) -> impl Iterator<Item = (AppId, UserNumber)> {
-    let changed = fold.steps().iter().flat_map(|step| match step {
-        Step::Items(changes) => changes.iter().map(|((app, user, _), _)| (*app, *user)).collect(),
-        Step::All(inbox) => vec![(inbox.app, inbox.user)],
-        Step::Erasure(app, user) => vec![(*app, *user)],
-    });
-    fold.adds().iter().map(|item| (item.app, item.user)).chain(changed)
 }
 
 async fn change_items(

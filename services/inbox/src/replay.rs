@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use domain::{AppId, StreamName, UserNumber};
+use anyhow::{Context as _, bail, ensure};
+use domain::StreamName;
 use event_log::{EventLog, Reader, Record};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use service_kit::follower::{Follower, Projected};
@@ -30,8 +30,6 @@ const PATIENCE: u32 = 30;
 pub(crate) struct Replay {
     log: EventLog,
     parts: Vec<Part>,
-    /// True if the replay remembers the users whose inboxes it writes.
-    remembers: bool,
 }
 
 struct Part {
@@ -41,15 +39,15 @@ struct Part {
 }
 
 impl Replay {
-    /// Resumes from the checkpoints of the shadow, and reads the erased users.
-    pub(crate) async fn resume(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
+    /// Starts at the checkpoints of the shadow, and reads the erased users.
+    pub(crate) async fn begin(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
         let mut parts = Vec::new();
         for number in 0..partitions {
             let mut follower = Partition::replayed(shadow.clone(), number, partitions);
             follower.load().await?;
             parts.push(Part { follower, log: log.clone(), reader: None });
         }
-        Ok(Replay { log: log.clone(), parts, remembers: false })
+        Ok(Replay { log: log.clone(), parts })
     }
 
     /// Last replayed sequence of each partition.
@@ -58,17 +56,16 @@ impl Replay {
     }
 
     /// Number of events still to replay up to `targets`.
-    pub(crate) fn left(&self, targets: &[u64]) -> u64 {
+    fn left(&self, targets: &[u64]) -> u64 {
         self.positions().iter().zip(targets).map(|(position, target)| target.saturating_sub(*position)).sum()
     }
 
     /// Replays up to exactly these sequences. On failure, replayed events stay replayed; if the log was shortened meanwhile,
     /// the error names the backup that is needed.
-    pub(crate) async fn advance(&mut self, targets: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
+    async fn advance(&mut self, targets: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
         report(Step::Begins(Phase::Replaying, self.left(targets)));
-        let remembers = self.remembers;
         let advanced: anyhow::Result<()> = stream::iter(self.parts.iter_mut().zip(targets))
-            .map(|(part, &target)| part.advance(target, remembers, report))
+            .map(|(part, &target)| part.advance(target, report))
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await;
@@ -91,14 +88,15 @@ impl Replay {
         Ok(())
     }
 
-    /// Starts to remember the users whose inboxes it writes.
-    pub(crate) fn remember(&mut self) {
-        self.remembers = true;
-    }
-
-    /// Returns and forgets the users whose inboxes were written since the last call.
-    pub(crate) fn take_written(&mut self) -> Vec<(AppId, UserNumber)> {
-        self.parts.iter_mut().flat_map(|part| part.follower.projection.take_written()).collect()
+    /// Replays up to the positions of a snapshot or of the locked live tables. Fails if the live positions are lower than
+    /// the replayed ones.
+    pub(crate) async fn reach(&mut self, positions: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
+        self.advance(positions, report).await?;
+        ensure!(
+            self.positions() == positions,
+            "the checkpoints of the live inbox went backwards during the replay"
+        );
+        Ok(())
     }
 }
 
@@ -108,7 +106,7 @@ fn is_permanent(error: &anyhow::Error) -> bool {
 }
 
 impl Part {
-    async fn advance(&mut self, target: u64, remembers: bool, report: OnStep<'_>) -> anyhow::Result<()> {
+    async fn advance(&mut self, target: u64, report: OnStep<'_>) -> anyhow::Result<()> {
         let stream = self.follower.stream();
         let mut silence = 0;
         while self.follower.position() < target {
@@ -136,9 +134,6 @@ impl Part {
             }
             silence = 0;
             self.project(&records, stream).await?;
-            if !remembers {
-                self.follower.projection.take_written();
-            }
             report(Step::Done(self.follower.position() - position));
         }
         Ok(())

@@ -8,7 +8,7 @@ use event_log::EventLog;
 use store::Store;
 use store::database::schema::known_schema_version;
 use store::inbox::projection::INBOX;
-use store::recovery::shadow::{Origin, Shadow};
+use store::recovery::shadow::Shadow;
 
 use crate::progress::{OnStep, Phase, Step};
 
@@ -44,31 +44,31 @@ impl fmt::Display for OutOfReach {
         }
         write!(
             f,
-            "\nRestore a sufficiently recent backup of this installation into a separate database and pass it with \
-             --backup postgres://…/restored"
+            "\nRestore a sufficiently recent backup of this installation into a separate database, and pass it to \
+             `tidings verify` with --backup postgres://…/restored"
         )
     }
 }
 
-/// Chooses the start of a new shadow: the backup if one is given, else the beginning of the log.
+/// Chooses the start of a replay, as the last covered sequence of each partition: the inbox of the backup if one is given,
+/// else the beginning of the log.
 pub(crate) async fn choose(
     live: &Store,
     log: &EventLog,
     backup: Option<&Store>,
     partitions: u32,
-) -> anyhow::Result<Origin> {
+) -> anyhow::Result<Vec<u64>> {
     let schema = live.schema_version().await?.context("the database is not migrated")?;
     let start = match backup {
         Some(backup) => positions_of(backup, log, schema, partitions).await?,
         None => vec![0; partitions as usize],
     };
     check_reach(log, &start).await?;
-    let release = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(Origin { release, schema, start, is_from_backup: backup.is_some(), is_copied: backup.is_none() })
+    Ok(start)
 }
 
 /// Reads the positions of a backup's inbox, after checking that it belongs to this installation and is not ahead of it.
-pub(crate) async fn positions_of(
+async fn positions_of(
     backup: &Store,
     log: &EventLog,
     schema: i64,
@@ -120,37 +120,23 @@ async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     backup.migrate().await.context("cannot migrate the backup to the schema of this database")
 }
 
-/// Copies the rows of the backup that the shadow does not have yet.
+/// Copies the inbox of the backup into the shadow, and checks that the backup did not change meanwhile.
 pub(crate) async fn copy(
     shadow: &Shadow,
-    origin: &Origin,
-    backup: Option<&Store>,
+    backup: &Store,
+    start: &[u64],
     report: OnStep<'_>,
 ) -> anyhow::Result<()> {
-    if origin.is_copied {
-        return Ok(());
-    }
-    let backup = backup.context("the backup is not fully copied yet: pass it again with --backup")?;
-    bring_up_to_date(backup, origin.schema).await?;
+    let schema = shadow.store.schema_version().await?.unwrap_or_default();
+    bring_up_to_date(backup, schema).await?;
     report(Step::Begins(Phase::Copying, Shadow::estimated_items(backup).await?));
-    report(Step::Done(Shadow::estimated_items(&shadow.store).await?));
-    loop {
-        let rows = shadow.copy_page(backup).await?;
-        if rows == 0 {
-            break;
-        }
-        report(Step::Done(rows));
+    shadow.copy(backup, start, |rows| report(Step::Done(rows))).await?;
+    for (number, position) in (0..).zip(start) {
+        ensure!(
+            backup.inbox().checkpoint(INBOX, StreamName::Inbox(number)).await? == *position,
+            "another process writes to the backup: stop it, and run the command again"
+        );
     }
-    let mut positions = Vec::new();
-    for number in 0..origin.start.len() as u64 {
-        let stream = StreamName::Inbox(u32::try_from(number)?);
-        positions.push(backup.inbox().checkpoint(INBOX, stream).await?);
-    }
-    ensure!(
-        positions == origin.start,
-        "the backup is not the one that copying started from, or another process writes to it: start over with --afresh"
-    );
-    shadow.end_copy().await?;
     Ok(())
 }
 

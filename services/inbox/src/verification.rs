@@ -1,6 +1,6 @@
 //! Comparing the live inbox with a replay of the log, while all services keep running.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use event_log::EventLog;
 use store::recovery::shadow::{Comparison, Purpose, Shadow};
 use store::{Settings, Store};
@@ -33,35 +33,34 @@ pub async fn verify(
     let Some(shadow) = Shadow::take(database, Purpose::Comparison).await? else {
         bail!("another `tidings verify` is running");
     };
-    let compared = compare(&shadow, log, backup, partitions, most, report).await;
+    let compared = replay_and_compare(&shadow, log, backup, partitions, most, report).await;
     let discarded = shadow.discard().await;
-    let verification = compared?;
+    let (_, verification) = compared?;
     discarded.context("cannot drop the tables of the comparison; the next one drops them")?;
     Ok(verification)
 }
 
-async fn compare(
+/// Creates the tables of the shadow, replays into them, and compares them with a snapshot of the live ones.
+pub(crate) async fn replay_and_compare(
     shadow: &Shadow,
     log: &EventLog,
     backup: Option<&Store>,
     partitions: u32,
     most: usize,
     report: OnStep<'_>,
-) -> anyhow::Result<Verification> {
-    let origin = source::choose(&shadow.store, log, backup, partitions).await?;
-    shadow.create(&origin).await?;
-    source::copy(shadow, &origin, backup, report).await?;
-    let mut replay = Replay::resume(&shadow.store, log, partitions).await?;
+) -> anyhow::Result<(Replay, Verification)> {
+    let start = source::choose(&shadow.store, log, backup, partitions).await?;
+    shadow.create().await?;
+    if let Some(backup) = backup {
+        source::copy(shadow, backup, &start, report).await?;
+    }
+    let mut replay = Replay::begin(&shadow.store, log, partitions).await?;
     replay.close_in(shadow, report).await?;
     let mut view = shadow.view().await?;
     let positions = view.positions(partitions);
-    replay.advance(&positions, report).await?;
-    ensure!(
-        replay.positions() == positions,
-        "the checkpoints of the live inbox went backwards during the replay"
-    );
+    replay.reach(&positions, report).await?;
     report(Step::Begins(Phase::Comparing, 0));
     let comparison = view.compare(shadow, most).await?;
     view.close().await?;
-    Ok(Verification { comparison, positions })
+    Ok((replay, Verification { comparison, positions }))
 }

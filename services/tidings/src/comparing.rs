@@ -1,8 +1,6 @@
 //! Arguments of the commands that compare inboxes with a replay.
 
-use store::Store;
-
-use crate::control_plane::{Backup, Installation, Installed};
+use crate::control_plane::{Installation, Installed};
 
 /// The installation to compare, and the options of the output.
 #[derive(Debug, clap::Args)]
@@ -14,8 +12,6 @@ pub(crate) struct Comparing {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    backup: Backup,
-    #[command(flatten)]
     installation: Installation,
 }
 
@@ -25,8 +21,8 @@ impl Comparing {
         usize::from(self.show)
     }
 
-    /// Opens the installation, and the backup if one is named.
-    pub(crate) async fn open(&self) -> anyhow::Result<(Installed, Option<Store>)> {
-        Ok((self.installation.open_with_log().await?, self.backup.open().await?))
+    /// Opens the installation.
+    pub(crate) async fn open(&self) -> anyhow::Result<Installed> {
+        self.installation.open_with_log().await
     }
 }

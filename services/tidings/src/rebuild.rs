@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::Subcommand;
-use inbox::{OutOfReach, Rebuild, Rebuilt};
+use inbox::{OutOfReach, Rebuild, Rebuilt, Verification};
 use serde_json::{Value, json};
 
 use crate::comparing::Comparing;
@@ -24,27 +24,23 @@ pub(crate) enum Command {
 ///
 /// Replays the log into new tables, compares rows, checksums and counters of every user with the live ones at the same
 /// position, and switches in one transaction, which drops the old tables. Services keep running; during the switch, changes
-/// and lists wait a moment. If the command is interrupted, run it again: it continues from where it stopped. If the tables
-/// differ, it prints the differences and does not switch; --accept-differences switches anyway. The new tables need as much
-/// disk space as the inbox.
+/// and lists wait a moment. If the tables differ, it prints the differences, drops the new tables and does not switch;
+/// --accept-differences switches anyway. If the command is interrupted, run it again: it starts from the beginning of the log.
+/// The new tables need as much disk space as the inbox.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings rebuild inbox
   tidings rebuild inbox --accept-differences
-  tidings rebuild inbox --backup postgres://tidings@db/restored
-  tidings rebuild inbox --afresh --json
+  tidings rebuild inbox --json --show 100
 
 Exit codes:
   0  the new tables are live
-  1  not switched: the tables differ, or a server failed; the next run continues from the progress so far
-  2  not switched: neither the log nor the backup reaches back far enough; the message says which backup would
+  1  not switched: the tables differ, or a server failed
+  2  not switched: the log does not reach back to its beginning
 
-With --json: {\"switched\", \"resumed\", \"source\" (log or backup), \"users\", \"items\", \"differences\", \"shown\",
-\"beingErased\", \"positions\", \"seconds\"} as in `tidings verify --help`; if it fails, {\"switched\": false, \"cause\"}.")]
+With --json: {\"switched\", \"users\", \"items\", \"differences\", \"shown\", \"beingErased\", \"positions\", \"seconds\"} as in
+`tidings verify --help`; if it fails, {\"switched\": false, \"cause\"}.")]
 pub(crate) struct Arguments {
-    /// Discard the progress of an interrupted rebuild, and start again
-    #[arg(long)]
-    afresh: bool,
     /// Switch even if the new tables differ from the live ones: the log is the truth
     #[arg(long)]
     accept_differences: bool,
@@ -82,14 +78,12 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
 }
 
 async fn rebuild(arguments: &Arguments) -> anyhow::Result<Rebuilt> {
-    let (installed, backup) = arguments.comparing.open().await?;
+    let installed = arguments.comparing.open().await?;
     let progress = Progress::new();
     let rebuild = Rebuild {
         database: &installed.database,
         log: &installed.log,
         partitions: installed.partitions,
-        backup: backup.as_ref(),
-        is_afresh: arguments.afresh,
         accepts_differences: arguments.accept_differences,
         most: arguments.comparing.most(),
     };
@@ -98,23 +92,21 @@ async fn rebuild(arguments: &Arguments) -> anyhow::Result<Rebuilt> {
 
 /// Renders the result as JSON.
 fn report(rebuilt: &Rebuilt) -> Value {
-    let comparison = &rebuilt.comparison;
+    let Verification { comparison, positions } = &rebuilt.verification;
     json!({
         "switched": rebuilt.is_switched,
-        "resumed": rebuilt.is_resumed,
-        "source": if rebuilt.origin.is_from_backup { "backup" } else { "log" },
         "users": comparison.users,
         "items": comparison.items,
         "differences": comparison.differing,
         "shown": differences::as_json(&comparison.shown),
         "beingErased": comparison.leaving,
-        "positions": by_stream(&rebuilt.positions),
+        "positions": by_stream(positions),
     })
 }
 
 /// Renders the result as text.
 fn render(rebuilt: &Rebuilt) -> String {
-    let comparison = &rebuilt.comparison;
+    let comparison = &rebuilt.verification.comparison;
     let (users, items, differing) = (comparison.users, comparison.items, comparison.differing);
     let found = match differing {
         0 => format!("The new tables equal the old ones: {items} items of {users} users.\n"),
@@ -127,8 +119,7 @@ fn render(rebuilt: &Rebuilt) -> String {
         format!("The inbox is rebuilt: its new tables are live, and the old ones are dropped.\n{found}")
     } else {
         format!(
-            "Nothing was switched.\n{found}The new tables match the log and are kept. To replace the old tables by them: \
-             tidings rebuild inbox --accept-differences\n"
+            "Nothing was switched.\n{found}To replace the old tables nevertheless: tidings rebuild inbox --accept-differences\n"
         )
     }
 }

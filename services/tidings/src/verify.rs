@@ -7,6 +7,7 @@ use inbox::Verification;
 use serde_json::{Map, Value, json};
 
 use crate::comparing::Comparing;
+use crate::control_plane::Backup;
 use crate::print::print;
 use crate::progress::Progress;
 use crate::{DONE, FAILED, UNUSABLE, differences};
@@ -35,6 +36,8 @@ With --json: {\"equal\", \"users\", \"items\", \"differences\" (number of users 
 pub(crate) struct Arguments {
     #[command(flatten)]
     comparing: Comparing,
+    #[command(flatten)]
+    backup: Backup,
 }
 
 /// Verifies the inbox, prints the result, and returns the exit code.
@@ -64,7 +67,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
 }
 
 async fn verify(arguments: &Arguments) -> anyhow::Result<Verification> {
-    let (installed, backup) = arguments.comparing.open().await?;
+    let installed = arguments.comparing.open().await?;
+    let backup = arguments.backup.open().await?;
     let progress = Progress::new();
     let most = arguments.comparing.most();
     inbox::verify(&installed.database, &installed.log, backup.as_ref(), installed.partitions, most, &|step| {

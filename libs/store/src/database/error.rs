@@ -22,9 +22,9 @@ pub enum Error {
     /// The app's quota is reached; nothing was written.
     #[error("the app's quota of {0} is reached")]
     QuotaReached(crate::control::quota::Quota),
-    /// The shadow tables differ in structure from the live tables that they should replace; nothing was changed.
-    #[error("the new inbox tables differ in structure from the live ones:\n  - {}", .0.join("\n  - "))]
-    Differs(Vec<String>),
+    /// The schema was migrated while shadow tables were built; nothing was switched.
+    #[error("the schema was migrated while the new tables were built")]
+    SchemaChanged,
     /// The batch that contained this call failed. All callers of the batch get the same cause, which may be the data of
     /// another caller.
     #[error("the batch of this call failed: {0}")]
@@ -169,7 +169,7 @@ impl Error {
             | Error::Refused(_)
             | Error::QuotaReached(_)
             | Error::SharedSessions
-            | Error::Differs(_) => false,
+            | Error::SchemaChanged => false,
             // Failures of connections, transactions, locks and I/O, too few resources, a server that is shutting down or
             // read-only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {

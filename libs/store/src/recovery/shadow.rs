@@ -7,15 +7,12 @@
 mod compare;
 mod copy;
 mod difference;
-mod origin;
-mod shape;
 mod switch;
 mod tables;
 mod view;
 
 pub use compare::{Comparison, Inbox};
 pub use difference::{Changed, Difference, Items};
-pub use origin::Origin;
 pub use switch::{Switch, Switched};
 pub use view::View;
 
@@ -66,6 +63,8 @@ pub struct Shadow {
     purpose: Purpose,
     /// The schema of the live tables.
     home: String,
+    /// Version of the live schema, at which the shadow is created.
+    version: i64,
     live: PgPool,
     /// Session with the advisory lock that excludes other processes.
     guard: PgConnection,
@@ -107,7 +106,8 @@ impl Shadow {
             })
         });
         let store = Store { pool: shadow.connect_with(options).await?, writers: Writers::new() };
-        Ok(Some(Shadow { store, purpose, home, live, guard }))
+        let version = store.schema_version().await?.unwrap_or_default();
+        Ok(Some(Shadow { store, purpose, home, version, live, guard }))
     }
 
     /// Opens a database restored from a backup, from which rows are copied. It has the long timeouts of a shadow, because

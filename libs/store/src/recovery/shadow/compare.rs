@@ -13,45 +13,20 @@ use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
 
-/// Statement that returns one line per user with any row, in key order. The checksum covers the text form of each row,
-/// which includes every column. `$items` and `$of_counters` select the users.
-macro_rules! inboxes {
-    ($items:literal, $of_counters:literal) => {
-        concat!(
-            "SELECT app_id, user_number, coalesce(i.items, 0) AS items, coalesce(i.checksum, 0) AS checksum,
-               coalesce(i.total, 0) AS total, coalesce(i.unread, 0) AS unread, coalesce(i.unseen, 0) AS unseen,
-               coalesce(c.total, 0) AS kept_total, coalesce(c.unread, 0) AS kept_unread,
-               coalesce(c.unseen, 0) AS kept_unseen
-             FROM (
-               SELECT app_id, user_number, count(*) AS items, bit_xor(hashtextextended(item::text, 0)) AS checksum,
-                 count(*) FILTER (WHERE deleted_at IS NULL) AS total,
-                 count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS unread,
-                 count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS unseen
-               FROM ",
-            $items,
-            " AS item GROUP BY app_id, user_number
-             ) AS i
-             FULL JOIN (SELECT * FROM inbox_counter ",
-            $of_counters,
-            ") AS c USING (app_id, user_number) ORDER BY app_id, user_number"
-        )
-    };
-}
-
-const ALL: &str = inboxes!("inbox_item", "");
-
-/// Like `ALL`, for some users. Reads live and deleted rows separately, because they have separate indexes.
-const SOME: &str = inboxes!(
-    "(SELECT * FROM inbox_item WHERE deleted_at IS NULL
-        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
-      UNION ALL
-      SELECT * FROM inbox_item WHERE deleted_at IS NOT NULL
-        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[])))",
-    "WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))"
-);
-
-/// Maximum number of users that one `SOME` statement compares.
-const USERS: usize = 5_000;
+/// Returns one line per user with any row, in key order. The checksum covers the text form of each row, which includes every
+/// column.
+const INBOXES: &str = "
+    SELECT app_id, user_number, coalesce(i.items, 0) AS items, coalesce(i.checksum, 0) AS checksum,
+      coalesce(i.total, 0) AS total, coalesce(i.unread, 0) AS unread, coalesce(i.unseen, 0) AS unseen,
+      coalesce(c.total, 0) AS kept_total, coalesce(c.unread, 0) AS kept_unread, coalesce(c.unseen, 0) AS kept_unseen
+    FROM (
+      SELECT app_id, user_number, count(*) AS items, bit_xor(hashtextextended(item::text, 0)) AS checksum,
+        count(*) FILTER (WHERE deleted_at IS NULL) AS total,
+        count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS unread,
+        count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS unseen
+      FROM inbox_item AS item GROUP BY app_id, user_number
+    ) AS i
+    FULL JOIN inbox_counter AS c USING (app_id, user_number) ORDER BY app_id, user_number";
 
 /// Summary of one user's inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,8 +64,8 @@ impl View {
         let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
         let mut replay = shadow.store.pool.acquire().await?;
         let differing = {
-            let live = lines(&mut self.transaction, ALL, None);
-            let shadowed = lines(&mut replay, ALL, None);
+            let live = lines(&mut self.transaction);
+            let shadowed = lines(&mut replay);
             let leaving = |user: &_| self.leaving.contains(user);
             comparison.merge(live, shadowed, leaving, most).await?
         };
@@ -100,40 +75,6 @@ impl View {
         }
         Ok(comparison)
     }
-
-    /// Like [`View::compare`], but compares only the inboxes of `users`.
-    pub async fn compare_some(
-        &mut self,
-        shadow: &Shadow,
-        users: &[(AppId, UserNumber)],
-        most: usize,
-    ) -> Result<Comparison, Error> {
-        let mut replay = shadow.store.pool.acquire().await?;
-        let leaving = |user: &_| self.leaving.contains(user);
-        compare_some(&mut self.transaction, &mut replay, users, leaving, most).await
-    }
-}
-
-/// Like [`View::compare_some`], on the given connections.
-pub(super) async fn compare_some(
-    live: &mut PgConnection,
-    replay: &mut PgConnection,
-    users: &[(AppId, UserNumber)],
-    leaving: impl Fn(&(AppId, UserNumber)) -> bool,
-    most: usize,
-) -> Result<Comparison, Error> {
-    let mut comparison = Comparison::default();
-    for users in users.chunks(USERS) {
-        let room = most.saturating_sub(comparison.shown.len());
-        let differing = {
-            let (here, there) = (lines(live, SOME, Some(users)), lines(replay, SOME, Some(users)));
-            comparison.merge(here, there, &leaving, room).await?
-        };
-        for (user, here, there) in differing {
-            comparison.shown.push(difference::look(live, replay, user, here, there).await?);
-        }
-    }
-    Ok(comparison)
 }
 
 impl Comparison {
@@ -182,19 +123,10 @@ impl Comparison {
     }
 }
 
-/// Streams the lines of `users`, or of all users if None.
-fn lines<'c>(
-    connection: &'c mut PgConnection,
-    statement: &'static str,
-    users: Option<&[(AppId, UserNumber)]>,
-) -> BoxStream<'c, Result<Line, Error>> {
-    let mut query = sqlx::query(statement);
-    if let Some(users) = users {
-        query = query
-            .bind(users.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
-            .bind(users.iter().map(|(_, user)| user.0).collect::<Vec<_>>());
-    }
-    Box::pin(query.fetch(connection).map_err(Error::from).and_then(async |row| line(&row)))
+/// Streams the lines of all users.
+fn lines(connection: &mut PgConnection) -> BoxStream<'_, Result<Line, Error>> {
+    let rows = sqlx::query(INBOXES).fetch(connection);
+    Box::pin(rows.map_err(Error::from).and_then(async |row| line(&row)))
 }
 
 fn line(row: &PgRow) -> Result<Line, Error> {

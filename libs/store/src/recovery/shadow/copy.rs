@@ -1,6 +1,7 @@
 //! Copying the inbox of a backup into a shadow, page by page.
 
 use chrono::{DateTime, Utc};
+use domain::StreamName;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -8,7 +9,7 @@ use super::Shadow;
 use crate::inbox::projection::INBOX;
 use crate::{Error, Store};
 
-/// Maximum number of rows that one transaction copies.
+/// Maximum number of rows that one statement copies.
 const PAGE: i64 = 5_000;
 
 /// A row of `inbox_item`, with its content as JSON text.
@@ -40,44 +41,29 @@ impl Shadow {
         Ok(items.cast_unsigned())
     }
 
-    /// Copies up to 5000 further rows of a backup, except those of erased users, and stores the position. Returns the
-    /// number of rows read from the backup; 0 means that all rows have been copied.
+    /// Copies the inbox of a backup, except the rows of erased users: items, counters, and `start` as the checkpoints of the
+    /// partitions. Calls `on_page` with the number of rows of each page.
     ///
     /// # Errors
-    /// The database or the backup failed; no row is copied.
-    pub async fn copy_page(&self, backup: &Store) -> Result<u64, Error> {
-        let mut transaction = self.store.begin().await?;
-        let (app, id): (i64, i64) = sqlx::query_as("SELECT copied_app, copied_id FROM origin FOR UPDATE")
-            .fetch_one(&mut *transaction)
+    /// The database or the backup failed; a part of the rows may be copied.
+    pub async fn copy(&self, backup: &Store, start: &[u64], on_page: impl Fn(u64)) -> Result<(), Error> {
+        let mut last = (i64::MIN, i64::MIN);
+        loop {
+            let items: Vec<Item> = sqlx::query_as(
+                "SELECT app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
+                   content::text AS content, event_id
+                 FROM inbox_item WHERE (app_id, id) > ($1, $2) ORDER BY app_id, id LIMIT $3",
+            )
+            .bind(last.0)
+            .bind(last.1)
+            .bind(PAGE)
+            .fetch_all(&backup.pool)
             .await?;
-        let items: Vec<Item> = sqlx::query_as(
-            "SELECT app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
-               content::text AS content, event_id
-             FROM inbox_item WHERE (app_id, id) > ($1, $2) ORDER BY app_id, id LIMIT $3",
-        )
-        .bind(app)
-        .bind(id)
-        .bind(PAGE)
-        .fetch_all(&backup.pool)
-        .await?;
-        if let Some(last) = items.last() {
-            insert(&mut transaction, &items).await?;
-            sqlx::query("UPDATE origin SET copied_app = $1, copied_id = $2")
-                .bind(last.app_id)
-                .bind(last.id)
-                .execute(&mut *transaction)
-                .await?;
-            transaction.commit().await?;
+            let Some(item) = items.last() else { break };
+            last = (item.app_id, item.id);
+            insert(&mut *self.store.pool.acquire().await?, &items).await?;
+            on_page(items.len() as u64);
         }
-        Ok(items.len() as u64)
-    }
-
-    /// Completes the copy: writes the counters of the copied rows, and sets the checkpoints from which the replay
-    /// continues.
-    ///
-    /// # Errors
-    /// The database failed; the copy is not completed.
-    pub async fn end_copy(&self) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         sqlx::query(
             "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen)
@@ -87,11 +73,16 @@ impl Shadow {
         )
         .execute(&mut *transaction)
         .await?;
-        sqlx::query("INSERT INTO checkpoint (projection, stream, seq) SELECT $1, stream, seq FROM start")
-            .bind(INBOX)
-            .execute(&mut *transaction)
-            .await?;
-        sqlx::query("UPDATE origin SET is_copied = true").execute(&mut *transaction).await?;
+        let streams = (0..).zip(start).map(|(number, _)| StreamName::Inbox(number).to_string());
+        sqlx::query(
+            "INSERT INTO checkpoint (projection, stream, seq)
+             SELECT $1, stream, seq FROM unnest($2::text[], $3::bigint[]) AS new (stream, seq)",
+        )
+        .bind(INBOX)
+        .bind(streams.collect::<Vec<_>>())
+        .bind(start.iter().map(|seq| seq.cast_signed()).collect::<Vec<_>>())
+        .execute(&mut *transaction)
+        .await?;
         transaction.commit().await?;
         Ok(())
     }

@@ -6,8 +6,7 @@ use domain::{AppId, UserNumber};
 use sqlx::postgres::PgPool;
 use sqlx::{Connection, Executor, Postgres, Transaction};
 
-use super::compare::{self, Comparison};
-use super::{Purpose, Shadow, shape, tables, view};
+use super::{Purpose, Shadow, tables, view};
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
@@ -35,7 +34,7 @@ const LOCKED: [&str; 2] = ["55P03", "40P01"];
 pub struct Switch<'s> {
     transaction: Transaction<'s, Postgres>,
     shadow: PgPool,
-    home: &'s str,
+    version: i64,
     positions: HashMap<String, u64>,
     leaving: HashSet<(AppId, UserNumber)>,
 }
@@ -73,7 +72,7 @@ impl Shadow {
         let positions = view::positions(&mut transaction).await?;
         let leaving = view::leaving(&mut transaction).await?;
         let shadow = self.store.pool.clone();
-        Ok(Switch { transaction, shadow, home: &self.home, positions, leaving })
+        Ok(Switch { transaction, shadow, version: self.version, positions, leaving })
     }
 
     /// Vacuums and analyzes the shadow's tables, so that readers have planner statistics and the visibility map.
@@ -92,20 +91,12 @@ impl Switch<'_> {
         view::in_order(&self.positions, partitions)
     }
 
-    /// Compares the inboxes of these users with those of the shadow, which must be at the same stream positions. The result
-    /// contains details of the first `most` inboxes that differ.
-    pub async fn compare(&mut self, users: &[(AppId, UserNumber)], most: usize) -> Result<Comparison, Error> {
-        let mut replay = self.shadow.acquire().await?;
-        let leaving = |user: &_| self.leaving.contains(user);
-        compare::compare_some(&mut self.transaction, &mut replay, users, leaving, most).await
-    }
-
     /// Drops the live tables and moves the shadow's tables into the live schema. The dead events of the replay replace the
     /// live dead events.
     ///
     /// # Errors
-    /// The database failed, or the live tables or the schema version have changed since the shadow was created
-    /// ([`Error::Differs`]). If the commit itself fails, the switch may have taken place nevertheless.
+    /// The database failed, or the schema was migrated after the shadow was created ([`Error::SchemaChanged`]). If the
+    /// commit itself fails, the switch may have taken place nevertheless.
     pub async fn commit(mut self) -> Result<Switched, Error> {
         self.delete_leaving().await?;
         let Err(error) = self.replace_tables().await else {
@@ -124,9 +115,8 @@ impl Switch<'_> {
     async fn replace_tables(&mut self) -> Result<(), Error> {
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
-        // Checked after locking, so that the definitions can no longer change.
+        // Checked after locking, so that no migration can change the tables any more.
         self.check_schema().await?;
-        shape::check(&mut self.transaction, self.home, Purpose::Replacement.schema()).await?;
         self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
         self.transaction
             .execute(
@@ -138,8 +128,7 @@ impl Switch<'_> {
             .await?;
         self.transaction
             .execute(
-                "DELETE FROM dead_event d USING inbox_rebuild.start s
-                 WHERE d.projection = 'inbox' AND d.stream = s.stream AND d.seq > s.seq AND NOT EXISTS (
+                "DELETE FROM dead_event d WHERE d.projection = 'inbox' AND NOT EXISTS (
                    SELECT FROM inbox_rebuild.dead_event n
                    WHERE (n.projection, n.stream, n.seq) = (d.projection, d.stream, d.seq))",
             )
@@ -153,16 +142,11 @@ impl Switch<'_> {
     /// Fails if the schema was migrated after the shadow was created, because a migration may also change the contents of
     /// tables.
     async fn check_schema(&mut self) -> Result<(), Error> {
-        let (then, now): (i64, Option<i64>) = sqlx::query_as(
-            "SELECT schema, (SELECT max(version) FROM _sqlx_migrations WHERE success) FROM inbox_rebuild.origin",
-        )
-        .fetch_one(&mut *self.transaction)
-        .await?;
-        if now == Some(then) {
-            return Ok(());
-        }
-        let now = now.unwrap_or_default();
-        Err(Error::Differs(vec![format!("the schema version was {then} and is now {now}")]))
+        let version: Option<i64> =
+            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
+                .fetch_one(&mut *self.transaction)
+                .await?;
+        if version == Some(self.version) { Ok(()) } else { Err(Error::SchemaChanged) }
     }
 
     /// Deletes the rows of users whose erasure is not done from the shadow, because the log may not contain the erasure

@@ -2,15 +2,16 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::{Origin, Purpose, Shadow, origin, shape};
+use super::{Purpose, Shadow};
 use crate::Error;
 
 /// The tables that the projection writes.
 const TABLES: [&str; 5] = ["inbox_item", "inbox_counter", "checkpoint", "dead_event", "message_failure"];
 
 /// Generates the statements that create the tables `$3` of schema `$2` in schema `$1` with the same definitions: columns,
-/// checks, keys, indexes under the same names, storage, statistics targets, owner and grants. Roles with privileges on a
-/// table also get `USAGE` on the schema, so that erasures can delete rows there.
+/// checks, keys, indexes under the same names, storage, owner and grants on tables. Roles with privileges on a table also get
+/// `USAGE` on the schema, so that erasures can delete rows there. `LIKE` alone would omit the grants and give the indexes
+/// other names, and migrations find indexes by name.
 const DEFINITION: &str = "
     WITH original AS (
       SELECT c.oid, c.relname AS name, c.reloptions, c.relowner, c.relacl
@@ -35,16 +36,6 @@ const DEFINITION: &str = "
       CASE WHEN granted.is_grantable THEN ' WITH GRANT OPTION' END)
     FROM original o, aclexplode(o.relacl) AS granted WHERE granted.grantee <> o.relowner
     UNION ALL
-    SELECT 5, format('GRANT %s (%I) ON %I.%I TO %s%s', granted.privilege_type, a.attname, $1, name,
-      CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(granted.grantee)) END,
-      CASE WHEN granted.is_grantable THEN ' WITH GRANT OPTION' END)
-    FROM original o JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped,
-      aclexplode(a.attacl) AS granted WHERE granted.grantee <> o.relowner
-    UNION ALL
-    SELECT 5, format('ALTER TABLE %I.%I ALTER %I SET STATISTICS %s', $1, name, a.attname, a.attstattarget)
-    FROM original o JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
-    WHERE a.attstattarget >= 0
-    UNION ALL
     SELECT 6, format('GRANT USAGE ON SCHEMA %I TO %s', $1,
       CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(granted.grantee)) END)
     FROM original o, LATERAL (SELECT grantee FROM aclexplode(o.relacl) UNION SELECT o.relowner) AS granted
@@ -54,12 +45,11 @@ const DEFINITION: &str = "
     ORDER BY step";
 
 impl Shadow {
-    /// Drops the tables of an earlier shadow with the same purpose, if they exist, and creates empty tables.
+    /// Drops the tables of an interrupted shadow with the same purpose, if they exist, and creates empty tables.
     ///
     /// # Errors
-    /// The database failed, the role may not create a schema, or the live tables have properties that cannot be copied to
-    /// their replacement ([`Error::Differs`]).
-    pub async fn create(&self, origin: &Origin) -> Result<(), Error> {
+    /// The database failed, or the role may not create a schema.
+    pub async fn create(&self) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         drop_schema(&mut transaction, self.purpose).await?;
         transaction.execute(create_schema(self.purpose)).await?;
@@ -78,21 +68,8 @@ impl Shadow {
             // Safe: all names in the statement are from the catalog, and PostgreSQL has quoted them.
             transaction.execute(AssertSqlSafe(statement)).await?;
         }
-        if self.purpose == Purpose::Replacement {
-            shape::check(&mut transaction, &self.home, self.purpose.schema()).await?;
-        }
-        origin::insert(&mut transaction, origin).await?;
         transaction.commit().await?;
         Ok(())
-    }
-
-    /// Returns true if the shadow's tables still have the same definition as the live tables.
-    pub async fn is_like_live(&self) -> Result<bool, Error> {
-        let mut connection = self.live.acquire().await?;
-        match shape::check(&mut connection, &self.home, self.purpose.schema()).await {
-            Err(Error::Differs(_)) => Ok(false),
-            checked => checked.map(|()| true),
-        }
     }
 
     /// Drops the shadow's tables.

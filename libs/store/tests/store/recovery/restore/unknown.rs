@@ -71,10 +71,10 @@ async fn await_receipt(fixture: &Fixture, found: &FoundJob) {
 
 #[tokio::test]
 async fn a_job_without_an_outcome_ends_unknown_and_is_never_claimed() {
-    let fixture = fixture().await;
-    let app = fixture.app("shop").await;
-    for (round, channel) in (0..).zip([Channel::Sms, Channel::Email]) {
-        let job = |place: u32| fixture.job(app, 10 * round + place, channel, 1);
+    for channel in [Channel::Sms, Channel::Email] {
+        let fixture = fixture().await;
+        let app = fixture.app("shop").await;
+        let job = |place: u32| fixture.job(app, place, channel, 1);
         let [had, sent, retried] = [0, 1, 2].map(job);
         let untouched = waiting(job(3));
         let jobs = [had.clone(), sent.clone(), retried.clone(), untouched.clone()];
@@ -92,9 +92,9 @@ async fn a_job_without_an_outcome_ends_unknown_and_is_never_claimed() {
         assert!(matches!(fixture.claim_of(&sent).await, Claim::Done(state) if state.status == Status::Sent));
         assert!(matches!(fixture.claim_of(&untouched).await, Claim::Ours { .. }), "no worker had its job");
 
-        let due = fixture.store.deliveries().due_timers(10).await.unwrap();
+        let due = fixture.store.deliveries().due_timers(10).await.unwrap().timers;
         let mut published = Vec::new();
-        for timer in &due.timers {
+        for timer in &due {
             assert_eq!(timer.stream, StreamName::Outcome);
             let Event::DeliverySettled(settled) = Envelope::decode(&timer.message).unwrap().event else {
                 panic!("another event")
@@ -106,8 +106,6 @@ async fn a_job_without_an_outcome_ends_unknown_and_is_never_claimed() {
         let mut expected = [had.job.delivery_id, retried.job.delivery_id];
         expected.sort();
         assert_eq!(published, expected);
-        let ids: Vec<_> = due.timers.iter().map(|timer| timer.id).collect();
-        due.done(&ids).await.unwrap();
     }
 }
 

@@ -1,0 +1,98 @@
+//! `tidings verify` if the log has lost its first messages: from a restored backup, and the log from there.
+
+use domain::{AppId, UserNumber};
+use serde_json::{Value, json};
+use sqlx::PgPool;
+
+use crate::directory::Answer;
+use crate::inboxes::Inboxes;
+
+fn report(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.output).unwrap_or_else(|_| panic!("{answer:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_that_does_not_reach_the_log_is_refused_and_the_message_says_which_would() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(300).await;
+    inboxes.projected().await;
+    let early = inboxes.backed_up().await;
+    inboxes.publish(300).await;
+    inboxes.projected().await;
+    let starts = inboxes.shorten_log().await;
+
+    let alone = inboxes.run(&["verify", "--json"]).await;
+    let found = report(&alone);
+    assert_eq!((alone.code, &found["equal"]), (2, &Value::Null), "{alone:?}");
+    let cause = found["cause"].as_str().unwrap();
+    for (stream, start) in ["INBOX_0", "INBOX_1"].into_iter().zip(&starts) {
+        let needed =
+            format!("{stream} starts at {start}: a backup must have the inbox up to {} at least", start - 1);
+        assert!(cause.contains(&needed), "{needed}: {cause}");
+    }
+    assert!(cause.contains("--backup postgres://"), "{cause}");
+
+    let late = inboxes.run(&["verify", "--backup", early.url()]).await;
+    assert!(late.code == 2 && late.errors.contains(", and this goes up to "), "{late:?}");
+    assert!(!late.errors.contains(early.url()), "{}", late.errors);
+
+    let others = Inboxes::start().await;
+    let foreign = others.backed_up().await;
+    let answer = inboxes.run(&["verify", "--backup", foreign.url()]).await;
+    assert!(answer.code == 2 && answer.errors.contains("of another installation"), "{answer:?}");
+    assert_eq!(inboxes.text("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'inbox_%'").await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_backup_and_the_log_after_it_give_the_same_inbox() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(1_500).await;
+    inboxes.projected().await;
+    let backup = inboxes.backed_up().await;
+    inboxes.shorten_log().await;
+    inboxes.publish(700).await;
+    inboxes.projected().await;
+    let from_backup = ["verify", "--backup", backup.url(), "--json"];
+    let verified = inboxes.run(&from_backup).await;
+    assert_eq!((verified.code, &report(&verified)["equal"]), (0, &json!(true)), "{verified:?}");
+
+    inboxes
+        .execute(
+            "UPDATE inbox_item SET state = 'forged' WHERE app_id = 1 AND user_number = 8 AND deleted_at IS NULL",
+        )
+        .await;
+    let verified = inboxes.run(&from_backup).await;
+    let found = report(&verified);
+    assert_eq!((verified.code, &found["differences"]), (1, &json!(1)), "{verified:?}");
+    assert_eq!(found["shown"][0]["user"], json!(8));
+
+    // The rows that the backup has of an erased user are left out.
+    let (app, user) = (AppId(1), UserNumber(8));
+    inboxes.publish_erasure(app, user).await;
+    inboxes.note_erasure(app, user, true).await;
+    inboxes.projected().await;
+    let verified = inboxes.run(&from_backup).await;
+    assert_eq!((verified.code, &report(&verified)["equal"]), (0, &json!(true)), "{verified:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_an_earlier_release_is_migrated_and_one_of_a_newer_release_refused() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(600).await;
+    inboxes.projected().await;
+    let earlier = inboxes.backed_up_by_an_earlier_release().await;
+    inboxes.shorten_log().await;
+    inboxes.publish(300).await;
+    inboxes.projected().await;
+    let from_backup = ["verify", "--backup", earlier.url(), "--json"];
+    let verified = inboxes.run(&from_backup).await;
+    assert_eq!((verified.code, &report(&verified)["equal"]), (0, &json!(true)), "{verified:?}");
+
+    // A backup of a later release is not changed.
+    let later = "INSERT INTO _sqlx_migrations SELECT version + 1, description, now(), success, checksum, 0
+                 FROM _sqlx_migrations ORDER BY version DESC LIMIT 1";
+    let backup = PgPool::connect(earlier.url()).await.unwrap();
+    sqlx::raw_sql(later).execute(&backup).await.unwrap();
+    let refused = inboxes.run(&from_backup).await;
+    assert!(refused.code == 2 && refused.errors.contains("of a newer release"), "{refused:?}");
+}
