@@ -66,7 +66,7 @@ impl Change {
 /// The first page of an inbox.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Page {
-    pub(crate) items: Vec<Shown>,
+    pub(crate) items: Vec<ShownItem>,
     /// True if older items follow.
     pub(crate) more: bool,
     pub(crate) total: i64,
@@ -76,7 +76,7 @@ pub(crate) struct Page {
 
 /// An item as a list shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct ShownItem {
     pub(crate) id: i64,
     pub(crate) title: String,
     pub(crate) created_at: i64,

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 pub(crate) use gather::gather;
 
-use crate::journal::{Line, Shown};
+use crate::journal::{Line, ShownItem};
 use crate::scene::{Accepted, Fault};
 use crate::workload::Visible;
 
@@ -40,9 +40,9 @@ pub(crate) struct Record {
     /// Number of faults of providers, by name.
     pub(crate) provider_faults: BTreeMap<String, usize>,
     /// Inboxes of all users at the end, read over the API.
-    pub(crate) inboxes: BTreeMap<User, Vec<Shown>>,
+    pub(crate) inboxes: BTreeMap<User, Vec<ShownItem>>,
     /// Reports of the API at the end, by request: about all sends, or a sample.
-    pub(crate) told: BTreeMap<Uuid, Told>,
+    pub(crate) told: BTreeMap<Uuid, ReportedSend>,
     /// Webhooks that the apps' endpoints accepted, in order.
     pub(crate) webhooks: Vec<Webhook>,
     /// Output of `tidings verify --json`.
@@ -202,7 +202,7 @@ pub(crate) struct Outcome {
 
 /// Report of the API about a send.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedSend {
     pub(crate) status: String,
     /// Recipient, channel and status of every delivery.
     pub(crate) deliveries: Vec<(String, String, String)>,

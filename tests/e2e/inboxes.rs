@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use credentials::MasterKey;
 use domain::content::InAppContent;
-use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
 use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, CategoryId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
@@ -174,7 +174,7 @@ impl Inboxes {
             3 if !known.is_empty() && below(4) == 0 => {
                 let change = [AllChange::Seen, AllChange::Read, AllChange::Deleted]
                     [usize::try_from(below(3)).unwrap()];
-                Event::InboxAllChanged(change, AllChanged { user, up_to: some(&known) })
+                Event::InboxAllChanged(change, AllItemsChanged { user, up_to: some(&known) })
             }
             _ => {
                 // One send in forty is repeated; its items already exist.

@@ -1,7 +1,7 @@
 //! `tidings parked`: lists, shows and redrives parked messages.
 
 use domain::{Lane, SendId, StreamName};
-use store::database::failure::SetAside;
+use store::database::failure::ParkRequest;
 use uuid::Uuid;
 
 use crate::installation::Installation;
@@ -13,7 +13,7 @@ async fn parked_messages_are_listed_shown_and_redriven_once() {
     let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
     let (id, send_id) = (Uuid::from_u128(5), SendId(Uuid::from_u128(7)));
     let stream = StreamName::Send(Lane::Bulk);
-    let aside = SetAside {
+    let aside = ParkRequest {
         id,
         app: Some(app),
         send_id: Some(send_id),

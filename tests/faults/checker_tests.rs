@@ -6,7 +6,9 @@ use domain::Timestamp;
 use stand_ins::faults::{Call, Fault};
 
 use crate::check;
-use crate::record::{Attempt, Codes, Delivery, Record, Request, Seen, Suppression, Taken, Told};
+use crate::record::{
+    AcceptedMessage, Attempt, Codes, Delivery, ProviderView, Record, ReportedOutcome, Request, Suppression,
+};
 
 const CODES: Codes =
     Codes { temporary: "450", busy: "452", gone: "550", lost: &["connection_lost"], down: &["421"] };
@@ -30,9 +32,10 @@ fn attempt(number: i32, outcome: &str, code: &str) -> Attempt {
 fn delivery(channel: &str, target: &str, attempts: Vec<Attempt>, end: (&str, Option<&str>)) -> Delivery {
     let attempt = i32::try_from(attempts.len()).unwrap().max(1);
     let (status, reason) = (end.0.to_owned(), end.1.map(str::to_owned));
-    let mut told: Vec<Told> =
-        (1..attempt).map(|attempt| Told { attempt, status: "retrying".to_owned(), reason: None }).collect();
-    told.push(Told { attempt, status: status.clone(), reason: reason.clone() });
+    let mut told: Vec<ReportedOutcome> = (1..attempt)
+        .map(|attempt| ReportedOutcome { attempt, status: "retrying".to_owned(), reason: None })
+        .collect();
+    told.push(ReportedOutcome { attempt, status: status.clone(), reason: reason.clone() });
     Delivery {
         target: (channel.to_owned(), target.to_owned()),
         notice: "notice".to_owned(),
@@ -49,8 +52,12 @@ fn call(millis: i64, target: &str, fault: Option<Fault>) -> Call {
     Call { at: at(millis), target: target.to_owned(), fault }
 }
 
-fn taken(target: &str, delivery: &str) -> Taken {
-    Taken { target: target.to_owned(), notice: "notice".to_owned(), delivery: Some(delivery.to_owned()) }
+fn taken(target: &str, delivery: &str) -> AcceptedMessage {
+    AcceptedMessage {
+        target: target.to_owned(),
+        notice: "notice".to_owned(),
+        delivery: Some(delivery.to_owned()),
+    }
 }
 
 /// One sent at the second try, one that was taken and cut and sent again, one dead; and two short messages, of which one
@@ -75,7 +82,7 @@ fn valid() -> Record {
     ] {
         record.deliveries.insert(id.to_owned(), delivery);
     }
-    let smtp = Seen {
+    let smtp = ProviderView {
         channel: "email".to_owned(),
         codes: CODES,
         calls: vec![
@@ -86,16 +93,16 @@ fn valid() -> Record {
             call(12, "cyd", Some(Fault::Gone)),
         ],
         taken: vec![taken("ada", "a"), taken("bob", "b"), taken("bob", "b")],
-        ..Seen::default()
+        ..ProviderView::default()
     };
-    let twilio = Seen {
+    let twilio = ProviderView {
         channel: "sms".to_owned(),
         codes: CODES,
         calls: vec![call(12, "+1", None)],
         taken: vec![taken("+1", "d")],
-        ..Seen::default()
+        ..ProviderView::default()
     };
-    let keyed = Seen {
+    let keyed = ProviderView {
         calls: vec![call(12, "+2", Some(Fault::CutAfter)), call(22, "+2", None)],
         taken: vec![taken("+2", "e")],
         keyed: true,
@@ -183,7 +190,7 @@ fn of<'a>(record: &'a mut Record, id: &str) -> &'a mut Delivery {
     record.deliveries.get_mut(id).unwrap()
 }
 
-fn seen<'a>(record: &'a mut Record, name: &str) -> &'a mut Seen {
+fn seen<'a>(record: &'a mut Record, name: &str) -> &'a mut ProviderView {
     record.providers.get_mut(name).unwrap()
 }
 

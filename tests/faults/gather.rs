@@ -9,7 +9,7 @@ use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::record::{Attempt, Delivery, Record, Request, Suppression, Target, Told};
+use crate::record::{Attempt, Delivery, Record, ReportedOutcome, Request, Suppression, Target};
 use crate::round::UNSTEADY;
 use crate::system::System;
 
@@ -18,7 +18,7 @@ const BATCH: usize = 5_000;
 const LINGER: Duration = Duration::from_millis(5);
 
 /// A send that was accepted.
-pub(crate) struct Sent {
+pub(crate) struct AcceptedSend {
     pub(crate) request: String,
     pub(crate) notice: String,
     pub(crate) recipients: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Sent {
 /// Everything about these sends.
 pub(crate) async fn record(
     system: &mut System,
-    sent: &[Sent],
+    sent: &[AcceptedSend],
     down: Option<(Timestamp, Timestamp)>,
 ) -> Record {
     let ids: Vec<Uuid> = sent.iter().map(|sent| sent.request.parse().unwrap()).collect();
@@ -111,7 +111,7 @@ async fn outcomes(
             let envelope = Envelope::decode(&record.payload).unwrap();
             match envelope.event {
                 Event::DeliverySettled(settled) => {
-                    let told = Told {
+                    let told = ReportedOutcome {
                         attempt: i32::try_from(settled.attempt).unwrap(),
                         status: settled.status.to_string(),
                         reason: settled.reason.map(|reason| reason.to_string()),
@@ -146,9 +146,9 @@ async fn suppressions(
     of_round.map(suppression).collect()
 }
 
-async fn requests(system: &System, sent: &[Sent]) -> Vec<Request> {
+async fn requests(system: &System, sent: &[AcceptedSend]) -> Vec<Request> {
     let mut requests = Vec::with_capacity(sent.len());
-    for Sent { request, notice, recipients } in sent {
+    for AcceptedSend { request, notice, recipients } in sent {
         let told = system.api.request(request).await;
         assert_eq!(told["status"], "completed", "{told}");
         let skips: Vec<(String, i64)> = sqlx::query_as(

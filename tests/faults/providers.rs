@@ -19,7 +19,7 @@ use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::push_service::PushServiceStandIn;
 use suite::{Person, numbered_send};
 
-use crate::record::{Codes, Seen, Taken};
+use crate::record::{AcceptedMessage, Codes, ProviderView};
 
 /// Of all calls, but for the dead: of all targets.
 const SHARES: Shares =
@@ -31,7 +31,7 @@ pub(crate) struct Peer {
     /// As `tidings provider set` reads it.
     pub(crate) document: Value,
     /// Properties that are the same in every round.
-    seen: Seen,
+    seen: ProviderView,
     outbox: Arc<Outbox>,
     /// The delivery that a message names.
     delivery: fn(&Capture) -> Option<String>,
@@ -62,7 +62,14 @@ impl Peer {
             "identifier": identifier, "channel": channel, "kind": kind, "priority": priority, "settings": settings,
         });
         let keyed = document["settings"]["idempotent"] == true;
-        let seen = Seen { channel: channel.to_owned(), prefix, codes, multiplexed, keyed, ..Seen::default() };
+        let seen = ProviderView {
+            channel: channel.to_owned(),
+            prefix,
+            codes,
+            multiplexed,
+            keyed,
+            ..ProviderView::default()
+        };
         Peer { faults, document, seen, outbox, delivery, earlier: 0, _stand_in: Box::new(stand_in) }
     }
 
@@ -83,18 +90,18 @@ impl Peer {
     }
 
     /// Calls and messages of this round.
-    pub(crate) fn seen(&self, down: Option<(Timestamp, Timestamp)>) -> Seen {
+    pub(crate) fn seen(&self, down: Option<(Timestamp, Timestamp)>) -> ProviderView {
         let taken = |capture: &Arc<Capture>| {
             let [target] = &capture.to[..] else {
                 panic!("a message to {:?}", capture.to);
             };
-            Taken {
+            AcceptedMessage {
                 target: target.strip_prefix(self.seen.prefix).unwrap_or(target).to_owned(),
                 notice: numbered_send::title_in(capture),
                 delivery: (self.delivery)(capture),
             }
         };
-        Seen {
+        ProviderView {
             calls: self.faults.calls().split_off(self.earlier),
             taken: self.outbox.captures().iter().map(taken).collect(),
             down,

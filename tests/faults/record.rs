@@ -12,7 +12,7 @@ pub(crate) struct Record {
     /// By id.
     pub(crate) deliveries: BTreeMap<String, Delivery>,
     /// By identifier.
-    pub(crate) providers: BTreeMap<String, Seen>,
+    pub(crate) providers: BTreeMap<String, ProviderView>,
     pub(crate) suppressions: BTreeMap<Target, Suppression>,
     pub(crate) requests: Vec<Request>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Delivery {
     /// Times of claims.
     pub(crate) claimed_at: Vec<Timestamp>,
     /// Outcome events, in the order of the log.
-    pub(crate) told: Vec<Told>,
+    pub(crate) told: Vec<ReportedOutcome>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Attempt {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ReportedOutcome {
     pub(crate) attempt: i32,
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) struct Codes {
 
 /// Calls and messages of a provider.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ProviderView {
     pub(crate) channel: String,
     /// What stands before its names of targets in the ledger.
     pub(crate) prefix: &'static str,
@@ -109,21 +109,21 @@ pub(crate) struct Seen {
     /// It takes calls for the same delivery for one: what may have been taken can be asked for again.
     pub(crate) keyed: bool,
     pub(crate) calls: Vec<Call>,
-    pub(crate) taken: Vec<Taken>,
+    pub(crate) taken: Vec<AcceptedMessage>,
     /// When it was down.
     pub(crate) down: Option<(Timestamp, Timestamp)>,
 }
 
 /// A message that a provider took.
 #[derive(Clone, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct AcceptedMessage {
     pub(crate) target: String,
     pub(crate) notice: String,
     /// The delivery that the message names, where its protocol has a place for that.
     pub(crate) delivery: Option<String>,
 }
 
-impl Seen {
+impl ProviderView {
     /// A target as the ledger names it.
     pub(crate) fn target(&self, named: &str) -> Target {
         (self.channel.clone(), format!("{}{named}", self.prefix))

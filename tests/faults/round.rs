@@ -11,7 +11,7 @@ use testkit::eventually;
 use uuid::Uuid;
 
 use crate::cost::{Cost, Meter};
-use crate::gather::{self, Sent};
+use crate::gather::{self, AcceptedSend};
 use crate::record::Record;
 use crate::system::{HASTE, System};
 
@@ -86,7 +86,7 @@ impl Round {
     }
 
     /// The first wave goes the fast lane, the second the slow one.
-    async fn send(&self, system: &System, wave: usize) -> Vec<Sent> {
+    async fn send(&self, system: &System, wave: usize) -> Vec<AcceptedSend> {
         let lane = ["transactional", "bulk"][wave % 2];
         let people: Vec<usize> = self.people.clone().collect();
         let mut sent = Vec::new();
@@ -96,13 +96,13 @@ impl Round {
             let body = numbered_send::body(number, &recipients, &system.channels(), lane);
             let notice = numbered_send::title(number);
             let request = system.api.send(&notice, &body).await;
-            sent.push(Sent { request, notice, recipients: recipients.len() });
+            sent.push(AcceptedSend { request, notice, recipients: recipients.len() });
         }
         sent
     }
 }
 
-fn ids(sent: &[Sent]) -> Vec<Uuid> {
+fn ids(sent: &[AcceptedSend]) -> Vec<Uuid> {
     sent.iter().map(|sent| sent.request.parse().unwrap()).collect()
 }
 

@@ -13,7 +13,7 @@ use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, 
 use serde_json::Value;
 use service_kit::{Config, clock};
 use sqlx::Row as _;
-use store::deliveries::receipt::Recorded;
+use store::deliveries::receipt::ReceiptResult;
 use testkit::{Installation, eventually};
 use uuid::Uuid;
 
@@ -167,7 +167,7 @@ impl World {
         };
         let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
         let recorded = self.context.store.deliveries().record_receipts(&[receipt], &policy).await.unwrap();
-        assert!(matches!(recorded[..], [Recorded::Settled(_)]), "{recorded:?}");
+        assert!(matches!(recorded[..], [ReceiptResult::Settled(_)]), "{recorded:?}");
     }
 
     /// Reads the state of the delivery from the ledger.

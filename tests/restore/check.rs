@@ -12,13 +12,13 @@ use crate::outcomes::Outcomes;
 use crate::system::System;
 
 /// Content of the lost database.
-pub(crate) struct Before {
+pub(crate) struct LostState {
     /// Users with a send, by number.
     users: HashMap<i64, String>,
 }
 
-impl Before {
-    pub(crate) async fn of(system: &System) -> Before {
+impl LostState {
+    pub(crate) async fn of(system: &System) -> LostState {
         let users: Vec<(i64, String)> = sqlx::query_as(
             "SELECT number, identifier FROM app_user u
              WHERE EXISTS (SELECT FROM planned_recipient p WHERE (p.app_id, p.user_number) = (u.app_id, u.number))",
@@ -26,7 +26,7 @@ impl Before {
         .fetch_all(&system.database)
         .await
         .unwrap();
-        Before { users: users.into_iter().collect() }
+        LostState { users: users.into_iter().collect() }
     }
 }
 
@@ -34,7 +34,7 @@ impl Before {
 pub(crate) struct Aftermath<'a> {
     pub(crate) system: &'a System,
     pub(crate) load: &'a Load,
-    pub(crate) before: &'a Before,
+    pub(crate) before: &'a LostState,
     pub(crate) outcomes: &'a Outcomes,
 }
 

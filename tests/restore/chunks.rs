@@ -7,7 +7,7 @@ use domain::{AppId, Envelope, Event, Lane, SendId, StreamName, Timestamp};
 use event_log::Message;
 use serde_json::json;
 use sqlx::PgPool;
-use store::database::failure::SetAside;
+use store::database::failure::ParkRequest;
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::{Settings, Store};
@@ -72,7 +72,7 @@ async fn chunks_ordered_by_a_timer_or_a_redrive_are_ordered_once_more_after_a_re
         user: None,
     };
     assert!(store.sends().schedule(&chunk, &timer).await.unwrap());
-    let aside = SetAside {
+    let aside = ParkRequest {
         id: Uuid::from_u128(7),
         app: Some(app),
         send_id: Some(put_back),

@@ -19,7 +19,7 @@ const CHANNELS: [&str; 5] = ["inApp", "email", "sms", "mobilePush", "webPush"];
 const LARGE: usize = 700;
 
 /// A send that was confirmed.
-pub(crate) struct Sent {
+pub(crate) struct ConfirmedSend {
     pub(crate) number: usize,
     pub(crate) id: String,
     pub(crate) key: String,
@@ -30,7 +30,7 @@ pub(crate) struct Sent {
 
 /// Everything that the app requested.
 pub(crate) struct Load {
-    pub(crate) sends: Vec<Sent>,
+    pub(crate) sends: Vec<ConfirmedSend>,
     /// Identifiers of users that were erased.
     pub(crate) erased: Vec<String>,
     /// Requests that were cancelled before their time.
@@ -79,7 +79,7 @@ impl Load {
         self.sends.extend(sending.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
     }
 
-    async fn one(system: &System, number: usize) -> Sent {
+    async fn one(system: &System, number: usize) -> ConfirmedSend {
         let (recipients, mut body) = compose(number);
         if number % 9 == 4 {
             body["sendAt"] = json!(later(Duration::from_secs(2 + (number % 5) as u64)));
@@ -87,10 +87,10 @@ impl Load {
         Load::deliver(system, number, recipients, body).await
     }
 
-    async fn deliver(system: &System, number: usize, recipients: Vec<String>, body: Value) -> Sent {
+    async fn deliver(system: &System, number: usize, recipients: Vec<String>, body: Value) -> ConfirmedSend {
         let key = format!("key-{number}");
         let id = system.api.send(&key, &body).await;
-        Sent { number, id, key, body, recipients }
+        ConfirmedSend { number, id, key, body, recipients }
     }
 
     /// After the dump: erases users, recreates one of them with the same identifier, and cancels sends.

@@ -31,7 +31,7 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     load.send(&system, 40).await;
     outcomes::told_of_all(&system, &load).await;
 
-    let before = check::Before::of(&system).await;
+    let before = check::LostState::of(&system).await;
     system.kill_services();
     let outcomes = Outcomes::read(&system).await;
     system.lose_the_database(&dump).await;

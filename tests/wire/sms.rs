@@ -4,7 +4,7 @@ use domain::sms::gsm7;
 use domain::{AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserNumber};
 use serde_json::{Value, json};
 use service_kit::Tasks;
-use sms::{Limits, Recorded, SmsSender};
+use sms::{Limits, RecordResult, SmsSender};
 use stand_ins::outbox::Outbox;
 use stand_ins::smsc::{SmscSettings, SmscStandIn};
 use testkit::eventually;
@@ -55,7 +55,7 @@ async fn talk(port: u16, texts: &[&str], payload: bool) {
         let receipt = tokio::time::timeout(LIMIT, receipts.recv()).await.unwrap().unwrap();
         let arrived = Outcome::Sent { provider_id: Some(id.clone()) };
         assert_eq!((receipt.provider_id, receipt.answer.outcome), (id, arrived));
-        receipt.recorded.send(Recorded::Done).unwrap();
+        receipt.recorded.send(RecordResult::Done).unwrap();
     }
     drop(sender);
     tasks.stop();

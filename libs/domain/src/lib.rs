@@ -36,7 +36,7 @@ pub use digest::Digest;
 pub use directory::trust::{TemplateProfile, TokenSubject};
 pub use event::{Envelope, Event};
 pub use id::{AppId, CategoryId, DeliveryId, ItemId, SendId, UserNumber};
-pub use outcome::{Answer, Gone, Outcome};
+pub use outcome::{Answer, Outcome, TargetDeath};
 pub use problem::Problem;
 pub use route::Route;
 pub use send::{Lane, SendRequest};

@@ -7,7 +7,7 @@ use domain::{AppId, Envelope, SendId, StreamName};
 use event_log::DeliveredMessage;
 use metrics::counter;
 use store::Store;
-use store::database::failure::{MAX_FAILURES, SetAside};
+use store::database::failure::{MAX_FAILURES, ParkRequest};
 
 use crate::clock;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
@@ -44,24 +44,24 @@ impl Inbound {
             Ok(envelope) => return Some(envelope),
             Err(DecodeError::UnknownType(kind)) => {
                 counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
-                self.done(delivered).await;
+                self.acknowledge(delivered).await;
             }
             Err(newer @ DecodeError::Newer { .. }) => {
                 counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
                 tracing::error!(
                     stream = %self.stream, seq = delivered.seq, error = %newer, "a message waits for a newer release"
                 );
-                self.again(delivered).await;
+                self.return_later(delivered).await;
             }
             Err(malformed) => {
-                self.failed_by_itself(delivered, Owner::default(), &malformed.to_string()).await;
+                self.count_failure(delivered, Owner::default(), &malformed.to_string()).await;
             }
         }
         None
     }
 
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
-    pub async fn done(&self, delivered: &DeliveredMessage) {
+    pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.ack().await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack");
         }
@@ -76,19 +76,19 @@ impl Inbound {
     }
 
     /// Returns a message, to be delivered again after 700 ms.
-    pub async fn again(&self, delivered: &DeliveredMessage) {
-        self.after(delivered, AGAIN).await;
+    pub async fn return_later(&self, delivered: &DeliveredMessage) {
+        self.return_after(delivered, AGAIN).await;
     }
 
     /// Returns a message whose handling has not begun, to be delivered again at once.
-    pub async fn at_once(&self, delivered: &DeliveredMessage) {
+    pub async fn return_now(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.nak(None).await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
         }
     }
 
     /// Returns a message, to be delivered again after `delay`.
-    pub async fn after(&self, delivered: &DeliveredMessage, delay: Duration) {
+    pub async fn return_after(&self, delivered: &DeliveredMessage, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
         }
@@ -96,16 +96,16 @@ impl Inbound {
 
     /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
     /// others.
-    pub async fn failed_by_itself(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
+    pub async fn count_failure(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
         match self.park_after_last(delivered, owner, cause).await {
-            Ok(true) => self.done(delivered).await,
-            Ok(false) => self.again(delivered).await,
+            Ok(true) => self.acknowledge(delivered).await,
+            Ok(false) => self.return_later(delivered).await,
             Err(error) => {
                 tracing::warn!(
                     stream = %self.stream, seq = delivered.seq, %error,
                     "cannot record a message's failure; returning the message"
                 );
-                self.again(delivered).await;
+                self.return_later(delivered).await;
             }
         }
     }
@@ -119,18 +119,18 @@ impl Inbound {
         if self.store.database().count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
             return Ok(false);
         }
-        self.set_aside(delivered, owner, cause).await?;
+        self.park(delivered, owner, cause).await?;
         Ok(true)
     }
 
     /// Parks a message that must not be delivered again. Call it before the message is acknowledged; repeating it is safe.
-    pub async fn set_aside(
+    pub async fn park(
         &self,
         delivered: &DeliveredMessage,
         owner: Owner,
         cause: &str,
     ) -> Result<(), store::Error> {
-        let message = SetAside {
+        let message = ParkRequest {
             id: clock::new_id(),
             app: owner.app,
             send_id: owner.send_id,

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use domain::{StreamName, Timestamp};
 use event_log::{EventLog, ResizedStream, StreamIdentity, StreamSize};
 use store::Store;
-use store::database::installation::{KnownStream, Recorded};
+use store::database::installation::{KnownStream, RecordedDatabase};
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
@@ -22,7 +22,10 @@ const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 /// used although the database does not record it.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
-    if matches!(store.database().recorded_database().await?, Recorded::Elsewhere | Recorded::HalfRestored) {
+    if matches!(
+        store.database().recorded_database().await?,
+        RecordedDatabase::Elsewhere | RecordedDatabase::HalfRestored
+    ) {
         refuse_restored(store).await?;
     }
     let fixed = store.database().fix_partitions(partitions).await?;
@@ -89,13 +92,13 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     let recorded = store.database().recorded_database().await;
     let hint = "the schema is not that of this release: run `tidings migrate` first";
     match recorded.map_err(with_hint(hint))? {
-        Recorded::Here => Ok(()),
-        Recorded::Nowhere => bail!("this database is not recorded yet: run `tidings migrate` first"),
-        Recorded::Elsewhere => bail!(
+        RecordedDatabase::Here => Ok(()),
+        RecordedDatabase::Nowhere => bail!("this database is not recorded yet: run `tidings migrate` first"),
+        RecordedDatabase::Elsewhere => bail!(
             "this database was restored from a backup and lacks what happened since: keep the services stopped and run \
              `tidings restore` first, which reads it from the log"
         ),
-        Recorded::HalfRestored => bail!(
+        RecordedDatabase::HalfRestored => bail!(
             "this database was restored from a backup, and the log was not read to its end for it: keep the services \
              stopped and run `tidings restore` again"
         ),

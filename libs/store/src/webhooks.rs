@@ -14,7 +14,7 @@ use crate::{Error, Webhooks, database::audit};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
-pub use outgoing::{Due, Pace, Settled, Settlement, Target};
+pub use outgoing::{AttemptResult, DueMessage, Pace, Settlement, Target};
 
 /// Name in `checkpoint` of the projection that creates messages for endpoints from events.
 pub const WEBHOOKS: &str = "webhooks";

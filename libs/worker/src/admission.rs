@@ -9,9 +9,9 @@ use service_kit::clock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::gate::{Entry, Way};
+use crate::gate::{Entry, TargetPath};
 use crate::job::{Job, Worker};
-use crate::provider::Usable;
+use crate::provider::UsableProvider;
 use crate::shares::Share;
 use crate::{ChannelSender, Provider};
 
@@ -23,7 +23,7 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// Result of admission.
 pub(crate) enum Admission<'p> {
     /// The job may call this provider.
-    Call(Admitted<'p>),
+    Call(CallPermit<'p>),
     /// No provider can be called: claim the attempt and settle it with this answer.
     Instead {
         /// The answer to record.
@@ -43,7 +43,7 @@ pub(crate) enum Admission<'p> {
 }
 
 /// Permission to make one call to a provider within its limits.
-pub(crate) struct Admitted<'p> {
+pub(crate) struct CallPermit<'p> {
     pub(crate) provider: &'p Provider,
     entry: Entry,
     room: Room,
@@ -55,7 +55,7 @@ pub(crate) struct Room {
     _share: Share,
 }
 
-impl Admitted<'_> {
+impl CallPermit<'_> {
     pub(crate) fn apart(admitted: Option<Self>) -> (Option<Entry>, Option<Room>) {
         admitted.map(|admitted| (admitted.entry, admitted.room)).unzip()
     }
@@ -63,7 +63,7 @@ impl Admitted<'_> {
 
 impl<S: ChannelSender> Worker<S> {
     /// Chooses among the providers that serve the target, and waits briefly for the chosen one.
-    pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [Usable]) -> Admission<'p> {
+    pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [UsableProvider]) -> Admission<'p> {
         let serving = self.serving(job, providers);
         let host = self.sender.host(&job.order.target);
         let mut ways = Vec::with_capacity(serving.len());
@@ -98,13 +98,21 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Returns the providers that serve the target, in the order in which they are tried.
-    pub(crate) fn serving<'p>(&self, job: &Job<'_>, providers: &'p [Usable]) -> Vec<&'p Usable> {
-        let serves = |usable: &&Usable| S::serves(&usable.provider.kind, &job.order.target);
+    pub(crate) fn serving<'p>(
+        &self,
+        job: &Job<'_>,
+        providers: &'p [UsableProvider],
+    ) -> Vec<&'p UsableProvider> {
+        let serves = |usable: &&UsableProvider| S::serves(&usable.provider.kind, &job.order.target);
         providers.iter().filter(serves).collect()
     }
 }
 
-fn candidates<'p>(serving: &[&'p Usable], ways: &[Arc<Way>], now: Timestamp) -> Vec<Candidate<'p>> {
+fn candidates<'p>(
+    serving: &[&'p UsableProvider],
+    ways: &[Arc<TargetPath>],
+    now: Timestamp,
+) -> Vec<Candidate<'p>> {
     serving
         .iter()
         .zip(ways)
@@ -120,7 +128,7 @@ fn candidates<'p>(serving: &[&'p Usable], ways: &[Arc<Way>], now: Timestamp) -> 
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
-    way: &Way,
+    way: &TargetPath,
     entry: Entry,
     patience: Instant,
 ) -> Admission<'p> {
@@ -137,7 +145,7 @@ async fn wait<'p>(
         match gate.take() {
             Ok(()) => {
                 let room = Room { _slot: slot, _share: share };
-                return Admission::Call(Admitted { provider, entry, room });
+                return Admission::Call(CallPermit { provider, entry, room });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
             Err(_) => return Admission::Later { at: gate.promise(clock::now()), cause: "rate" },
@@ -145,7 +153,7 @@ async fn wait<'p>(
     }
 }
 
-fn without_provider<'p>(providers: &[Usable]) -> Admission<'p> {
+fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
     let answer = if providers.is_empty() {
         Answer::new(Outcome::RETRY, "no_provider", "no provider is enabled")
     } else {

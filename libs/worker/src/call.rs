@@ -21,7 +21,7 @@ use crate::{Call, ChannelSender, Provider};
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Result of trying to call the provider.
-pub(crate) enum Called {
+pub(crate) enum CallResult {
     /// An answer to settle.
     Answer(Answer),
     /// Another worker has the claim; no call was made.
@@ -42,11 +42,11 @@ impl<S: ChannelSender> Worker<S> {
         entry: Option<Entry>,
         token: Uuid,
         until: Instant,
-    ) -> Called {
+    ) -> CallResult {
         if !S::CHANNEL.is_repeatable() {
             match self.mark(job, token, until).await {
                 Ok(true) => {}
-                Ok(false) => return Called::ClaimLost,
+                Ok(false) => return CallResult::ClaimLost,
                 Err(error) => {
                     // The mark may have been written despite the error. Then no other worker makes the call, so settle the
                     // attempt here.
@@ -58,7 +58,7 @@ impl<S: ChannelSender> Worker<S> {
         if Instant::now() + self.call_limit() > until {
             return not_made("too_late", "the claim would not have outlasted the call, which was not made");
         }
-        Called::Answer(self.ask(job, provider, entry).await)
+        CallResult::Answer(self.ask(job, provider, entry).await)
     }
 
     /// Marks the call in the ledger; retries until it is too late to make the call. Returns false if another worker has the
@@ -114,6 +114,6 @@ impl<S: ChannelSender> Worker<S> {
     }
 }
 
-fn not_made(code: &str, message: &str) -> Called {
-    Called::Answer(Answer::new(Outcome::RETRY, code, message))
+fn not_made(code: &str, message: &str) -> CallResult {
+    CallResult::Answer(Answer::new(Outcome::RETRY, code, message))
 }

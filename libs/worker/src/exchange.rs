@@ -10,7 +10,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder};
 
 use crate::Outbound;
-use crate::outbound::{NotPublic, read_at_most, retry_after};
+use crate::outbound::{ForbiddenHost, read_at_most, retry_after};
 
 /// Maximum number of bytes that are read from the body of a reply.
 const MOST_READ: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub enum Silence {
     /// The request cannot be built.
     Malformed(String),
     /// The host must not be called.
-    Forbidden(NotPublic),
+    Forbidden(ForbiddenHost),
     /// The URL is not https: an eavesdropper could read the credential.
     InTheClear,
     /// The connection could not be established: nothing was sent.
@@ -149,7 +149,7 @@ fn names_its_cause(status: u16) -> bool {
 
 fn silence(error: &reqwest::Error) -> Silence {
     let cause = || root(error).to_string();
-    if let Some(refused) = NotPublic::among(error) {
+    if let Some(refused) = ForbiddenHost::among(error) {
         return Silence::Forbidden(refused.clone());
     }
     match error {

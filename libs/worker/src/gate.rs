@@ -14,7 +14,7 @@ use service_kit::clock;
 use service_kit::metrics::PROVIDER_BREAKER;
 use tokio::sync::Semaphore;
 
-use crate::provider::Usable;
+use crate::provider::UsableProvider;
 use crate::rate::Rate;
 use crate::shares::{Share, Shares};
 
@@ -49,7 +49,7 @@ pub(crate) struct Gate {
 }
 
 /// The path to one target: through a provider, and to the host that the target names, if any.
-pub(crate) struct Way {
+pub(crate) struct TargetPath {
     pub(crate) gate: Arc<Gate>,
     host: Option<(String, Arc<Mutex<Health>>)>,
     user: UserNumber,
@@ -65,20 +65,25 @@ impl Gates {
     }
 
     /// Returns the way of one user's delivery through a provider, to the host that its target names.
-    pub(crate) async fn way(&self, usable: &Usable, host: Option<&str>, user: UserNumber) -> Way {
+    pub(crate) async fn way(
+        &self,
+        usable: &UsableProvider,
+        host: Option<&str>,
+        user: UserNumber,
+    ) -> TargetPath {
         let gate = self.of(usable).await;
         let host = match host {
             Some(host) => {
-                let Usable { provider, .. } = usable;
+                let UsableProvider { provider, .. } = usable;
                 let key = (provider.app, provider.identifier.clone(), provider.version, host.to_owned());
                 Some((host.to_owned(), self.hosts.get_with(key, async { Arc::default() }).await))
             }
             None => None,
         };
-        Way { gate, host, user }
+        TargetPath { gate, host, user }
     }
 
-    async fn of(&self, usable: &Usable) -> Arc<Gate> {
+    async fn of(&self, usable: &UsableProvider) -> Arc<Gate> {
         let provider = &usable.provider;
         let key = (provider.app, provider.identifier.clone(), provider.version);
         let gate = async {
@@ -150,7 +155,7 @@ impl Gate {
     }
 }
 
-impl Way {
+impl TargetPath {
     /// Returns the time until which the provider or the host admits no call, or None if both admit one now.
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
@@ -201,7 +206,7 @@ impl Way {
 
 /// A call that the breakers admitted. Dropping it without a report means that the call was not made.
 pub(crate) struct Entry {
-    way: Arc<Way>,
+    way: Arc<TargetPath>,
     reported: bool,
 }
 

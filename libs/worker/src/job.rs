@@ -20,11 +20,11 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::ChannelSender;
-use crate::admission::{Admission, Admitted, provider_gone};
-use crate::call::Called;
+use crate::admission::{Admission, CallPermit, provider_gone};
+use crate::call::CallResult;
 use crate::gate::{Entry, Gates};
 use crate::ledger::Ledger;
-use crate::provider::{Provider, Providers, Usable};
+use crate::provider::{Provider, Providers, UsableProvider};
 
 /// State that all jobs of a channel share.
 pub(crate) struct Worker<S> {
@@ -54,22 +54,22 @@ impl Job<'_> {
 }
 
 /// A claimed attempt.
-struct Held<'p> {
+struct ClaimedAttempt<'p> {
     token: Uuid,
     /// End of the lease by this process's clock. From then on, another worker may claim the attempt.
     until: Instant,
     /// The provider to call, or the answer to record because no call can be made.
-    means: Result<Means<'p>, Answer>,
+    means: Result<ServingProviders<'p>, Answer>,
     /// The provider that the ledger records.
     claimed: Option<String>,
     /// Identifiers of the providers that serve the target.
     serving: Vec<&'p str>,
 }
 
-struct Means<'p> {
+struct ServingProviders<'p> {
     provider: &'p Provider,
     /// None if the ledger records a provider other than the admitted one: then the recorded provider is called without admission.
-    admitted: Option<Admitted<'p>>,
+    admitted: Option<CallPermit<'p>>,
 }
 
 impl<S: ChannelSender> Worker<S> {
@@ -91,7 +91,7 @@ impl<S: ChannelSender> Worker<S> {
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
             let cause = format!("{} is not a job", envelope.event.kind());
-            return inbound.failed_by_itself(&delivered, owner, &cause).await;
+            return inbound.count_failure(&delivered, owner, &cause).await;
         };
         let span = tracing::info_span!(
             "attempt",
@@ -122,7 +122,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(providers) => providers,
             Err(error) => {
                 tracing::warn!(error = format!("{error:#}"), "cannot read the providers; retrying the job");
-                return job.inbound.again(job.delivered).await;
+                return job.inbound.return_later(job.delivered).await;
             }
         };
         let admission = match self.admit(job, &providers).await {
@@ -132,10 +132,10 @@ impl<S: ChannelSender> Worker<S> {
                 Admission::Instead { answer, wanted: None }
             }
             Admission::Later { at, cause } => return self.postpone(job, at, cause).await,
-            Admission::Stopping => return job.inbound.at_once(job.delivered).await,
+            Admission::Stopping => return job.inbound.return_now(job.delivered).await,
             admission if self.is_stopping() => {
                 drop(admission);
-                return job.inbound.at_once(job.delivered).await;
+                return job.inbound.return_now(job.delivered).await;
             }
             admission => admission,
         };
@@ -160,19 +160,19 @@ impl<S: ChannelSender> Worker<S> {
                 let means = means(&providers, claimed.as_deref(), admitted, answer);
                 let serving = self.serving(job, &providers);
                 let serving = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
-                self.make(job, Held { token, until, means, claimed, serving }).await;
+                self.make(job, ClaimedAttempt { token, until, means, claimed, serving }).await;
             }
             Ok(Claim::Done(state)) => self.conclude(job, &state).await,
-            Ok(Claim::Leased(wait)) => job.inbound.after(job.delivered, wait).await,
+            Ok(Claim::Leased(wait)) => job.inbound.return_after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
                 tracing::error!("the database lacks this attempt; it may be behind the log");
             }
             Err(refused) if refused.is_refused_data() => {
-                job.inbound.failed_by_itself(job.delivered, job.owner(), &refused.to_string()).await;
+                job.inbound.count_failure(job.delivered, job.owner(), &refused.to_string()).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot claim the delivery; retrying the job");
-                job.inbound.again(job.delivered).await;
+                job.inbound.return_later(job.delivered).await;
             }
         }
     }
@@ -186,39 +186,39 @@ impl<S: ChannelSender> Worker<S> {
             Ok(timer) => timer,
             Err(error) => {
                 tracing::error!(%error, "cannot encode the job; retrying it");
-                return job.inbound.again(job.delivered).await;
+                return job.inbound.return_later(job.delivered).await;
             }
         };
         match self.ledger.timers.call(timer).await {
             Ok(()) => {
                 counter!(POSTPONED, "channel" => S::CHANNEL.as_str(), "cause" => cause).increment(1);
                 tracing::debug!(%due_at, cause, "postponed the job");
-                job.inbound.done(job.delivered).await;
+                job.inbound.acknowledge(job.delivered).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot postpone the job; retrying it");
-                job.inbound.again(job.delivered).await;
+                job.inbound.return_later(job.delivered).await;
             }
         }
     }
 
     /// Calls the provider and settles the result.
-    async fn make(&self, job: &Job<'_>, held: Held<'_>) {
-        let Held { token, until, means, claimed, serving } = held;
+    async fn make(&self, job: &Job<'_>, held: ClaimedAttempt<'_>) {
+        let ClaimedAttempt { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
             // The lease might expire, and another worker claim the delivery, before the answer arrives.
             tracing::warn!("the claim took too long; retrying the job");
-            return job.inbound.again(job.delivered).await;
+            return job.inbound.return_later(job.delivered).await;
         }
         let (answer, called) = match means {
-            Ok(Means { provider, admitted }) => {
-                let (entry, room): (Option<Entry>, _) = Admitted::apart(admitted);
+            Ok(ServingProviders { provider, admitted }) => {
+                let (entry, room): (Option<Entry>, _) = CallPermit::apart(admitted);
                 let called = self.call(job, provider, entry, token, until).await;
                 drop(room);
                 match called {
-                    Called::Answer(answer) => (answer, Some(provider.identifier.as_str())),
-                    Called::ClaimLost => return self.after_losing_the_claim(job).await,
+                    CallResult::Answer(answer) => (answer, Some(provider.identifier.as_str())),
+                    CallResult::ClaimLost => return self.after_losing_the_claim(job).await,
                 }
             }
             Err(instead) => (instead, None),
@@ -228,7 +228,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(next) => next,
             Err(error) => {
                 tracing::error!(%error, "cannot encode the next attempt; retrying the job");
-                return job.inbound.again(job.delivered).await;
+                return job.inbound.return_later(job.delivered).await;
             }
         };
         let stream = StreamName::Job(S::CHANNEL, job.lane);
@@ -315,19 +315,19 @@ impl<S: ChannelSender> Worker<S> {
 /// Returns the provider to call, which is the one that the ledger records: the admitted provider, unless the attempt already
 /// started with another. If the ledger records none, or its provider is no longer enabled, returns the answer to record.
 fn means<'p>(
-    providers: &'p [Usable],
+    providers: &'p [UsableProvider],
     claimed: Option<&str>,
-    admitted: Option<Admitted<'p>>,
+    admitted: Option<CallPermit<'p>>,
     otherwise: Answer,
-) -> Result<Means<'p>, Answer> {
+) -> Result<ServingProviders<'p>, Answer> {
     match (claimed, admitted) {
         (Some(claimed), Some(admitted)) if admitted.provider.identifier == claimed => {
-            Ok(Means { provider: admitted.provider, admitted: Some(admitted) })
+            Ok(ServingProviders { provider: admitted.provider, admitted: Some(admitted) })
         }
         (Some(claimed), _) => {
             let mut all = providers.iter().map(|usable| &usable.provider);
             let named = all.find(|provider| provider.identifier == claimed);
-            named.map(|provider| Means { provider, admitted: None }).ok_or_else(provider_gone)
+            named.map(|provider| ServingProviders { provider, admitted: None }).ok_or_else(provider_gone)
         }
         (None, _) => Err(otherwise),
     }

@@ -30,16 +30,16 @@ pub struct Outbound {
 /// A host that must not be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not a public address; set outbound.allow_private to call it")]
-pub struct NotPublic {
+pub struct ForbiddenHost {
     /// The host as configured.
     pub host: String,
 }
 
-impl NotPublic {
+impl ForbiddenHost {
     /// Finds this error among an error and its causes. A name is refused while it is resolved, so the HTTP client wraps this
     /// error in its own.
     #[must_use]
-    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a NotPublic> {
+    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a ForbiddenHost> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
             // `source` of an I/O error skips the error that the I/O error wraps.
             let carried = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -51,15 +51,15 @@ impl NotPublic {
 /// A name that currently has no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host has no address: {cause}")]
-pub struct Unresolved {
+pub struct UnresolvedHost {
     /// Error message of the resolver.
     pub cause: String,
 }
 
-impl Unresolved {
+impl UnresolvedHost {
     /// Finds this error among an error and its causes.
     #[must_use]
-    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Unresolved> {
+    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a UnresolvedHost> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| cause.downcast_ref())
     }
 }
@@ -87,7 +87,7 @@ impl Outbound {
         match (found.is_empty(), allowed.is_empty()) {
             (true, _) => Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address")),
             (false, true) => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, NotPublic { host: host.to_owned() }))
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, ForbiddenHost { host: host.to_owned() }))
             }
             (false, false) => Ok(allowed),
         }
@@ -103,13 +103,13 @@ impl Outbound {
     ///
     /// # Errors
     /// The address is not public.
-    pub fn check(self, url: &Url) -> Result<(), NotPublic> {
+    pub fn check(self, url: &Url) -> Result<(), ForbiddenHost> {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             Some(Host::Domain(_)) | None => return Ok(()),
         };
-        if self.allows(address) { Ok(()) } else { Err(NotPublic { host: address.to_string() }) }
+        if self.allows(address) { Ok(()) } else { Err(ForbiddenHost { host: address.to_string() }) }
     }
 
     /// Builds a client that follows no redirects, ignores proxies of the environment, and resolves names only to addresses that
@@ -135,8 +135,8 @@ impl Resolve for Resolver {
         Box::pin(async move {
             match outbound.resolve(name.as_str(), 0).await {
                 Ok(addresses) => Ok(Box::new(addresses.into_iter()) as Addrs),
-                Err(error) if NotPublic::among(&error).is_some() => Err(error.into()),
-                Err(error) => Err(Unresolved { cause: error.to_string() }.into()),
+                Err(error) if ForbiddenHost::among(&error).is_some() => Err(error.into()),
+                Err(error) => Err(UnresolvedHost { cause: error.to_string() }.into()),
             }
         })
     }
@@ -264,9 +264,9 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         let called = Outbound::new(false).client().build().unwrap().get("http://localhost:9/").send().await;
         for refused in [&refused as &(dyn Error + 'static), &called.unwrap_err()] {
-            assert_eq!(NotPublic::among(refused).map(|refused| refused.host.as_str()), Some("localhost"));
+            assert_eq!(ForbiddenHost::among(refused).map(|refused| refused.host.as_str()), Some("localhost"));
         }
-        assert_eq!(NotPublic::among(&io::Error::from(io::ErrorKind::PermissionDenied)), None);
+        assert_eq!(ForbiddenHost::among(&io::Error::from(io::ErrorKind::PermissionDenied)), None);
         assert!(Outbound::new(true).resolve("localhost", 25).await.is_ok());
     }
 

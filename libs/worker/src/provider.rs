@@ -56,7 +56,7 @@ impl ProviderVersion {
 
 /// A usable provider and its rate limit.
 #[derive(Clone)]
-pub(crate) struct Usable {
+pub(crate) struct UsableProvider {
     pub(crate) provider: Provider,
     /// Maximum number of calls per second by this worker.
     pub(crate) max_per_second: Option<u32>,
@@ -67,7 +67,7 @@ pub(crate) struct Providers {
     store: Store,
     master_key: MasterKey,
     channel: Channel,
-    known: Cache<AppId, Arc<[Usable]>>,
+    known: Cache<AppId, Arc<[UsableProvider]>>,
 }
 
 impl Providers {
@@ -78,11 +78,11 @@ impl Providers {
 
     /// Returns the enabled providers of an app for the channel, the preferred one first. A provider whose secrets cannot be
     /// decrypted is left out: deliveries that need this provider wait as timers, and all others continue.
-    pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[Usable]>, Arc<anyhow::Error>> {
+    pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[UsableProvider]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
 
-    async fn load(&self, app: AppId) -> anyhow::Result<Arc<[Usable]>> {
+    async fn load(&self, app: AppId) -> anyhow::Result<Arc<[UsableProvider]>> {
         let rows = self.store.control().providers(app, self.channel).await?;
         Ok(rows
             .into_iter()
@@ -92,7 +92,7 @@ impl Providers {
                     let error = format!("{error:#}");
                     tracing::error!(%app, provider = identifier, error, "cannot open the settings of a provider; not using it");
                 });
-                Some(Usable { provider: opened.ok()?, max_per_second })
+                Some(UsableProvider { provider: opened.ok()?, max_per_second })
             })
             .collect())
     }

@@ -73,10 +73,10 @@ impl<S: ChannelSender> Worker<S> {
     /// again.
     async fn set_aside(&self, job: &Job<'_>, cause: &str) {
         loop {
-            match job.inbound.set_aside(job.delivered, job.owner(), cause).await {
-                Ok(()) => return job.inbound.done(job.delivered).await,
+            match job.inbound.park(job.delivered, job.owner(), cause).await {
+                Ok(()) => return job.inbound.acknowledge(job.delivered).await,
                 Err(error) if error.is_refused_data() => {
-                    return job.inbound.failed_by_itself(job.delivered, job.owner(), cause).await;
+                    return job.inbound.count_failure(job.delivered, job.owner(), cause).await;
                 }
                 Err(error) => tracing::warn!(%error, "cannot park the delivery; trying again"),
             }

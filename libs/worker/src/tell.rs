@@ -37,7 +37,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
                 tracing::warn!(%error, "cannot read the target's suppression; retrying the job");
-                return job.inbound.again(job.delivered).await;
+                return job.inbound.return_later(job.delivered).await;
             }
         };
         let DeliveryJob { delivery_id, attempt, user, .. } = *job.order;
@@ -70,11 +70,11 @@ impl<S: ChannelSender> Worker<S> {
         match self.append(job, messages).await {
             Ok(()) => {
                 sabotage::reach(CrashPoint::BeforeAck);
-                job.inbound.done(job.delivered).await;
+                job.inbound.acknowledge(job.delivered).await;
             }
             Err(error) => {
                 tracing::warn!(error = format!("{error:#}"), "cannot publish the outcome; retrying the job");
-                job.inbound.again(job.delivered).await;
+                job.inbound.return_later(job.delivered).await;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::outcome::{Gone, RetryLimit};
+use domain::outcome::{RetryLimit, TargetDeath};
 use domain::{Outcome, Timestamp};
 
 /// Longest recorded message of a provider, in characters.
@@ -35,7 +35,7 @@ pub enum Verdict {
 
 /// Details of an answer in addition to its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct AnswerDetails {
     /// The provider's own id of the message.
     pub provider_id: Option<String>,
     /// Wait that the provider asks for.
@@ -47,8 +47,8 @@ pub struct Hints {
 impl Verdict {
     /// Returns the outcome of an answer of this class.
     #[must_use]
-    pub fn outcome(self, hints: Hints) -> Outcome {
-        let Hints { provider_id, retry_after, gone_since: since } = hints;
+    pub fn outcome(self, hints: AnswerDetails) -> Outcome {
+        let AnswerDetails { provider_id, retry_after, gone_since: since } = hints;
         let retry = |after, limit| Outcome::Retry { after, limit };
         match self {
             Verdict::Sent => Outcome::Sent { provider_id },
@@ -56,8 +56,8 @@ impl Verdict {
             Verdict::RetryAfter(usual) => retry(Some(retry_after.unwrap_or(usual)), None),
             Verdict::RetryWithin(limit) => retry(retry_after, Some(limit)),
             Verdict::Failed => Outcome::Failed,
-            Verdict::TargetGone => Outcome::TargetGone(Gone { since, here_only: false }),
-            Verdict::TargetGoneHere => Outcome::TargetGone(Gone { since, here_only: true }),
+            Verdict::TargetGone => Outcome::TargetGone(TargetDeath { since, here_only: false }),
+            Verdict::TargetGoneHere => Outcome::TargetGone(TargetDeath { since, here_only: true }),
             Verdict::PauseProvider => Outcome::PauseProvider,
             Verdict::Unknown => Outcome::Unknown,
         }
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_wait_that_the_provider_asks_for_replaces_the_usual_one() {
         let [usual, asked] = [60, 7].map(Duration::from_secs);
-        let hints = Hints { retry_after: Some(asked), ..Hints::default() };
+        let hints = AnswerDetails { retry_after: Some(asked), ..AnswerDetails::default() };
         let waits = |after| Outcome::Retry { after: Some(after), limit: None };
-        assert_eq!(Verdict::RetryAfter(usual).outcome(Hints::default()), waits(usual));
+        assert_eq!(Verdict::RetryAfter(usual).outcome(AnswerDetails::default()), waits(usual));
         assert_eq!(Verdict::RetryAfter(usual).outcome(hints), waits(asked));
     }
 }

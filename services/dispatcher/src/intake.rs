@@ -16,7 +16,7 @@ use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
-use store::sends::send::KeptSend;
+use store::sends::send::StoredSend;
 use tracing::Instrument as _;
 
 use crate::intake::batch::{Batch, OrderedChunk};
@@ -126,7 +126,7 @@ impl Intake {
     /// Returns messages that were not started, for immediate redelivery to another instance.
     async fn return_all(&self, messages: &[DeliveredMessage]) {
         for delivered in messages {
-            self.inbound.at_once(delivered).await;
+            self.inbound.return_now(delivered).await;
         }
     }
 
@@ -195,18 +195,18 @@ impl Intake {
                 return Some(OrderedChunk { delivered, chunk, size, cause });
             }
             Ok(MessageAction::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
-                Ok(true) => self.inbound.done(&delivered).await,
+                Ok(true) => self.inbound.acknowledge(&delivered).await,
                 // The first chunk is frozen already, perhaps by a process that stopped before acting on it.
                 Ok(false) => return Some(OrderedChunk { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
                     tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
-                    self.inbound.again(&delivered).await;
+                    self.inbound.return_later(&delivered).await;
                 }
             },
-            Ok(MessageAction::Nothing) => self.inbound.done(&delivered).await,
-            Ok(MessageAction::Later) => self.inbound.again(&delivered).await,
+            Ok(MessageAction::Nothing) => self.inbound.acknowledge(&delivered).await,
+            Ok(MessageAction::Later) => self.inbound.return_later(&delivered).await,
             Err(foreign) => {
-                self.inbound.failed_by_itself(&delivered, Owner { app: Some(app), send_id }, &foreign).await;
+                self.inbound.count_failure(&delivered, Owner { app: Some(app), send_id }, &foreign).await;
             }
         }
         None
@@ -232,11 +232,11 @@ impl Intake {
 
     async fn continued(&self, app: AppId, send_id: SendId, chunk: u32) -> MessageAction {
         match self.context.store.sends().kept_send(app, send_id).await {
-            Ok(Some(KeptSend { accepted_at, send: Some(send), size })) => {
+            Ok(Some(StoredSend { accepted_at, send: Some(send), size })) => {
                 MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
             // The last chunk of the send has been acted on.
-            Ok(Some(KeptSend { send: None, .. })) => MessageAction::Nothing,
+            Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
             Ok(None) => {
                 tracing::error!(%send_id, "the database lacks the send of a continuation; is the database behind the log?");
                 MessageAction::Later

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use domain::content::{Content, Object};
-use domain::event::{Decided, DeliveryJob, DeliverySettled, ItemsAdded, SendContinues, SendPlanned};
+use domain::event::{ChunkDecisions, DeliveryJob, DeliverySettled, ItemsAdded, SendContinues, SendPlanned};
 use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
 use domain::send::CHUNK_RECIPIENTS;
@@ -180,7 +180,7 @@ impl FrozenChunk<'_> {
     fn plan_event(&self, unwritten: &HashMap<u32, HashSet<Channel>>) -> Result<Order, serde_json::Error> {
         let none = HashSet::new();
         let template = self.facts.template(self.position).map(|template| (template.id, template.version));
-        let mut decided = Decided { category: self.category(), template, ..Decided::default() };
+        let mut decided = ChunkDecisions { category: self.category(), template, ..ChunkDecisions::default() };
         let (mut in_app, mut deliveries, mut skipped) = (0, 0, 0);
         for (index, decision) in self.decisions {
             let unwritten = unwritten.get(index).unwrap_or(&none);

@@ -17,54 +17,54 @@ pub struct Identity {
     /// `Reply-To` header.
     pub reply_to: Option<Mailbox>,
     /// Senders that a send may use instead.
-    pub allowed: AllowedFrom,
+    pub allowed: AllowedSenders,
 }
 
 /// Senders that a send may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllowedFrom {
+pub struct AllowedSenders {
     /// None: every sender in the domain of the provider's own sender.
-    listed: Option<Vec<Allowed>>,
+    listed: Option<Vec<AllowedSender>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Allowed {
+enum AllowedSender {
     Any,
     /// A domain in lower case.
     Domain(String),
     Address(Address),
 }
 
-impl AllowedFrom {
+impl AllowedSenders {
     /// Reads a list of addresses and `@domain`; `*` allows every sender. None if an entry is none of these.
-    pub(crate) fn read(entries: &[Value]) -> Option<AllowedFrom> {
-        let listed: Option<Vec<Allowed>> = entries.iter().map(Allowed::read).collect();
-        Some(AllowedFrom { listed: Some(listed?) })
+    pub(crate) fn read(entries: &[Value]) -> Option<AllowedSenders> {
+        let listed: Option<Vec<AllowedSender>> = entries.iter().map(AllowedSender::read).collect();
+        Some(AllowedSenders { listed: Some(listed?) })
     }
 
     fn allows(&self, own: &Address, from: &Address) -> bool {
         let Some(listed) = &self.listed else { return from.domain().eq_ignore_ascii_case(own.domain()) };
         same(own, from)
             || listed.iter().any(|allowed| match allowed {
-                Allowed::Any => true,
-                Allowed::Domain(domain) => from.domain().eq_ignore_ascii_case(domain),
-                Allowed::Address(address) => same(address, from),
+                AllowedSender::Any => true,
+                AllowedSender::Domain(domain) => from.domain().eq_ignore_ascii_case(domain),
+                AllowedSender::Address(address) => same(address, from),
             })
     }
 }
 
-impl Allowed {
-    fn read(entry: &Value) -> Option<Allowed> {
+impl AllowedSender {
+    fn read(entry: &Value) -> Option<AllowedSender> {
         let text = entry.as_str()?;
         if text == "*" {
-            return Some(Allowed::Any);
+            return Some(AllowedSender::Any);
         }
         match text.strip_prefix('@') {
             // A domain is validated as part of an address.
-            Some(_) => {
-                Some(Allowed::Domain(address::parse(&format!("a{text}"))?.domain().to_ascii_lowercase()))
-            }
-            None => address::parse(text).map(Allowed::Address),
+            Some(_) => Some(AllowedSender::Domain(
+                address::parse(&format!("a{text}"))?.domain().to_ascii_lowercase(),
+            )),
+            None => address::parse(text).map(AllowedSender::Address),
         }
     }
 }

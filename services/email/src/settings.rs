@@ -6,7 +6,7 @@ use lettre::Address;
 use lettre::message::Mailbox;
 
 use crate::address;
-use crate::identity::{AllowedFrom, Identity};
+use crate::identity::{AllowedSenders, Identity};
 
 /// Reads a text of one line.
 pub(crate) fn line(reader: &mut SettingsReader, member: &str) -> Option<String> {
@@ -30,9 +30,9 @@ pub(crate) fn identity(reader: &mut SettingsReader) -> Option<Identity> {
     Some(Identity { from: Mailbox::new(name, from?), reply_to: reply_to.map(Mailbox::from), allowed })
 }
 
-fn allowed_from(reader: &mut SettingsReader) -> Option<AllowedFrom> {
-    let Some(value) = reader.take("allowedFrom") else { return Some(AllowedFrom::default()) };
-    let allowed = value.as_array().and_then(|entries| AllowedFrom::read(entries));
+fn allowed_from(reader: &mut SettingsReader) -> Option<AllowedSenders> {
+    let Some(value) = reader.take("allowedFrom") else { return Some(AllowedSenders::default()) };
+    let allowed = value.as_array().and_then(|entries| AllowedSenders::read(entries));
     if allowed.is_none() {
         let says =
             "must be a list of addresses and domains such as \"@example.com\", or [\"*\"] for every sender";

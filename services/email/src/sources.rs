@@ -38,7 +38,7 @@ pub struct Sources {
 
 /// Failure to load an attachment.
 #[derive(Clone, Debug)]
-enum Missing {
+enum AttachmentError {
     Gone,
     Unavailable(String),
 }
@@ -80,7 +80,7 @@ impl Sources {
         let mut attachments = Vec::with_capacity(files.len());
         for file in files {
             // Only sends have attachments.
-            let send = call.send_id.ok_or(Missing::Gone);
+            let send = call.send_id.ok_or(AttachmentError::Gone);
             let read = match send {
                 Ok(send) => self.attachment(call.app, send, file.number).await,
                 Err(gone) => Err(gone),
@@ -90,12 +90,13 @@ impl Sources {
         Ok(Enclosures { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await? })
     }
 
-    async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, Missing> {
+    async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, AttachmentError> {
         let reading = async {
-            let read = (self.load)(app, send, number).await.map_err(Missing::Unavailable)?;
-            Ok(in_lines(&read.ok_or(Missing::Gone)?))
+            let read = (self.load)(app, send, number).await.map_err(AttachmentError::Unavailable)?;
+            Ok(in_lines(&read.ok_or(AttachmentError::Gone)?))
         };
-        let read: Result<_, Arc<Missing>> = self.encoded.try_get_with((app, send, number), reading).await;
+        let read: Result<_, Arc<AttachmentError>> =
+            self.encoded.try_get_with((app, send, number), reading).await;
         read.map_err(Arc::unwrap_or_clone)
     }
 
@@ -108,14 +109,14 @@ impl Sources {
     }
 }
 
-impl Missing {
+impl AttachmentError {
     fn answer(self, number: u32) -> Answer {
         match self {
-            Missing::Gone => {
+            AttachmentError::Gone => {
                 let message = format!("attachment {number} no longer exists");
                 Answer::new(Outcome::Failed, "attachment_gone", message)
             }
-            Missing::Unavailable(cause) => {
+            AttachmentError::Unavailable(cause) => {
                 tracing::warn!(cause, "cannot read an attachment; the delivery is retried");
                 Answer::new(Outcome::RETRY, "attachment", "an attachment could not be read")
             }

@@ -10,9 +10,9 @@ mod replay;
 mod source;
 mod verification;
 
-pub use progress::{OnStep, Phase, Step};
-pub use rebuild::{Rebuild, Rebuilt};
-pub use source::{OutOfReach, Shortened};
+pub use progress::{Phase, Step, StepCallback};
+pub use rebuild::{Rebuild, RebuildReport};
+pub use source::{ShortenedPartition, UnreachableStart};
 pub use verification::{Verification, verify};
 
 use service_kit::Context;

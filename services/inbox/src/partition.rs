@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::inbox::fold::{Change, Erased, Fold, ItemKey, Origin, Step, changed};
+use domain::inbox::fold::{Change, ErasedUsers, Fold, ItemKey, Origin, Step, state_changes};
 use domain::structure::json_memory;
 use domain::{Envelope, StreamName};
 use event_log::{EventLog, Record};
@@ -25,7 +25,7 @@ pub(crate) struct Partition {
     audience: Audience,
     /// Erased users: read with the checkpoint, then updated event by event. User numbers are never reused, so dropping
     /// events of these users is right even for events from before the erasure.
-    erased: Erased,
+    erased: ErasedUsers,
 }
 
 /// Receiver of committed positions.
@@ -38,7 +38,7 @@ enum Audience {
 
 /// Folded events of one transaction.
 #[derive(Default)]
-pub(crate) struct Folded {
+pub(crate) struct FoldedBatch {
     fold: Fold,
     /// Size of the events in memory.
     bytes: usize,
@@ -58,7 +58,7 @@ impl Partition {
     }
 
     fn follower(store: Store, origin: Origin, audience: Audience) -> Follower<Partition> {
-        let partition = Partition { store: store.clone(), origin, audience, erased: Erased::new() };
+        let partition = Partition { store: store.clone(), origin, audience, erased: ErasedUsers::new() };
         Follower::new(store, StreamName::Inbox(origin.partition), partition)
     }
 }
@@ -66,7 +66,7 @@ impl Partition {
 impl Projection for Partition {
     const NAME: &'static str = INBOX;
     const LINGER: Duration = Duration::from_millis(2);
-    type Events = Folded;
+    type Events = FoldedBatch;
 
     /// Reads the erased users of the partition.
     async fn load(&mut self) -> Result<(), store::Error> {
@@ -75,17 +75,17 @@ impl Projection for Partition {
         Ok(())
     }
 
-    fn add(&mut self, folded: &mut Folded, record: &Record, envelope: Envelope) -> Result<(), String> {
+    fn add(&mut self, folded: &mut FoldedBatch, record: &Record, envelope: Envelope) -> Result<(), String> {
         folded.bytes += json_memory(&record.payload);
         let pushed = folded.fold.push(self.origin, record.seq, &envelope, &mut self.erased);
         pushed.map_err(|error| error.to_string())
     }
 
-    fn is_full(folded: &Folded) -> bool {
+    fn is_full(folded: &FoldedBatch) -> bool {
         folded.fold.weight() >= ROWS || folded.bytes >= BYTES
     }
 
-    async fn write(&self, batch: &Batch<'_, Folded>, repeats: Repeats) -> Result<bool, store::Error> {
+    async fn write(&self, batch: &Batch<'_, FoldedBatch>, repeats: Repeats) -> Result<bool, store::Error> {
         let Some(mut rows) = self.store.inbox().project(batch.stream, batch.from, batch.to).await? else {
             return Ok(false);
         };
@@ -108,7 +108,7 @@ impl Projection for Partition {
         Ok(true)
     }
 
-    async fn announce(&mut self, Folded { fold, .. }: &Folded, position: u64) {
+    async fn announce(&mut self, FoldedBatch { fold, .. }: &FoldedBatch, position: u64) {
         let log = match &mut self.audience {
             Audience::Live(log) => log,
             Audience::Replay => return,
@@ -133,5 +133,5 @@ async fn change_items(
     keys.sort_unstable();
     keys.dedup();
     let before = rows.states(&keys).await?;
-    rows.change(&changed(before, changes)).await
+    rows.change(&state_changes(before, changes)).await
 }

@@ -23,4 +23,4 @@ pub enum Step {
 }
 
 /// Callback that receives progress reports.
-pub type OnStep<'a> = &'a (dyn Fn(Step) + Sync);
+pub type StepCallback<'a> = &'a (dyn Fn(Step) + Sync);

@@ -6,10 +6,10 @@ use anyhow::{Context as _, bail};
 use domain::StreamName;
 use event_log::EventLog;
 use store::Settings;
-use store::recovery::shadow::{Purpose, Shadow, Switched};
+use store::recovery::shadow::{Purpose, Shadow, SwitchResult};
 use tokio::time::sleep;
 
-use crate::progress::{OnStep, Phase, Step};
+use crate::progress::{Phase, Step, StepCallback};
 use crate::replay::Replay;
 use crate::verification::{Verification, replay_and_compare};
 
@@ -31,7 +31,7 @@ pub struct Rebuild<'a> {
 
 /// Result of a rebuild.
 #[derive(Clone, Debug)]
-pub struct Rebuilt {
+pub struct RebuildReport {
     /// True if the new tables are live. Otherwise they are dropped, and the verification shows why.
     pub is_switched: bool,
     /// Comparison of the new tables with the live ones at the same positions.
@@ -46,7 +46,7 @@ impl Rebuild<'_> {
     /// # Errors
     /// The log does not reach back far enough ([`crate::OutOfReach`]), another rebuild is running, or a server failed. The
     /// live tables are unchanged, unless the commit of the switch failed.
-    pub async fn run(&self, report: OnStep<'_>) -> anyhow::Result<Rebuilt> {
+    pub async fn run(&self, report: StepCallback<'_>) -> anyhow::Result<RebuildReport> {
         let Some(mut shadow) = Shadow::take(self.database, Purpose::Replacement).await? else {
             bail!("another `tidings rebuild inbox` is under way");
         };
@@ -59,7 +59,7 @@ impl Rebuild<'_> {
         rebuilt
     }
 
-    async fn replace(&self, shadow: &mut Shadow, report: OnStep<'_>) -> anyhow::Result<Rebuilt> {
+    async fn replace(&self, shadow: &mut Shadow, report: StepCallback<'_>) -> anyhow::Result<RebuildReport> {
         let (mut replay, verification) =
             replay_and_compare(shadow, self.log, None, self.partitions, self.most, report).await?;
         let is_wanted = self.accepts_differences || verification.comparison.differing == 0;
@@ -69,7 +69,7 @@ impl Rebuild<'_> {
             self.switch(shadow, &mut replay).await?;
         }
         let positions = replay.positions();
-        Ok(Rebuilt { is_switched: is_wanted, verification: Verification { positions, ..verification } })
+        Ok(RebuildReport { is_switched: is_wanted, verification: Verification { positions, ..verification } })
     }
 
     async fn switch(&self, shadow: &mut Shadow, replay: &mut Replay) -> anyhow::Result<()> {
@@ -80,8 +80,8 @@ impl Rebuild<'_> {
             let switch = shadow.hold(&streams).await?;
             replay.reach(&switch.positions(self.partitions), &ignore).await?;
             match switch.commit().await.context(FAILED)? {
-                Switched::Yes => return Ok(()),
-                Switched::Hindered => sleep(PAUSE).await,
+                SwitchResult::Yes => return Ok(()),
+                SwitchResult::Hindered => sleep(PAUSE).await,
             }
         }
         bail!(

@@ -11,7 +11,7 @@ use store::Store;
 use store::recovery::shadow::Shadow;
 
 use crate::partition::Partition;
-use crate::progress::{OnStep, Phase, Step};
+use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
 /// Maximum number of events per read, and the time to gather them.
@@ -62,7 +62,7 @@ impl Replay {
 
     /// Replays up to exactly these sequences. On failure, replayed events stay replayed; if the log was shortened meanwhile,
     /// the error names the backup that is needed.
-    async fn advance(&mut self, targets: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
+    async fn advance(&mut self, targets: &[u64], report: StepCallback<'_>) -> anyhow::Result<()> {
         report(Step::Begins(Phase::Replaying, self.left(targets)));
         let advanced: anyhow::Result<()> = stream::iter(self.parts.iter_mut().zip(targets))
             .map(|(part, &target)| part.advance(target, report))
@@ -76,7 +76,7 @@ impl Replay {
     }
 
     /// Replays until the lag behind the running live inbox is at most [`CLOSE`] events, for at most [`ROUNDS`] rounds.
-    pub(crate) async fn close_in(&mut self, shadow: &Shadow, report: OnStep<'_>) -> anyhow::Result<()> {
+    pub(crate) async fn close_in(&mut self, shadow: &Shadow, report: StepCallback<'_>) -> anyhow::Result<()> {
         let partitions = u32::try_from(self.parts.len())?;
         for _ in 0..ROUNDS {
             let live = shadow.live_positions(partitions).await?;
@@ -90,7 +90,7 @@ impl Replay {
 
     /// Replays up to the positions of a snapshot or of the locked live tables. Fails if the live positions are lower than
     /// the replayed ones.
-    pub(crate) async fn reach(&mut self, positions: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
+    pub(crate) async fn reach(&mut self, positions: &[u64], report: StepCallback<'_>) -> anyhow::Result<()> {
         self.advance(positions, report).await?;
         ensure!(
             self.positions() == positions,
@@ -106,7 +106,7 @@ fn is_permanent(error: &anyhow::Error) -> bool {
 }
 
 impl Part {
-    async fn advance(&mut self, target: u64, report: OnStep<'_>) -> anyhow::Result<()> {
+    async fn advance(&mut self, target: u64, report: StepCallback<'_>) -> anyhow::Result<()> {
         let stream = self.follower.stream();
         let mut silence = 0;
         while self.follower.position() < target {

@@ -10,11 +10,11 @@ use store::database::schema::known_schema_version;
 use store::inbox::projection::INBOX;
 use store::recovery::shadow::Shadow;
 
-use crate::progress::{OnStep, Phase, Step};
+use crate::progress::{Phase, Step, StepCallback};
 
 /// A partition whose log does not start early enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shortened {
+pub struct ShortenedPartition {
     pub stream: StreamName,
     /// First sequence that the log still has.
     pub first: u64,
@@ -24,15 +24,15 @@ pub struct Shortened {
 
 /// The log does not reach back to the start of the replay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct OutOfReach {
+pub struct UnreachableStart {
     /// The partitions that cannot be replayed.
-    pub partitions: Vec<Shortened>,
+    pub partitions: Vec<ShortenedPartition>,
 }
 
-impl fmt::Display for OutOfReach {
+impl fmt::Display for UnreachableStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the log does not reach back far enough:")?;
-        for Shortened { stream, first, reached } in &self.partitions {
+        for ShortenedPartition { stream, first, reached } in &self.partitions {
             let needed = first - 1;
             write!(
                 f,
@@ -125,7 +125,7 @@ pub(crate) async fn copy(
     shadow: &Shadow,
     backup: &Store,
     start: &[u64],
-    report: OnStep<'_>,
+    report: StepCallback<'_>,
 ) -> anyhow::Result<()> {
     let schema = shadow.store.schema_version().await?.unwrap_or_default();
     bring_up_to_date(backup, schema).await?;
@@ -147,8 +147,8 @@ pub(crate) async fn check_reach(log: &EventLog, positions: &[u64]) -> anyhow::Re
         let stream = StreamName::Inbox(number);
         let first = log.state(stream).await?.first_seq;
         if first > position + 1 {
-            partitions.push(Shortened { stream, first, reached: *position });
+            partitions.push(ShortenedPartition { stream, first, reached: *position });
         }
     }
-    if partitions.is_empty() { Ok(()) } else { Err(OutOfReach { partitions }.into()) }
+    if partitions.is_empty() { Ok(()) } else { Err(UnreachableStart { partitions }.into()) }
 }

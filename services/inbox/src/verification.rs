@@ -5,7 +5,7 @@ use event_log::EventLog;
 use store::recovery::shadow::{Comparison, Purpose, Shadow};
 use store::{Settings, Store};
 
-use crate::progress::{OnStep, Phase, Step};
+use crate::progress::{Phase, Step, StepCallback};
 use crate::replay::Replay;
 use crate::source;
 
@@ -28,7 +28,7 @@ pub async fn verify(
     backup: Option<&Store>,
     partitions: u32,
     most: usize,
-    report: OnStep<'_>,
+    report: StepCallback<'_>,
 ) -> anyhow::Result<Verification> {
     let Some(shadow) = Shadow::take(database, Purpose::Comparison).await? else {
         bail!("another `tidings verify` is running");
@@ -47,7 +47,7 @@ pub(crate) async fn replay_and_compare(
     backup: Option<&Store>,
     partitions: u32,
     most: usize,
-    report: OnStep<'_>,
+    report: StepCallback<'_>,
 ) -> anyhow::Result<(Replay, Verification)> {
     let start = source::choose(&shadow.store, log, backup, partitions).await?;
     shadow.create().await?;

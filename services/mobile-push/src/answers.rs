@@ -2,7 +2,7 @@
 
 use domain::Answer;
 use worker::Verdict;
-use worker::verdict::{Hints, presentable, row};
+use worker::verdict::{AnswerDetails, presentable, row};
 
 /// Maximum length of an error code that is recorded unchanged, in bytes; tokens are longer.
 const LONGEST_CODE: usize = 40;
@@ -13,7 +13,7 @@ pub(crate) struct ServiceReply<'a> {
     /// The service's error code; empty if the body has none.
     pub(crate) code: &'a str,
     pub(crate) words: &'a str,
-    pub(crate) hints: Hints,
+    pub(crate) hints: AnswerDetails,
 }
 
 /// Looks up the verdict of a reply and removes the token from its texts. A reply without a matching row is retried.

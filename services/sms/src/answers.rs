@@ -46,14 +46,14 @@ pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
 }
 
 /// Answer for a message that got no reply.
-pub(crate) fn of_silence(silence: Silence, private: &Private) -> Answer {
+pub(crate) fn of_silence(silence: Silence, private: &PrivateTexts) -> Answer {
     let answer = silence.answer();
     Answer { message: redacted(&answer.message, private), ..answer }
 }
 
 /// Answer for a probe that got no reply. A probe sends no message, so an unknown outcome becomes a retry.
 pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
-    let answer = of_silence(silence, &Private::default());
+    let answer = of_silence(silence, &PrivateTexts::default());
     match answer.outcome {
         Outcome::Unknown => Answer { outcome: Outcome::RETRY, ..answer },
         _ => answer,
@@ -63,23 +63,23 @@ pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
 /// Texts to remove from a provider's response before it is recorded: the response may repeat the message, which may contain
 /// a one-time code.
 #[derive(Default)]
-pub(crate) struct Private(Vec<String>);
+pub(crate) struct PrivateTexts(Vec<String>);
 
-impl Private {
+impl PrivateTexts {
     /// Collects the number with and without `+`, the text and the sender, each also as encoded in JSON, forms and URLs; and
     /// each word of the text with a digit, because the provider may cut or wrap the text.
-    pub(crate) fn of(number: &str, text: &str, from: &str) -> Private {
+    pub(crate) fn of(number: &str, text: &str, from: &str) -> PrivateTexts {
         let mut hidden = Vec::new();
         for whole in [text, number, number.trim_start_matches('+'), from] {
             hidden.extend([in_json(whole), in_form(whole), in_url(whole), whole.to_owned()]);
         }
         let words = text.split(|c: char| !c.is_alphanumeric());
         hidden.extend(words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).map(str::to_owned));
-        Private(hidden)
+        PrivateTexts(hidden)
     }
 
     /// Adds further texts, unescaped and escaped.
-    pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Private {
+    pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> PrivateTexts {
         for text in texts {
             self.0.extend([in_json(text), in_form(text), in_url(text), text.to_owned()]);
         }
@@ -88,7 +88,7 @@ impl Private {
 }
 
 /// Makes a provider's text presentable and removes the private texts.
-pub(crate) fn redacted(words: &str, private: &Private) -> String {
+pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)
 }

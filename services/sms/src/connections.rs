@@ -1,7 +1,7 @@
 //! Connections that the kinds of providers share.
 
 use domain::content::SmsContent;
-use domain::sms::segment::Segmented;
+use domain::sms::segment::SegmentedText;
 use domain::{Answer, Outcome};
 use tokio::sync::mpsc;
 use worker::ProviderChannel;
@@ -26,7 +26,7 @@ impl ProviderChannel for Connections {
 }
 
 /// Adds the number of segments to the answer if the message was accepted or may have been accepted.
-pub(crate) fn counted(answer: Answer, segments: &Segmented<'_>) -> Answer {
+pub(crate) fn counted(answer: Answer, segments: &SegmentedText<'_>) -> Answer {
     match answer.outcome {
         Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. } => {
             Answer { segments: Some(segments.count()), ..answer }

@@ -16,7 +16,7 @@ pub use channel::{SmsSender, StartError};
 pub use connections::Connections;
 pub use kinds::KINDS;
 pub use limits::Limits;
-pub use recorder::{Receipt, Recorded};
+pub use recorder::{Receipt, RecordResult};
 
 use anyhow::Context as _;
 use service_kit::Context;

@@ -26,12 +26,12 @@ pub struct Receipt {
     /// Result: `sent` means that the message arrived.
     pub answer: Answer,
     /// Completed when the receipt is recorded.
-    pub recorded: oneshot::Sender<Recorded>,
+    pub recorded: oneshot::Sender<RecordResult>,
 }
 
 /// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordResult {
     /// The provider need not repeat the receipt: it is recorded, or was dropped because PostgreSQL rejected it.
     Done,
     /// The receipt could not be recorded; the provider should repeat it.
@@ -62,15 +62,15 @@ impl Post {
         &self,
         provider_id: String,
         answer: Answer,
-    ) -> impl Future<Output = Recorded> + Send + 'static {
+    ) -> impl Future<Output = RecordResult> + Send + 'static {
         let (recorded, is_recorded) = oneshot::channel();
         let receipt =
             Receipt { app: self.app, provider: self.provider.clone(), provider_id, answer, recorded };
         let receipts = self.receipts.clone();
         async move {
             match receipts.send(receipt).await {
-                Ok(()) => is_recorded.await.unwrap_or(Recorded::Later),
-                Err(_) => Recorded::Later,
+                Ok(()) => is_recorded.await.unwrap_or(RecordResult::Later),
+                Err(_) => RecordResult::Later,
             }
         }
     }
@@ -88,11 +88,11 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
     while receipts.recv_many(&mut batch, BATCH).await > 0 {
         let rows: Vec<_> = batch.iter().map(row).collect();
         let recorded = match context.store.deliveries().record_receipts(&rows, &policy).await {
-            Ok(_) => vec![Recorded::Done; rows.len()],
+            Ok(_) => vec![RecordResult::Done; rows.len()],
             Err(error) if error.is_refused_data() => one_by_one(&context.store, &rows, &policy).await,
             Err(error) => {
                 tracing::warn!(%error, "cannot record receipts; their providers repeat them");
-                vec![Recorded::Later; rows.len()]
+                vec![RecordResult::Later; rows.len()]
             }
         };
         for (receipt, recorded) in batch.drain(..).zip(recorded) {
@@ -116,18 +116,18 @@ fn row(receipt: &Receipt) -> receipt::Receipt {
 
 /// Records receipts one by one, so that a rejected one does not block the others. A rejected receipt is dropped, because
 /// repeating it would not help.
-async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPolicy) -> Vec<Recorded> {
+async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPolicy) -> Vec<RecordResult> {
     let mut recorded = Vec::with_capacity(rows.len());
     for row in rows {
         recorded.push(match store.deliveries().record_receipts(std::slice::from_ref(row), policy).await {
-            Ok(_) => Recorded::Done,
+            Ok(_) => RecordResult::Done,
             Err(error) if error.is_refused_data() => {
                 tracing::error!(%error, app = %row.app, "PostgreSQL rejected a receipt; dropping it");
-                Recorded::Done
+                RecordResult::Done
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot record a receipt; its provider repeats it");
-                Recorded::Later
+                RecordResult::Later
             }
         });
     }

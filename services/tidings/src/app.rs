@@ -20,7 +20,7 @@ use store::control::app::{App, NewApp, NewSecret};
 use crate::control_plane::actor;
 use crate::listing::Listing;
 use crate::options::{self, Options};
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// Create and list apps, rotate their secrets and keys, and set their switches.
 #[derive(Debug, Subcommand)]
@@ -89,7 +89,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 /// A new app with the only copy of its secret.
-pub(crate) struct Created {
+pub(crate) struct CreatedApp {
     pub(crate) id: AppId,
     /// Public half of the credentials.
     pub(crate) api_key: String,
@@ -99,12 +99,12 @@ pub(crate) struct Created {
 
 /// Access that a new app allows to callers with only its public API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Openness {
+pub(crate) enum PublicAccess {
     /// No access: calls of users need a bearer token.
     Closed,
     /// Such a caller may act as any user whose id it names.
     Open,
-    /// As [`Openness::Open`]; callers may also write addresses of profiles, and templates see all keys of a profile.
+    /// As [`PublicAccess::Open`]; callers may also write addresses of profiles, and templates see all keys of a profile.
     Development,
 }
 
@@ -113,15 +113,15 @@ pub(crate) async fn create_with_credentials(
     store: &Store,
     master_key: &MasterKey,
     name: &str,
-    openness: Openness,
-) -> anyhow::Result<Option<Created>> {
+    openness: PublicAccess,
+) -> anyhow::Result<Option<CreatedApp>> {
     let api_key = random_token("ak_", 16)?;
-    let app = NewApp { name, api_key: &api_key, development: openness == Openness::Development };
+    let app = NewApp { name, api_key: &api_key, development: openness == PublicAccess::Development };
     let Some(mut draft) = store.control().create_app(app, &actor()).await? else {
         return Ok(None);
     };
-    if openness != Openness::Development {
-        draft.distrust_users(openness == Openness::Closed).await?;
+    if openness != PublicAccess::Development {
+        draft.distrust_users(openness == PublicAccess::Closed).await?;
     }
     let api_secret = SecretString::from(random_token("as_", 32)?);
     let secret = api_secret.expose_secret().as_bytes();
@@ -129,7 +129,7 @@ pub(crate) async fn create_with_credentials(
     let id = draft.commit(NewSecret { digest: &sha256(secret), sealed: &sealed }).await?;
     vapid::create(store, master_key, id).await?;
     link::create(store, master_key, id).await?;
-    Ok(Some(Created { id, api_key, api_secret }))
+    Ok(Some(CreatedApp { id, api_key, api_secret }))
 }
 
 /// Creates a new secret for an existing app, and returns it.
@@ -151,18 +151,18 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let mut problems = Vec::new();
     if check_identifier("the app's name", arguments.name.clone(), &mut problems).is_none() {
         let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-        return Err(Refused(messages.join("; ")).into());
+        return Err(InvalidInput(messages.join("; ")).into());
     }
     let control_plane = arguments.options.open().await?;
     let master_key = control_plane.master_key().await?;
     let name = &arguments.name;
     let openness = match (arguments.development, arguments.open) {
-        (true, _) => Openness::Development,
-        (false, true) => Openness::Open,
-        (false, false) => Openness::Closed,
+        (true, _) => PublicAccess::Development,
+        (false, true) => PublicAccess::Open,
+        (false, false) => PublicAccess::Closed,
     };
     let created = create_with_credentials(&control_plane.store, &master_key, name, openness).await?;
-    let Some(Created { id, api_key, api_secret }) = created else {
+    let Some(CreatedApp { id, api_key, api_secret }) = created else {
         bail!(
             "an app named {name:?} already exists; choose another name, or renew its secret with \
              `tidings app rotate-secret`"
@@ -182,17 +182,17 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
 }
 
 /// Describes the credentials that the app requires of its callers, in one line.
-fn requirement(openness: Openness) -> &'static str {
+fn requirement(openness: PublicAccess) -> &'static str {
     match openness {
-        Openness::Closed => {
+        PublicAccess::Closed => {
             "Calls of users need a bearer token that expires (`tidings app signing-key create`); \
              `tidings app create --open` or `tidings app set APP secure-mode=off require-exp=off` removes this requirement.\n"
         }
-        Openness::Open => {
+        PublicAccess::Open => {
             "Open: any caller that knows the API key and a user id acts as that user; `tidings app set APP secure-mode=on \
              require-exp=on` closes the app.\n"
         }
-        Openness::Development => {
+        PublicAccess::Development => {
             "For development only: any caller that knows the API key may act as any user.\n"
         }
     }

@@ -1,10 +1,10 @@
 //! Arguments of the commands that compare inboxes with a replay.
 
-use crate::control_plane::{Installation, Installed};
+use crate::control_plane::{ConnectedInstallation, Installation};
 
 /// The installation to compare, and the options of the output.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Comparing {
+pub(crate) struct Comparison {
     /// Maximum number of differing users to list; all of them are counted
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     show: u16,
@@ -15,14 +15,14 @@ pub(crate) struct Comparing {
     installation: Installation,
 }
 
-impl Comparing {
+impl Comparison {
     /// Maximum number of differing users to list.
     pub(crate) fn most(&self) -> usize {
         usize::from(self.show)
     }
 
     /// Opens the installation.
-    pub(crate) async fn open(&self) -> anyhow::Result<Installed> {
+    pub(crate) async fn open(&self) -> anyhow::Result<ConnectedInstallation> {
         self.installation.open_with_log().await
     }
 }

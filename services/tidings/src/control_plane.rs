@@ -17,7 +17,7 @@ use worker::Outbound;
 
 use crate::data_directory;
 use crate::dev_file::DevFile;
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// Time limit for connecting to a server. It is shorter than that of services, because an operator waits at a terminal.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl Installation {
             }
             None if config.database.url.is_none() => {
                 let running = DevFile::read(default)?.ok_or_else(|| {
-                    Refused(
+                    InvalidInput(
                         "no database is configured: set DATABASE_URL or `[database] url` in the configuration \
                          file, or start one here with `tidings up`"
                             .to_owned(),
@@ -71,7 +71,7 @@ impl Installation {
     }
 
     /// Connects to database and event log, and checks that they belong together.
-    pub(crate) async fn open_with_log(&self) -> anyhow::Result<Installed> {
+    pub(crate) async fn open_with_log(&self) -> anyhow::Result<ConnectedInstallation> {
         let (config, _) = self.configuration()?;
         let (store, log) = tokio::try_join!(
             connections::store(&config, CONNECTED_WITHIN),
@@ -81,7 +81,7 @@ impl Installation {
         store.close().await;
         let url = config.database.url.as_ref().context("a configured database")?.expose().to_owned();
         let database = Settings { url, max_connections: config.database.max_connections };
-        Ok(Installed { database, log, partitions })
+        Ok(ConnectedInstallation { database, log, partitions })
     }
 
     /// Connects to the database only.
@@ -100,7 +100,7 @@ impl Installation {
 }
 
 /// A database and an event log that belong together.
-pub(crate) struct Installed {
+pub(crate) struct ConnectedInstallation {
     /// Connection settings of the database.
     pub(crate) database: Settings,
     pub(crate) log: EventLog,
@@ -160,7 +160,7 @@ impl ControlPlane {
         if self.security.master_key_file.is_none() {
             let message = "no master key is configured: set `[security] master_key_file` in the configuration file or \
                  TIDINGS_SECURITY__MASTER_KEY_FILE to the key file of the services";
-            return Err(Refused(message.to_owned()).into());
+            return Err(InvalidInput(message.to_owned()).into());
         }
         Ok(MasterKey::configured(&self.security)?)
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use domain::ItemId;
 use domain::inbox::Counts;
 use serde_json::{Value, json};
-use store::recovery::shadow::{Changed, Comparison, Difference, Items};
+use store::recovery::shadow::{ChangedItem, Comparison, Difference, Items};
 
 /// Renders differences as JSON.
 pub(crate) fn as_json(shown: &[Difference]) -> Value {
@@ -19,7 +19,7 @@ pub(crate) fn as_json(shown: &[Difference]) -> Value {
                 .changed
                 .first
                 .iter()
-                .map(|Changed { id, columns }| json!({"id": id, "columns": columns}))
+                .map(|ChangedItem { id, columns }| json!({"id": id, "columns": columns}))
                 .collect();
             json!({
                 "app": difference.app,
@@ -52,7 +52,7 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
             ));
         }
         if difference.changed.count > 0 {
-            let changed = |changed: &Changed| format!("{} ({})", changed.id, changed.columns.join(", "));
+            let changed = |changed: &ChangedItem| format!("{} ({})", changed.id, changed.columns.join(", "));
             parts.push(format!("items changed: {}", named(&difference.changed, changed)));
         }
         if difference.kept != difference.recounted || difference.kept != difference.replayed {

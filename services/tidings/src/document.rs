@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// Maximum size of a document, in bytes.
 const LONGEST: u64 = 1024 * 1024;
@@ -40,10 +40,10 @@ impl DocumentSource {
         let name = self.name();
         let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
         if bytes.len() as u64 > LONGEST {
-            return Err(Refused(format!("{name} exceeds the limit of {LONGEST} bytes")).into());
+            return Err(InvalidInput(format!("{name} exceeds the limit of {LONGEST} bytes")).into());
         }
         let value = serde_json::from_slice(&bytes)
-            .map_err(|error| Refused(format!("{name} is not JSON: {error}")))?;
+            .map_err(|error| InvalidInput(format!("{name} is not JSON: {error}")))?;
         Ok(value)
     }
 

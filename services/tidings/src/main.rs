@@ -46,7 +46,7 @@ use clap::Parser;
 use service_kit::ConfigError;
 
 use crate::command::{Cli, Tool};
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 use crate::services::Service;
 
 /// Exit code of a command that succeeded.
@@ -76,7 +76,7 @@ fn run_tool(tool: Tool) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("tidings: {error:#}");
-            let unusable = error.is::<Refused>() || error.is::<ConfigError>();
+            let unusable = error.is::<InvalidInput>() || error.is::<ConfigError>();
             ExitCode::from(if unusable { UNUSABLE } else { FAILED })
         }
     }

@@ -9,14 +9,14 @@ use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
+use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 
 use crate::control_plane::{ControlPlane, actor};
 use crate::listing::Listing;
 use crate::options::{self, Options};
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// Maximum number of messages per transaction.
 const PAGE: i64 = 100;
@@ -142,7 +142,7 @@ async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
     Ok(arguments.options.report(&whole, format!("{whole:#}\n")))
 }
 
-async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Result<Value> {
+async fn attempts(control_plane: &ControlPlane, parked: &ParkedEntry) -> anyhow::Result<Value> {
     let (Some(app), Some(send_id), Some(_)) = (parked.app, parked.send_id, parked.delivery) else {
         return Ok(json!([]));
     };
@@ -163,9 +163,10 @@ async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Resu
 
 async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
     if arguments.selection.is_empty() && !arguments.all {
-        return Err(
-            Refused("select what to redrive: --app, --channel or --delivery, or --all".to_owned()).into()
-        );
+        return Err(InvalidInput(
+            "select what to redrive: --app, --channel or --delivery, or --all".to_owned(),
+        )
+        .into());
     }
     let control_plane = arguments.options.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
@@ -193,11 +194,11 @@ struct Report {
     redriven: u64,
     by_app_and_channel: BTreeMap<(Option<AppId>, String), u64>,
     skipped: BTreeMap<&'static str, u64>,
-    first: Vec<Parked>,
+    first: Vec<ParkedEntry>,
 }
 
 impl Report {
-    fn add(&mut self, page: Vec<Parked>) {
+    fn add(&mut self, page: Vec<ParkedEntry>) {
         for parked in page {
             match parked.skip {
                 Some(skip) => *self.skipped.entry(skip.as_str()).or_default() += 1,
@@ -242,7 +243,7 @@ impl Report {
 }
 
 /// Returns the channel of a job, or the type of another message.
-fn what(parked: &Parked) -> String {
+fn what(parked: &ParkedEntry) -> String {
     match (parked.channel(), parked.stream) {
         (Some(channel), _) => channel.to_string(),
         (None, Some(_)) => "send".to_owned(),
@@ -250,7 +251,7 @@ fn what(parked: &Parked) -> String {
     }
 }
 
-fn render(parked: Vec<Parked>, json: bool) -> String {
+fn render(parked: Vec<ParkedEntry>, json: bool) -> String {
     let header = ["DELIVERY", "APP", "WHAT", "RECIPIENT", "TARGET", "CAUSE", "PARKED", "REDRIVE"];
     Listing::new(parked).render(json, as_json, header, |parked| {
         [
@@ -266,7 +267,7 @@ fn render(parked: Vec<Parked>, json: bool) -> String {
     })
 }
 
-fn as_json(parked: &Parked) -> Value {
+fn as_json(parked: &ParkedEntry) -> Value {
     json!({
         "id": parked.id,
         "appId": parked.app,

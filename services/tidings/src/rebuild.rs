@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use clap::Subcommand;
-use inbox::{OutOfReach, Rebuild, Rebuilt, Verification};
+use inbox::{Rebuild, RebuildReport, UnreachableStart, Verification};
 use serde_json::{Value, json};
 
-use crate::comparing::Comparing;
+use crate::comparing::Comparison;
 use crate::print::print;
 use crate::progress::Progress;
 use crate::verify::by_stream;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     accept_differences: bool,
     #[command(flatten)]
-    comparing: Comparing,
+    comparing: Comparison,
 }
 
 /// Rebuilds the inbox, prints the result, and returns the exit code.
@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
                 let cause = format!("{error:#}");
                 print(&format!("{}\n", json!({"switched": false, "cause": cause})))?;
             }
-            if error.is::<OutOfReach>() {
+            if error.is::<UnreachableStart>() {
                 eprintln!("tidings: {error:#}");
                 return Ok(UNUSABLE);
             }
@@ -77,7 +77,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
     }
 }
 
-async fn rebuild(arguments: &Arguments) -> anyhow::Result<Rebuilt> {
+async fn rebuild(arguments: &Arguments) -> anyhow::Result<RebuildReport> {
     let installed = arguments.comparing.open().await?;
     let progress = Progress::new();
     let rebuild = Rebuild {
@@ -91,7 +91,7 @@ async fn rebuild(arguments: &Arguments) -> anyhow::Result<Rebuilt> {
 }
 
 /// Renders the result as JSON.
-fn report(rebuilt: &Rebuilt) -> Value {
+fn report(rebuilt: &RebuildReport) -> Value {
     let Verification { comparison, positions } = &rebuilt.verification;
     json!({
         "switched": rebuilt.is_switched,
@@ -105,7 +105,7 @@ fn report(rebuilt: &Rebuilt) -> Value {
 }
 
 /// Renders the result as text.
-fn render(rebuilt: &Rebuilt) -> String {
+fn render(rebuilt: &RebuildReport) -> String {
     let comparison = &rebuilt.verification.comparison;
     let (users, items, differing) = (comparison.users, comparison.items, comparison.differing);
     let found = match differing {

@@ -5,14 +5,14 @@ use domain::Problem;
 /// The command line, the configuration or a document is not valid. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct InvalidInput(pub(crate) String);
 
-impl Refused {
+impl InvalidInput {
     /// Lists the problems of a document from `origin`.
     pub(crate) fn document(origin: &str, problems: &[Problem]) -> Self {
         let count = problems.len();
         let plural = if count == 1 { "problem" } else { "problems" };
         let lines: String = problems.iter().map(|problem| format!("\n  - {}", problem.message)).collect();
-        Refused(format!("{origin} has {count} {plural}, and nothing was stored:{lines}"))
+        InvalidInput(format!("{origin} has {count} {plural}, and nothing was stored:{lines}"))
     }
 }

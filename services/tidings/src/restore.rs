@@ -13,7 +13,7 @@ use event_log::EventLog;
 use service_kit::connections::{self, CONNECTED_WITHIN};
 use service_kit::installation;
 use store::Store;
-use store::database::installation::Recorded;
+use store::database::installation::RecordedDatabase;
 use store::database::schema::known_schema_version;
 use tokio::time::{Instant, sleep};
 
@@ -151,7 +151,7 @@ async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<
     ensure!(
         arguments.nothing_lost
             || arguments.physical_copy
-            || store.database().recorded_database().await? != Recorded::Here,
+            || store.database().recorded_database().await? != RecordedDatabase::Here,
         "this is the database that services work on: no backup was restored into it, and services start on it as it is. \
          If it is a physical copy, which looks the same, run `tidings restore --physical-copy`"
     );

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::app::{Created, Openness, create_with_credentials, renew_secret};
+use crate::app::{CreatedApp, PublicAccess, create_with_credentials, renew_secret};
 use crate::options::Options;
 
 /// The app that sends the notification.
@@ -101,8 +101,8 @@ impl Backend {
         let store = &control_plane.store;
         let master_key = control_plane.master_key().await?;
         let (api_key, api_secret) =
-            match create_with_credentials(store, &master_key, APP, Openness::Closed).await? {
-                Some(Created { api_key, api_secret, .. }) => (api_key, api_secret),
+            match create_with_credentials(store, &master_key, APP, PublicAccess::Closed).await? {
+                Some(CreatedApp { api_key, api_secret, .. }) => (api_key, api_secret),
                 None => {
                     let app = control_plane.app(APP).await?;
                     let secret = renew_secret(store, &master_key, app.id, GRACE).await?;

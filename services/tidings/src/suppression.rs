@@ -5,7 +5,7 @@ use clap::Subcommand;
 use domain::Channel;
 use domain::target::masked;
 use serde_json::{Value, json};
-use store::deliveries::suppression::{Lifted, Restored, Suppression, SuppressionFilter};
+use store::deliveries::suppression::{LiftedSuppression, RestoreResult, Suppression, SuppressionFilter};
 
 use crate::control_plane::actor;
 use crate::listing::Listing;
@@ -117,7 +117,7 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let (channel, target) = (arguments.channel, &arguments.target);
     let lifted = control_plane.store.deliveries().lift_suppression(app.id, channel, target, &actor()).await?;
-    let Lifted { target, restored } = lifted.with_context(|| {
+    let LiftedSuppression { target, restored } = lifted.with_context(|| {
         format!(
             "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` lists its suppressions",
             app.name
@@ -125,13 +125,13 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     })?;
     let target = masked(&target);
     let (name, effect) = match restored {
-        Restored::Nothing => ("nothing", "The target never left its profiles.".to_owned()),
-        Restored::Token(users) => (
+        RestoreResult::Nothing => ("nothing", "The target never left its profiles.".to_owned()),
+        RestoreResult::Token(users) => (
             "token",
             format!("The token is back on the profile of {users} user{}.", if users == 1 { "" } else { "s" }),
         ),
-        Restored::Subscription => ("subscription", "The subscription is back on its device.".to_owned()),
-        Restored::NotNeeded => (
+        RestoreResult::Subscription => ("subscription", "The subscription is back on its device.".to_owned()),
+        RestoreResult::NotNeeded => (
             "notNeeded",
             "Nothing was restored: its users or device no longer exist, or already have a target again."
                 .to_owned(),

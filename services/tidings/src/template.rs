@@ -10,7 +10,7 @@ use crate::control_plane::actor;
 use crate::document::DocumentSource;
 use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 use document::TemplateDocument;
 
 const FORMAT: &str = r#"The document:
@@ -67,7 +67,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 
 async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
     let document = TemplateDocument::read(arguments.source.read()?)
-        .map_err(|problems| Refused::document(&arguments.source.name(), &problems))?;
+        .map_err(|problems| InvalidInput::document(&arguments.source.name(), &problems))?;
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &document.identifier;
     let template = NewTemplate {

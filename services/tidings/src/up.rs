@@ -21,7 +21,7 @@ use crate::dev_file::DevFile;
 use crate::migrate::{self, Partitions};
 use crate::print::print;
 use data_directory::DataDirectory;
-use running::Running;
+use running::RunningServices;
 use servers::Servers;
 pub(crate) use signals::Signals;
 
@@ -111,7 +111,7 @@ async fn serve(
         say("preparing schema and streams")?;
         migrate::install(&config, partitions, false, CONNECTED_WITHIN).await?;
         say("starting the services")?;
-        Box::pin(Running::start(config, directory)).await
+        Box::pin(RunningServices::start(config, directory)).await
     };
     let running = tokio::select! {
         () = signals.received() => return Ok(()),

@@ -6,7 +6,7 @@ use domain::StreamName;
 use inbox::Verification;
 use serde_json::{Map, Value, json};
 
-use crate::comparing::Comparing;
+use crate::comparing::Comparison;
 use crate::control_plane::Backup;
 use crate::print::print;
 use crate::progress::Progress;
@@ -35,7 +35,7 @@ With --json: {\"equal\", \"users\", \"items\", \"differences\" (number of users 
 `tidings rebuild inbox` repairs differences.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    comparing: Comparing,
+    comparing: Comparison,
     #[command(flatten)]
     backup: Backup,
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
 use worker::Verdict;
-use worker::outbound::NotPublic;
-use worker::verdict::{self, Hints};
+use worker::outbound::ForbiddenHost;
+use worker::verdict::{self, AnswerDetails};
 
 /// HTTP statuses and their verdicts. The first matching row applies; `x` matches any digit. In addition to RFC 8030
 /// (sections 5 and 7.3) and RFC 8292 (section 4.2), the rows follow the documentation of the browsers' push services.
@@ -55,7 +55,7 @@ pub enum Failure {
     /// The connection could not be established: nothing was sent.
     Connect(String),
     /// The push service is at an address that must not be called.
-    Forbidden(NotPublic),
+    Forbidden(ForbiddenHost),
     /// The connection broke while or after the message was sent; the push service may have accepted it.
     Lost(String),
     /// The call timed out; the push service may have accepted the message.
@@ -98,7 +98,11 @@ pub fn row(status: u16) -> Option<&'static (&'static str, Verdict)> {
 
 fn outcome(reply: &Reply) -> Outcome {
     let verdict = row(reply.status).map_or(Verdict::Retry, |(_, verdict)| *verdict);
-    verdict.outcome(Hints { provider_id: reply.id.clone(), retry_after: reply.retry_after, gone_since: None })
+    verdict.outcome(AnswerDetails {
+        provider_id: reply.id.clone(),
+        retry_after: reply.retry_after,
+        gone_since: None,
+    })
 }
 
 /// Makes a text presentable: limited in length, on one line, and without the endpoint, because anyone who has the endpoint

@@ -32,7 +32,7 @@ pub(crate) struct Authorizations {
 
 /// Reason why there is no `Authorization` header.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unauthorized {
+pub(crate) enum AuthorizationError {
     /// The app was created by a release that created no key pairs.
     #[error("the app has no key pair; `tidings migrate` creates one")]
     NoKey,
@@ -91,7 +91,7 @@ impl Authorizations {
         subject: &str,
         origin: &str,
         now: Timestamp,
-    ) -> Result<HeaderValue, Arc<Unauthorized>> {
+    ) -> Result<HeaderValue, Arc<AuthorizationError>> {
         let audience = Audience { app, subject: subject.to_owned(), origin: origin.to_owned() };
         if let Some(token) = self.tokens.get(&audience).await
             && now < token.use_until
@@ -112,8 +112,8 @@ impl Signer {
         store: &Store,
         master_key: &MasterKey,
         app: AppId,
-    ) -> Result<Arc<Signer>, Unauthorized> {
-        let pair = vapid::load(store, master_key, app).await?.ok_or(Unauthorized::NoKey)?;
+    ) -> Result<Arc<Signer>, AuthorizationError> {
+        let pair = vapid::load(store, master_key, app).await?.ok_or(AuthorizationError::NoKey)?;
         let key = EncodingKey::from_ec_der(pair.pkcs8.expose_secret());
         Ok(Arc::new(Signer { public_key: pair.public_key, key }))
     }
@@ -129,7 +129,12 @@ impl Signer {
         &self.public_key
     }
 
-    fn authorize(&self, subject: &str, origin: &str, now: Timestamp) -> Result<HeaderValue, Unauthorized> {
+    fn authorize(
+        &self,
+        subject: &str,
+        origin: &str,
+        now: Timestamp,
+    ) -> Result<HeaderValue, AuthorizationError> {
         let token = self.token(subject, origin, now)?;
         let mut header = HeaderValue::from_str(&format!("vapid t={token}, k={}", self.public_key))?;
         header.set_sensitive(true);

@@ -7,7 +7,7 @@ use domain::web_push::Urgency;
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, Response, Url};
 use worker::Outbound;
-use worker::outbound::{NotPublic, Unresolved, read_at_most, retry_after};
+use worker::outbound::{ForbiddenHost, UnresolvedHost, read_at_most, retry_after};
 
 use crate::answers::{Failure, Reply};
 
@@ -87,9 +87,9 @@ fn id(headers: &HeaderMap) -> Option<String> {
 }
 
 fn failure(error: reqwest::Error) -> Failure {
-    if let Some(refused) = NotPublic::among(&error) {
+    if let Some(refused) = ForbiddenHost::among(&error) {
         Failure::Forbidden(refused.clone())
-    } else if let Some(unresolved) = Unresolved::among(&error) {
+    } else if let Some(unresolved) = UnresolvedHost::among(&error) {
         Failure::Unresolved(unresolved.to_string())
     } else if error.is_connect() {
         Failure::Connect(cause(error))

@@ -24,11 +24,11 @@ pub const MAX_PLAINTEXT: usize = MAX_BODY - HEADER - TAG - 1;
 /// Failure to encrypt a message: the browser's keys are invalid, or no random numbers are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted for the browser")]
-pub struct Unencrypted;
+pub struct EncryptionError;
 
-impl From<Unspecified> for Unencrypted {
+impl From<Unspecified> for EncryptionError {
     fn from(Unspecified: Unspecified) -> Self {
-        Unencrypted
+        EncryptionError
     }
 }
 
@@ -37,7 +37,7 @@ impl From<Unspecified> for Unencrypted {
 ///
 /// # Errors
 /// The browser's keys are invalid, or no random numbers are available.
-pub fn encrypt(browser: &BrowserKeys, plaintext: &[u8]) -> Result<Vec<u8>, Unencrypted> {
+pub fn encrypt(browser: &BrowserKeys, plaintext: &[u8]) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; SALT];
     rand::fill(&mut salt)?;
     encrypt_with(browser, &PrivateKey::generate(&ECDH_P256)?, salt, plaintext)
@@ -48,10 +48,10 @@ fn encrypt_with(
     own: &PrivateKey,
     salt: [u8; SALT],
     plaintext: &[u8],
-) -> Result<Vec<u8>, Unencrypted> {
+) -> Result<Vec<u8>, EncryptionError> {
     let own_public = own.compute_public_key()?;
     let peer = UnparsedPublicKey::new(&ECDH_P256, browser.p256dh.as_slice());
-    let key_material: [u8; 32] = agree(own, peer, Unencrypted, |secret| {
+    let key_material: [u8; 32] = agree(own, peer, EncryptionError, |secret| {
         let auth = hkdf::Salt::new(hkdf::HKDF_SHA256, &browser.auth);
         expand(&auth.extract(secret), &[b"WebPush: info\0", &browser.p256dh, own_public.as_ref()])
     })?;
@@ -68,14 +68,14 @@ fn encrypt_with(
     body.push(LAST);
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key)?);
     let nonce = Nonce::assume_unique_for_key(nonce);
-    let content = body.get_mut(HEADER..).ok_or(Unencrypted)?;
+    let content = body.get_mut(HEADER..).ok_or(EncryptionError)?;
     let tag = key.seal_in_place_separate_tag(nonce, Aad::empty(), content)?;
     body.extend_from_slice(tag.as_ref());
     Ok(body)
 }
 
 /// HKDF-Expand (RFC 5869, section 2.3) to the length of the array.
-fn expand<const LENGTH: usize>(key: &hkdf::Prk, info: &[&[u8]]) -> Result<[u8; LENGTH], Unencrypted> {
+fn expand<const LENGTH: usize>(key: &hkdf::Prk, info: &[&[u8]]) -> Result<[u8; LENGTH], EncryptionError> {
     let mut output = [0; LENGTH];
     key.expand(info, Length(LENGTH))?.fill(&mut output)?;
     Ok(output)
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn an_invalid_key_is_an_error() {
         for p256dh in [Vec::new(), vec![4; 65], browser().p256dh[..64].to_vec()] {
-            assert_eq!(encrypt(&BrowserKeys { p256dh, ..browser() }, b""), Err(Unencrypted));
+            assert_eq!(encrypt(&BrowserKeys { p256dh, ..browser() }, b""), Err(EncryptionError));
         }
     }
 }

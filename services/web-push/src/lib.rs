@@ -16,7 +16,7 @@ mod vapid;
 use service_kit::Context;
 
 pub use channel::WebPushSender;
-pub use encryption::{MAX_PLAINTEXT, Unencrypted, encrypt};
+pub use encryption::{EncryptionError, MAX_PLAINTEXT, encrypt};
 pub use kinds::KINDS;
 pub use push_services::PushServices;
 pub use vapid::Vapid;

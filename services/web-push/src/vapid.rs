@@ -11,7 +11,7 @@ use serde_json::Value;
 use worker::{Attempt, Call, Probe, ProviderKind};
 
 use crate::answers;
-use crate::authorization::{Signer, Unauthorized};
+use crate::authorization::{AuthorizationError, Signer};
 use crate::call::Message;
 use crate::push_services::PushServices;
 use crate::settings::VapidSettings;
@@ -132,10 +132,12 @@ fn urgency(options: &WebPushOptions, settings: &VapidSettings, lane: Lane) -> Ur
     options.urgency.or(settings.urgency).unwrap_or(by_lane)
 }
 
-fn unauthorized(error: &Unauthorized) -> Answer {
+fn unauthorized(error: &AuthorizationError) -> Answer {
     let outcome = match error {
-        Unauthorized::Key(_) => Outcome::RETRY,
-        Unauthorized::NoKey | Unauthorized::Unsigned(_) | Unauthorized::NoHeader(_) => Outcome::PauseProvider,
+        AuthorizationError::Key(_) => Outcome::RETRY,
+        AuthorizationError::NoKey | AuthorizationError::Unsigned(_) | AuthorizationError::NoHeader(_) => {
+            Outcome::PauseProvider
+        }
     };
     Answer::new(outcome, "vapid_key", error.to_string())
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
 use worker::Outbound;
-use worker::outbound::{NotPublic, read_at_most, retry_after};
+use worker::outbound::{ForbiddenHost, read_at_most, retry_after};
 
 use crate::signature::{Secret, signatures};
 
@@ -53,7 +53,7 @@ pub struct Answer {
 
 /// A URL that no endpoint can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnusableUrl {
+pub enum InvalidUrl {
     /// Not a URL with a host.
     #[error("{0:?} is not a URL such as https://example.com/webhooks")]
     Malformed(String),
@@ -67,24 +67,24 @@ pub enum UnusableUrl {
     Credentials,
     /// A private address.
     #[error(transparent)]
-    NotPublic(#[from] NotPublic),
+    NotPublic(#[from] ForbiddenHost),
 }
 
 /// Parses and checks the URL of an endpoint.
 ///
 /// # Errors
 /// The URL cannot or must not be called.
-pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, UnusableUrl> {
-    let malformed = || UnusableUrl::Malformed(text.to_owned());
+pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
+    let malformed = || InvalidUrl::Malformed(text.to_owned());
     let url = Url::parse(text).map_err(|_| malformed())?;
     if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
         return Err(malformed());
     }
     if url.scheme() != "https" && !outbound.allows_private() {
-        return Err(UnusableUrl::NotHttps);
+        return Err(InvalidUrl::NotHttps);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(UnusableUrl::Credentials);
+        return Err(InvalidUrl::Credentials);
     }
     outbound.check(&url)?;
     Ok(url)
@@ -103,9 +103,9 @@ impl Caller {
     pub async fn tell(&self, url: &str, message: Message<'_>) -> Answer {
         let url = match parse_url(self.outbound, url) {
             Ok(url) => url,
-            Err(UnusableUrl::NotHttps) => return Answer::none("not_https"),
-            Err(UnusableUrl::NotPublic(_)) => return Answer::none("not_public"),
-            Err(UnusableUrl::Malformed(_) | UnusableUrl::Credentials) => return Answer::none("url"),
+            Err(InvalidUrl::NotHttps) => return Answer::none("not_https"),
+            Err(InvalidUrl::NotPublic(_)) => return Answer::none("not_public"),
+            Err(InvalidUrl::Malformed(_) | InvalidUrl::Credentials) => return Answer::none("url"),
         };
         let now = clock::now();
         match timeout(self.limit, self.exchange(url, message, now)).await {
@@ -164,7 +164,7 @@ impl Answer {
 }
 
 fn code(error: &reqwest::Error) -> &'static str {
-    if NotPublic::among(error).is_some() {
+    if ForbiddenHost::among(error).is_some() {
         "not_public"
     } else if error.is_timeout() {
         "timeout"
@@ -183,17 +183,17 @@ mod tests {
     fn only_public_https_endpoints_are_usable_unless_private_ones_are_allowed() {
         let (public, private) = (Outbound::new(false), Outbound::new(true));
         assert!(parse_url(public, "https://example.com/hooks?a=1").is_ok());
-        assert_eq!(parse_url(public, "http://example.com/"), Err(UnusableUrl::NotHttps));
+        assert_eq!(parse_url(public, "http://example.com/"), Err(InvalidUrl::NotHttps));
         for address in
             ["https://127.0.0.1/", "https://10.1.2.3:8443/", "https://[::1]/", "https://169.254.169.254/"]
         {
-            assert!(matches!(parse_url(public, address), Err(UnusableUrl::NotPublic(_))), "{address}");
+            assert!(matches!(parse_url(public, address), Err(InvalidUrl::NotPublic(_))), "{address}");
             assert!(parse_url(private, address).is_ok());
         }
         assert!(parse_url(private, "http://localhost:3000/").is_ok());
-        assert_eq!(parse_url(public, "https://me:secret@example.com/"), Err(UnusableUrl::Credentials));
+        assert_eq!(parse_url(public, "https://me:secret@example.com/"), Err(InvalidUrl::Credentials));
         for malformed in ["example.com", "ftp://example.com/", "mailto:a@example.com", ""] {
-            assert!(matches!(parse_url(private, malformed), Err(UnusableUrl::Malformed(_))), "{malformed}");
+            assert!(matches!(parse_url(private, malformed), Err(InvalidUrl::Malformed(_))), "{malformed}");
         }
     }
 }

@@ -80,7 +80,7 @@ pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()
         context.spawn("webhook follower", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.spawn("webhook sweeper", sweeper::run(context.clone(), settings.give_up_after));
-    let teller = teller::Teller::new(&context, settings)?;
+    let teller = teller::WebhookSender::new(&context, settings)?;
     context.spawn("webhook teller", teller.run());
     context.tasks.stopping().await;
     Ok(())

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::event::{AllChanged, ItemsChanged};
+use domain::event::{AllItemsChanged, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Envelope, Event, ItemId, StreamName};
@@ -17,7 +17,7 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
-use crate::telling::Happening;
+use crate::telling::WebhookNotice;
 
 /// Poll interval while waiting for the inbox projection to catch up.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
@@ -91,14 +91,15 @@ impl Messages {
                     let app = envelope.app;
                     let at = envelope.at;
                     let read = self.store.webhooks().items_read(app, *user, items, at).await?;
-                    happenings.extend(read.into_iter().map(|item| Happening::of_read(app, *user, item, at)));
+                    happenings
+                        .extend(read.into_iter().map(|item| WebhookNotice::of_read(app, *user, item, at)));
                 }
                 Event::InboxAllChanged(AllChange::Read, changed) => {
                     add(rows, &happenings, listeners).await?;
                     happenings.clear();
                     self.add_all_read(rows, envelope, changed, listeners).await?;
                 }
-                _ => happenings.extend(Happening::of_outcome(envelope)),
+                _ => happenings.extend(WebhookNotice::of_outcome(envelope)),
             }
         }
         add(rows, &happenings, listeners).await
@@ -109,7 +110,7 @@ impl Messages {
         &self,
         rows: &mut WebhookBatch,
         envelope: &Envelope,
-        &AllChanged { user, up_to }: &AllChanged,
+        &AllItemsChanged { user, up_to }: &AllItemsChanged,
         listeners: &[Listener],
     ) -> Result<(), store::Error> {
         let app = envelope.app;
@@ -119,7 +120,8 @@ impl Messages {
             let page = self.store.webhooks().all_items_read(app, user, (after, up_to), at, ITEMS).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
-            let read: Vec<_> = page.into_iter().map(|item| Happening::of_read(app, user, item, at)).collect();
+            let read: Vec<_> =
+                page.into_iter().map(|item| WebhookNotice::of_read(app, user, item, at)).collect();
             add(rows, &read, listeners).await?;
         }
     }
@@ -150,7 +152,7 @@ fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
 /// Adds a message for each listener. Events of erased users are skipped.
 async fn add(
     rows: &mut WebhookBatch,
-    happenings: &[Happening],
+    happenings: &[WebhookNotice],
     listeners: &[Listener],
 ) -> Result<(), store::Error> {
     if happenings.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::Store;
-use store::webhooks::{Due, Settled, Settlement};
+use store::webhooks::{AttemptResult, DueMessage, Settlement};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -27,8 +27,8 @@ pub(crate) struct Settler {
 
 /// An attempt whose call has ended.
 struct EndedCall {
-    due: Due,
-    settled: Settled,
+    due: DueMessage,
+    settled: AttemptResult,
     code: String,
     until: Instant,
     /// Dropped when the attempt is settled or abandoned.
@@ -63,7 +63,7 @@ pub(crate) fn settler(
 
 impl Settler {
     /// Settles an attempt. Returns when the result is recorded, or after the time limit.
-    pub(crate) async fn settle(&self, due: Due, settled: Settled, code: String) {
+    pub(crate) async fn settle(&self, due: DueMessage, settled: AttemptResult, code: String) {
         let (done, settling) = oneshot::channel();
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {

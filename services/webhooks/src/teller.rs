@@ -11,7 +11,7 @@ use metrics::{counter, histogram};
 use secrecy::ExposeSecret;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
 use service_kit::{Context, clock};
-use store::webhooks::{Due, Settled};
+use store::webhooks::{AttemptResult, DueMessage};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use worker::Outbound;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const SPREAD: f64 = 0.2;
 
 /// Worker that sends due messages to endpoints.
-pub(crate) struct Teller {
+pub(crate) struct WebhookSender {
     context: Context,
     settings: Arc<Settings>,
     caller: Caller,
@@ -44,12 +44,12 @@ struct Attempt {
 /// Decrypted secrets of an endpoint, shared by all messages claimed together; None if calls cannot be signed.
 type Secrets = Option<Arc<Vec<Secret>>>;
 
-impl Teller {
-    pub(crate) fn new(context: &Context, settings: Settings) -> anyhow::Result<Teller> {
+impl WebhookSender {
+    pub(crate) fn new(context: &Context, settings: Settings) -> anyhow::Result<WebhookSender> {
         let outbound = Outbound::new(context.config.outbound.allow_private);
         let caller = Caller::new(outbound, settings.call_limit)
             .context("cannot create the HTTP client of webhooks")?;
-        Ok(Teller { context: context.clone(), settings: Arc::new(settings), caller })
+        Ok(WebhookSender { context: context.clone(), settings: Arc::new(settings), caller })
     }
 
     /// Sends messages until the process stops, then finishes the calls in progress.
@@ -91,7 +91,7 @@ impl Teller {
         Ok(())
     }
 
-    async fn take(&self, room: usize) -> Vec<Due> {
+    async fn take(&self, room: usize) -> Vec<DueMessage> {
         let most = u32::try_from(room).unwrap_or(u32::MAX);
         match self.context.store.webhooks().take_webhooks(most, self.settings.pace).await {
             Ok(due) => due,
@@ -102,7 +102,7 @@ impl Teller {
         }
     }
 
-    fn secrets(&self, due: &Due) -> Secrets {
+    fn secrets(&self, due: &DueMessage) -> Secrets {
         let context = webhook_secret_context(due.app, due.endpoint);
         let open = |sealed: &Vec<u8>| {
             let opened = self.context.master_key.open(&context, sealed)?;
@@ -129,7 +129,7 @@ impl Teller {
 }
 
 impl Attempt {
-    async fn run(&self, due: Due, secrets: Secrets) {
+    async fn run(&self, due: DueMessage, secrets: Secrets) {
         let began = Instant::now();
         let answer = match secrets {
             Some(secrets) => {
@@ -142,10 +142,10 @@ impl Attempt {
         let settled = self.verdict(&due, &answer);
         counter!(WEBHOOK_ATTEMPTS, "outcome" => name(settled)).increment(1);
         match settled {
-            Settled::Taken => {
+            AttemptResult::Taken => {
                 tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook");
             }
-            Settled::Again { .. } => {
+            AttemptResult::Again { .. } => {
                 tracing::info!(
                     app = %due.app,
                     endpoint = due.endpoint,
@@ -154,7 +154,7 @@ impl Attempt {
                     "the endpoint did not accept the webhook; retrying later"
                 );
             }
-            Settled::GivenUp | Settled::Gone => {
+            AttemptResult::GivenUp | AttemptResult::Gone => {
                 tracing::warn!(
                     app = %due.app,
                     endpoint = due.endpoint,
@@ -167,31 +167,31 @@ impl Attempt {
         self.settler.settle(due, settled, answer.code).await;
     }
 
-    fn verdict(&self, due: &Due, answer: &Answer) -> Settled {
+    fn verdict(&self, due: &DueMessage, answer: &Answer) -> AttemptResult {
         if answer.is_taken() {
-            return Settled::Taken;
+            return AttemptResult::Taken;
         }
         if answer.is_gone() {
-            return Settled::Gone;
+            return AttemptResult::Gone;
         }
         let place = usize::try_from(due.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         match self.settings.schedule.get(place) {
-            None => Settled::GivenUp,
+            None => AttemptResult::GivenUp,
             Some(delay) => {
                 let spread = delay.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * clock::random());
                 let after = spread.max(answer.retry_after.unwrap_or_default());
-                Settled::Again { after, pause: answer.retry_after }
+                AttemptResult::Again { after, pause: answer.retry_after }
             }
         }
     }
 }
 
-fn name(settled: Settled) -> &'static str {
+fn name(settled: AttemptResult) -> &'static str {
     match settled {
-        Settled::Taken => "taken",
-        Settled::Again { .. } => "again",
-        Settled::GivenUp => "given_up",
-        Settled::Gone => "gone",
+        AttemptResult::Taken => "taken",
+        AttemptResult::Again { .. } => "again",
+        AttemptResult::GivenUp => "given_up",
+        AttemptResult::Gone => "gone",
     }
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// Event to report, before its recipient's identifier and its listeners are known.
 #[derive(Clone, Debug)]
-pub(crate) struct Happening {
+pub(crate) struct WebhookNotice {
     pub(crate) app: AppId,
     pub(crate) user: UserNumber,
     pub(crate) event: WebhookEvent,
@@ -21,9 +21,9 @@ pub(crate) struct Happening {
     data: Value,
 }
 
-impl Happening {
+impl WebhookNotice {
     /// Converts an event of the outcome stream. None if the delivery is not final, or the event is not reported.
-    pub(crate) fn of_outcome(envelope: &Envelope) -> Option<Happening> {
+    pub(crate) fn of_outcome(envelope: &Envelope) -> Option<WebhookNotice> {
         let send_id = envelope.send_id;
         let (event, subject, user, data) = match &envelope.event {
             Event::DeliverySettled(settled) => {
@@ -44,18 +44,18 @@ impl Happening {
         };
         let status = data["status"].as_str().unwrap_or_default();
         let id = Uuid::new_v5(&envelope.id, format!("{event} {status}").as_bytes());
-        Some(Happening { app: envelope.app, user, event, at: envelope.at, id, subject, data })
+        Some(WebhookNotice { app: envelope.app, user, event, at: envelope.at, id, subject, data })
     }
 
     /// Creates the event that a user read an item.
-    pub(crate) fn of_read(app: AppId, user: UserNumber, item: ReadItem, at: Timestamp) -> Happening {
+    pub(crate) fn of_read(app: AppId, user: UserNumber, item: ReadItem, at: Timestamp) -> WebhookNotice {
         let event = WebhookEvent::NotificationRead;
         let subject = Uuid::new_v5(&item.send_id.0, format!("{app} {}", item.id).as_bytes());
         let id = Uuid::new_v5(&subject, format!("{event} {at}").as_bytes());
         let data = json!({
             "requestId": item.send_id, "notificationId": item.id.0, "channel": Channel::InApp, "status": "read",
         });
-        Happening { app, user, event, at, id, subject, data }
+        WebhookNotice { app, user, event, at, id, subject, data }
     }
 
     /// Builds the message for a listener. None if the listener belongs to another app, does not subscribe to the event, or

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::journal::{Change, Page, Shown};
+use crate::journal::{Change, Page, ShownItem};
 
 /// Knowledge about a property of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Inbox {
     pub(super) fn list(&mut self, page: &Page) -> Vec<String> {
         let mut wrong = self.missing(page);
         if !page.more && page.items.len() < 20 {
-            let count = |is: fn(&Shown) -> bool| page.items.iter().filter(|item| is(item)).count() as i64;
+            let count = |is: fn(&ShownItem) -> bool| page.items.iter().filter(|item| is(item)).count() as i64;
             let counted = (count(|_| true), count(|item| !item.read), count(|item| !item.seen));
             if counted != (page.total, page.unread, page.unseen) {
                 wrong.push(format!("a list shows {counted:?}, its counters say {page:?}"));
@@ -170,7 +170,7 @@ impl Inbox {
     }
 
     /// Applies an item that a list shows for the first time.
-    fn meet(&mut self, shown: &Shown) -> Option<String> {
+    fn meet(&mut self, shown: &ShownItem) -> Option<String> {
         let twin = self.items.iter().find(|(_, known)| known.title == shown.title);
         let twin = twin.map(|(id, known)| format!("{} is listed as {id} and as {}", known.title, shown.id));
         let is_new = !shown.seen && !shown.read && shown.state.is_none();
@@ -190,7 +190,7 @@ impl Inbox {
 }
 
 impl Known {
-    fn denied_by(&self, shown: &Shown) -> Option<String> {
+    fn denied_by(&self, shown: &ShownItem) -> Option<String> {
         let denied = self.seen.denied_by(&shown.seen)
             || self.read.denied_by(&shown.read)
             || self.state.denied_by(&shown.state)

@@ -7,10 +7,10 @@ use serde_json::json;
 use suite::checkpoint::{self, Checkpoint};
 use uuid::Uuid;
 
-use crate::journal::{Change, Line, Page, Shown};
+use crate::journal::{Change, Line, Page, ShownItem};
 use crate::record::{
-    Asked, Attempt, Claim, Counters, Delivery, Item, Outcome, Recipient, Record, Request, Subject,
-    Suppression, Told, Webhook,
+    Asked, Attempt, Claim, Counters, Delivery, Item, Outcome, Recipient, Record, ReportedSend, Request,
+    Subject, Suppression, Webhook,
 };
 use crate::scene::{Accepted, Fault};
 use crate::workload::{Visible, email, identifier};
@@ -110,7 +110,7 @@ fn send(record: &mut Record, number: usize, (app, user): (AppId, i64), channels:
     };
     let row = |channel: Channel| (name.clone(), channel.to_string(), status(&channel).to_owned());
     let deliveries = Channel::DELIVERED.map(row).to_vec();
-    record.told.insert(SENDS[number], Told { status: "completed".to_owned(), deliveries });
+    record.told.insert(SENDS[number], ReportedSend { status: "completed".to_owned(), deliveries });
     let recipient = Recipient { index: 0, in_app: true, skips };
     let request = Request { app, title: title.clone(), recipients: [(name.clone(), recipient)].into() };
     record.tables.requests.insert(SENDS[number], request);
@@ -124,9 +124,9 @@ fn send(record: &mut Record, number: usize, (app, user): (AppId, i64), channels:
     record.inboxes.entry((app, name)).or_default().push(shown(number));
 }
 
-pub(super) fn shown(number: usize) -> Shown {
+pub(super) fn shown(number: usize) -> ShownItem {
     let created_at = 10_000 + i64::try_from(number).unwrap();
-    Shown { id: ITEMS[number], title: title(number), created_at, ..Shown::default() }
+    ShownItem { id: ITEMS[number], title: title(number), created_at, ..ShownItem::default() }
 }
 
 /// The email is sent at the second attempt, by a second worker, because the first was killed. The SMS is sent at once. The
@@ -199,7 +199,7 @@ fn deliver_one(
 /// second.
 fn read(record: &mut Record) {
     let all = Page { items: vec![shown(1), shown(0)], more: false, total: 2, unread: 2, unseen: 2 };
-    let read = Shown { seen: true, read: true, ..shown(0) };
+    let read = ShownItem { seen: true, read: true, ..shown(0) };
     let then = Page { items: vec![shown(1), read.clone()], more: false, total: 2, unread: 1, unseen: 1 };
     let last = Page { items: vec![read.clone()], more: false, total: 1, unread: 0, unseen: 0 };
     let (user, at, state) = (0, 60_000, "done".to_owned());
@@ -217,7 +217,7 @@ fn read(record: &mut Record) {
     let second = record.tables.items.get_mut(&ITEMS[1]).unwrap();
     (second.deleted_at, second.title) = (Some(at), None);
     record.tables.counters.insert((LARGE.0, ADA), Counters { total: 1, unread: 0, unseen: 0 });
-    record.inboxes.insert((LARGE, identifier(0)), vec![Shown { state: Some(state), ..read }]);
+    record.inboxes.insert((LARGE, identifier(0)), vec![ShownItem { state: Some(state), ..read }]);
 }
 
 /// The endpoints receive every end and everything that Ada read. The webhook of the email is repeated, because its answer was

@@ -8,8 +8,8 @@ use serde_json::Value;
 use suite::Api;
 use uuid::Uuid;
 
-use crate::journal::Shown;
-use crate::record::{Record, Told, User};
+use crate::journal::ShownItem;
+use crate::record::{Record, ReportedSend, User};
 use crate::scene::Scene;
 use crate::workload::{Workload, identifier, read_page};
 
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 16;
 const ASKED: usize = 10_000;
 
 /// Every inbox, page by page.
-pub(super) async fn inboxes(scene: &Scene, workload: &Workload) -> BTreeMap<User, Vec<Shown>> {
+pub(super) async fn inboxes(scene: &Scene, workload: &Workload) -> BTreeMap<User, Vec<ShownItem>> {
     let apis = apis(scene);
     let of_user = |user: usize| {
         let app = workload.people.app_of(user);
@@ -35,7 +35,7 @@ fn apis(scene: &Scene) -> Vec<Vec<Api>> {
     scene.gateways.iter().map(at).collect()
 }
 
-async fn inbox(api: &Api, user: &str) -> Vec<Shown> {
+async fn inbox(api: &Api, user: &str) -> Vec<ShownItem> {
     let (mut items, mut cursor) = (Vec::new(), None);
     loop {
         let answer = api.inbox(user, cursor.as_deref()).await;
@@ -48,7 +48,7 @@ async fn inbox(api: &Api, user: &str) -> Vec<Shown> {
 }
 
 /// The confirmed sends, or an even sample of them.
-pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, Told> {
+pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, ReportedSend> {
     let apis = apis(scene);
     let confirmed: BTreeSet<(usize, Uuid)> = record.confirmed().collect();
     let share = confirmed.len().div_ceil(ASKED).max(1);
@@ -62,13 +62,14 @@ pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, T
 }
 
 /// Reads the report about a send; empty if the API does not know the send.
-async fn request_told(api: &Api, request: Uuid) -> Told {
+async fn request_told(api: &Api, request: Uuid) -> ReportedSend {
     let path = format!("/v3/requests/{request}");
-    let Some(answer) = api.find(&path).await else { return Told::default() };
-    let mut told = Told { status: answer["status"].as_str().unwrap().to_owned(), deliveries: Vec::new() };
+    let Some(answer) = api.find(&path).await else { return ReportedSend::default() };
+    let mut told =
+        ReportedSend { status: answer["status"].as_str().unwrap().to_owned(), deliveries: Vec::new() };
     let mut next = Some(format!("{path}/deliveries"));
     while let Some(page) = next {
-        let Some(answer) = api.find(&page).await else { return Told::default() };
+        let Some(answer) = api.find(&page).await else { return ReportedSend::default() };
         let rows = answer["data"].as_array().unwrap();
         let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let rows = rows.iter().map(|row| (text(row, "recipient"), text(row, "channel"), text(row, "status")));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged};
+use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange, ItemState};
 use domain::{Envelope, Event, ItemId, StreamName, Timestamp};
 use event_log::EventLog;
@@ -109,7 +109,7 @@ impl Replay {
             Event::InboxItemStateSet(ItemStateSet { user, item, state }) => {
                 self.change(app, user.0, item, |of_item| of_item.set_app_state(state));
             }
-            Event::InboxAllChanged(change, AllChanged { user, up_to }) => {
+            Event::InboxAllChanged(change, AllItemsChanged { user, up_to }) => {
                 let change = match change {
                     AllChange::Seen => ItemChange::Seen,
                     AllChange::Read => ItemChange::Read,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use service_kit::clock;
 use suite::Api;
 
-use crate::journal::{Change, Line, Page, Shown};
+use crate::journal::{Change, Line, Page, ShownItem};
 use crate::workload::{Workload, identifier};
 
 /// Maximum number of concurrent changes.
@@ -123,7 +123,7 @@ impl Workload {
 /// An answer of `GET /v3/notifications`.
 pub(crate) fn read_page(answer: &Value) -> Page {
     let number = |value: &Value| value.as_i64().unwrap();
-    let shown = |item: &Value| Shown {
+    let shown = |item: &Value| ShownItem {
         id: number(&item["id"]),
         title: item["title"].as_str().unwrap().to_owned(),
         created_at: Timestamp::parse(item["createdAt"].as_str().unwrap()).unwrap().millis(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::Timestamp;
 use stand_ins::faults::{Call, Fault};
 
-use crate::record::{Attempt, Codes, Record, Seen, Target};
+use crate::record::{Attempt, Codes, ProviderView, Record, Target};
 
 /// Result of a call that caller and provider can both know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> 
     wrong
 }
 
-fn compare(seen: &Seen, attempts: &BTreeMap<&Target, Vec<&Attempt>>) -> Vec<String> {
+fn compare(seen: &ProviderView, attempts: &BTreeMap<&Target, Vec<&Attempt>>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut calls: BTreeMap<Target, Vec<&Call>> = BTreeMap::new();
     for call in &seen.calls {
@@ -72,7 +72,12 @@ fn compare(seen: &Seen, attempts: &BTreeMap<&Target, Vec<&Attempt>>) -> Vec<Stri
     wrong
 }
 
-fn agree(seen: &Seen, cuts: &[Timestamp], calls: &[&Call], attempts: &[&Attempt]) -> Result<(), String> {
+fn agree(
+    seen: &ProviderView,
+    cuts: &[Timestamp],
+    calls: &[&Call],
+    attempts: &[&Attempt],
+) -> Result<(), String> {
     let (mut at_provider, mut at_caller) = (Numbers::new(), Numbers::new());
     for call in calls {
         *at_provider.entry(end_of_call(call)).or_default() += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Delivery, Record, Request, Told};
+use crate::record::{Delivery, Record, ReportedOutcome, Request};
 
 /// One event for every attempt, and for the end of a delivery that no attempt ended. One that the log was slow to confirm
 /// may stand behind the next.
@@ -18,10 +18,10 @@ pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     wrong
 }
 
-fn expected(delivery: &Delivery) -> Vec<Told> {
-    let retrying = |attempt| Told { attempt, status: "retrying".to_owned(), reason: None };
-    let mut told: Vec<Told> = (1..delivery.attempt).map(retrying).collect();
-    told.push(Told {
+fn expected(delivery: &Delivery) -> Vec<ReportedOutcome> {
+    let retrying = |attempt| ReportedOutcome { attempt, status: "retrying".to_owned(), reason: None };
+    let mut told: Vec<ReportedOutcome> = (1..delivery.attempt).map(retrying).collect();
+    told.push(ReportedOutcome {
         attempt: delivery.attempt,
         status: delivery.status.clone(),
         reason: delivery.reason.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::record::{Record, Seen, Target};
+use crate::record::{ProviderView, Record, Target};
 
 /// No claim is granted after the suppression is committed.
 pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
@@ -26,7 +26,7 @@ pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
 }
 
 pub(crate) fn only_the_dead(record: &Record) -> Vec<String> {
-    let dead: BTreeSet<Target> = record.providers.values().flat_map(Seen::gone).collect();
+    let dead: BTreeSet<Target> = record.providers.values().flat_map(ProviderView::gone).collect();
     let suppressed: BTreeSet<Target> = record.suppressions.keys().cloned().collect();
     let alive = suppressed.difference(&dead).map(|target| format!("{target:?} lives, and is suppressed"));
     let forgotten = dead.difference(&suppressed).map(|target| format!("{target:?} is dead, not suppressed"));

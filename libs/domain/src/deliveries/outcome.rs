@@ -32,7 +32,7 @@ pub enum Outcome {
     /// Permanently refused.
     Failed,
     /// Permanently refused because the target is dead: suppress the target.
-    TargetGone(Gone),
+    TargetGone(TargetDeath),
     /// Problem with the credential or the account: fail over to the next provider.
     PauseProvider,
     /// The provider may or may not have accepted the message.
@@ -47,7 +47,7 @@ pub enum Outcome {
 /// Details about a dead target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Gone {
+pub struct TargetDeath {
     /// Time since which the target is dead: a target that was registered later is not affected. None if the provider states no
     /// time.
     pub since: Option<Timestamp>,
@@ -145,7 +145,7 @@ impl Outcome {
     pub const REPEAT: Outcome = Outcome::Repeat { after: None };
 
     /// A target that is dead for every provider, regardless of when it was registered.
-    pub const GONE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: false });
+    pub const GONE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: false });
 
     /// Returns true for a retry with a [`RetryLimit`].
     #[must_use]

@@ -131,11 +131,11 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Gone;
+    use crate::TargetDeath;
 
     const LATER: Timestamp = Timestamp::from_millis(5_000);
     const MUCH_LATER: Timestamp = Timestamp::from_millis(9_000);
-    const HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
+    const HERE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: true });
 
     fn candidates(of: &[(&'static str, Option<Timestamp>)]) -> Vec<Candidate<'static>> {
         of.iter().map(|&(identifier, closed_until)| Candidate { identifier, closed_until }).collect()

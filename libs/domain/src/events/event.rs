@@ -6,7 +6,7 @@
 mod decided;
 mod envelope;
 
-pub use decided::{Decided, Shape};
+pub use decided::{ChunkDecisions, Shape};
 pub use envelope::{DecodeError, Envelope};
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub enum Event {
     /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread` or `…Deleted`: some items of a user changed.
     InboxItemsChanged(ItemChange, ItemsChanged),
     /// `InboxAllSeen`, `…Read` or `…Deleted`: every item of a user up to a given id changed.
-    InboxAllChanged(AllChange, AllChanged),
+    InboxAllChanged(AllChange, AllItemsChanged),
     /// The app set or removed the state that it keeps with an item.
     InboxItemStateSet(ItemStateSet),
     /// A user was erased: the user's data must be deleted and must not reappear.
@@ -144,7 +144,7 @@ pub struct ItemsChanged {
 /// Data of the events that change all items of a user. The type of the event states the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AllChanged {
+pub struct AllItemsChanged {
     pub user: UserNumber,
     /// The highest id that changes; items added later do not change.
     pub up_to: ItemId,
@@ -187,7 +187,7 @@ pub struct SendPlanned {
     pub skipped: u32,
     /// The decision for each recipient. None in events of releases that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<Decided>,
+    pub decided: Option<ChunkDecisions>,
 }
 
 /// Data of `DeliverySettled`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{AllChange, ItemChange, ItemState};
-use crate::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use crate::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
 use crate::id::partition;
 use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 
@@ -14,7 +14,7 @@ use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserN
 const WEIGHT_OF_AN_INBOX: usize = 50;
 
 /// The erased users of a partition. Items that remaining events would add for them are dropped.
-pub type Erased = HashSet<(AppId, UserNumber)>;
+pub type ErasedUsers = HashSet<(AppId, UserNumber)>;
 
 /// An item to add.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub type ItemKey = (AppId, UserNumber, ItemId);
 
 /// The old and the new state of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct StateChange {
     pub key: ItemKey,
     pub old: ItemState,
     pub new: ItemState,
@@ -147,7 +147,7 @@ impl Fold {
         origin: Origin,
         seq: u64,
         envelope: &Envelope,
-        erased: &mut Erased,
+        erased: &mut ErasedUsers,
     ) -> Result<(), FoldError> {
         let (app, at) = (envelope.app, envelope.at);
         match &envelope.event {
@@ -167,7 +167,7 @@ impl Fold {
                     self.change_item((app, *user, *item), Change::AppState(state.clone()));
                 }
             }
-            &Event::InboxAllChanged(change, AllChanged { user, up_to }) => {
+            &Event::InboxAllChanged(change, AllItemsChanged { user, up_to }) => {
                 let up_to = origin.last_before(app, user, seq)?.min(up_to);
                 self.weight += WEIGHT_OF_AN_INBOX;
                 self.steps.push(Step::All(WholeInbox { app, user, up_to, change, at }));
@@ -217,7 +217,7 @@ impl Fold {
 
 /// Applies changes to the existing items, and returns the items whose state has changed. Changes to missing items are ignored.
 #[must_use]
-pub fn changed(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<Changed> {
+pub fn state_changes(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<StateChange> {
     let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();
     for (key, change) in changes {
         match (after.get_mut(key), change) {
@@ -228,7 +228,7 @@ pub fn changed(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)])
     }
     let changed = before.into_iter().filter_map(|(key, old)| {
         let new = after.remove(&key).filter(|new| *new != old)?;
-        Some(Changed { key, old, new })
+        Some(StateChange { key, old, new })
     });
     changed.collect()
 }

@@ -1,7 +1,7 @@
 use domain::StreamName;
 use local_servers::NatsServer;
 use service_kit::{Config, Context, connections, installation};
-use store::database::installation::Recorded;
+use store::database::installation::RecordedDatabase;
 use store::inbox::projection::INBOX;
 use testkit::Database;
 
@@ -127,9 +127,9 @@ async fn a_log_that_ends_below_a_checkpoint_of_webhooks_is_refused() {
 async fn a_restored_database_is_refused_until_the_log_was_read() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
-    assert_eq!(store.database().recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
     let restore = store.recovery().begin_restore().await.unwrap().expect("no other restore runs");
-    assert_eq!(store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
+    assert_eq!(store.database().recorded_database().await.unwrap(), RecordedDatabase::HalfRestored);
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(
             refused.contains("restored from a backup") && refused.contains("`tidings restore`"),
@@ -153,7 +153,7 @@ async fn preparing_records_the_database_of_an_earlier_installation() {
         let refused = installation.verify().await.unwrap_err();
         assert!(refused.contains("`tidings migrate`"), "{refused}");
         assert_eq!(installation.prepare(4).await, Ok(()));
-        assert_eq!(store.database().recorded_database().await.unwrap(), Recorded::Here);
+        assert_eq!(store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
         assert_eq!(installation.verify().await, Ok(4));
     }
 }

@@ -12,7 +12,7 @@ pub const MAX_FAILURES: i32 = 5;
 
 /// A message to park.
 #[derive(Clone, Debug)]
-pub struct SetAside<'a> {
+pub struct ParkRequest<'a> {
     /// Id of the parked row.
     pub id: Uuid,
     /// The app; None if it could not be decoded from the message.
@@ -50,7 +50,7 @@ impl Database<'_> {
     ///
     /// # Errors
     /// The database failed; the message is not parked.
-    pub async fn set_aside(self, message: &SetAside<'_>) -> Result<(), Error> {
+    pub async fn set_aside(self, message: &ParkRequest<'_>) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
         sqlx::query!("INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)", message.id, message.app.map(|app| app.0), message.send_id.map(|id| id.0), message.stream.to_string(), message.message, message.cause)
         .execute(&mut *transaction)

@@ -45,14 +45,14 @@ const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lock on the preparation of the installation, released on drop.
 #[derive(Debug)]
-pub struct Preparing {
+pub struct PreparationLock {
     /// Session that holds the advisory lock. The statements of the preparation run in sessions of the pool.
     _session: PgConnection,
 }
 
 /// Result of comparing the database recorded in the installation with the actual database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordedDatabase {
     /// The recorded database is this one.
     Here,
     /// Another database is recorded: this one was restored from a backup.
@@ -74,26 +74,26 @@ pub struct LogMark {
 
 impl Database<'_> {
     /// Compares the database recorded in the installation with this one.
-    pub async fn recorded_database(self) -> Result<Recorded, Error> {
+    pub async fn recorded_database(self) -> Result<RecordedDatabase, Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
         let row = sqlx::query!("SELECT system_identifier, database_oid, table_oid FROM installation")
             .fetch_optional(&mut *connection)
             .await?;
-        let Some(row) = row else { return Ok(Recorded::Nowhere) };
+        let Some(row) = row else { return Ok(RecordedDatabase::Nowhere) };
         let recorded = [row.system_identifier, row.database_oid, row.table_oid];
         if recorded[..2] == [Some(0); 2] {
-            return Ok(Recorded::HalfRestored);
+            return Ok(RecordedDatabase::HalfRestored);
         }
         let actual = [Some(actual.system_identifier), Some(actual.database_oid), actual.table_oid];
         let matches =
             recorded.iter().zip(&actual).all(|(recorded, actual)| recorded.is_none() || recorded == actual);
         Ok(if !matches {
-            Recorded::Elsewhere
+            RecordedDatabase::Elsewhere
         } else if recorded.contains(&None) {
-            Recorded::Nowhere
+            RecordedDatabase::Nowhere
         } else {
-            Recorded::Here
+            RecordedDatabase::Here
         })
     }
 
@@ -168,7 +168,7 @@ impl Database<'_> {
     ///
     /// # Errors
     /// The database failed, or another process held the lock for more than 60 seconds.
-    pub async fn prepare_alone(self) -> Result<Preparing, Error> {
+    pub async fn prepare_alone(self) -> Result<PreparationLock, Error> {
         let locked = async {
             let mut session = PgConnection::connect_with(&self.0.pool.connect_options()).await?;
             sqlx::raw_sql(
@@ -177,7 +177,7 @@ impl Database<'_> {
             )
             .execute(&mut session)
             .await?;
-            Ok(Preparing { _session: session })
+            Ok(PreparationLock { _session: session })
         };
         timeout(LOCK_LIMIT, locked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(Error::from)
     }

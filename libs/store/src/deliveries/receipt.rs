@@ -25,7 +25,7 @@ const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum ReceiptResult {
     /// The delivery's status has changed to this one.
     Settled(Status),
     /// No change: the receipt is a repeat, or its attempt is no longer the last one or is not open to receipts.
@@ -48,14 +48,14 @@ impl Deliveries<'_> {
         self,
         receipts: &[Receipt],
         policy: &RetryPolicy,
-    ) -> Result<Vec<Recorded>, Error> {
+    ) -> Result<Vec<ReceiptResult>, Error> {
         let receipts: Vec<Receipt> = receipts.iter().cloned().map(Receipt::storable).collect();
         let mut transaction = self.0.begin().await?;
         let recorded = apply(&mut transaction, &receipts, policy).await?;
         let early: Vec<&Receipt> = receipts
             .iter()
             .zip(&recorded)
-            .filter(|(_, recorded)| **recorded == Recorded::Early)
+            .filter(|(_, recorded)| **recorded == ReceiptResult::Early)
             .map(|(receipt, _)| receipt)
             .collect();
         keep_early(&mut transaction, &early).await?;
@@ -89,8 +89,8 @@ impl Deliveries<'_> {
         let receipts: Vec<Receipt> = rows.into_iter().map(|row| row.receipt(random)).collect();
         let recorded = apply(&mut transaction, &receipts, policy).await?;
         let (early, done): (Vec<_>, Vec<_>) =
-            receipts.iter().zip(&recorded).partition(|(_, recorded)| **recorded == Recorded::Early);
-        let id = |(receipt, _): &(&Receipt, &Recorded)| receipt.id;
+            receipts.iter().zip(&recorded).partition(|(_, recorded)| **recorded == ReceiptResult::Early);
+        let id = |(receipt, _): &(&Receipt, &ReceiptResult)| receipt.id;
         sqlx::query!(
             "WITH gone AS (
                DELETE FROM early_receipt WHERE id = ANY($1)
@@ -132,7 +132,7 @@ async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],
     policy: &RetryPolicy,
-) -> Result<Vec<Recorded>, Error> {
+) -> Result<Vec<ReceiptResult>, Error> {
     let named = subject::find(connection, receipts).await?;
     let requests: Vec<_> = named.iter().flatten().map(|named| (named.app, named.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &requests).await?;
@@ -142,23 +142,23 @@ async fn apply(
     let mut changed = HashSet::new();
     for (receipt, named) in receipts.iter().zip(&named) {
         let Some(named) = named else {
-            recorded.push(Recorded::Early);
+            recorded.push(ReceiptResult::Early);
             continue;
         };
         let key = (named.app, named.delivery);
         let Some(delivery) = deliveries.get(&key).filter(|_| !changed.contains(&key)) else {
-            recorded.push(Recorded::Unchanged);
+            recorded.push(ReceiptResult::Unchanged);
             continue;
         };
         let effect = receipt.effect(named.attempt, delivery, policy);
         recorded.push(match effect? {
-            Effect::Early => Recorded::Early,
-            Effect::Unchanged => Recorded::Unchanged,
+            Effect::Early => ReceiptResult::Early,
+            Effect::Unchanged => ReceiptResult::Unchanged,
             Effect::Change(change) => {
                 let status = change.status;
                 changed.insert(key);
                 changes.push(change::Recording { receipt, delivery, change });
-                Recorded::Settled(status)
+                ReceiptResult::Settled(status)
             }
         });
     }

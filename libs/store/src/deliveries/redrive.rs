@@ -30,7 +30,7 @@ pub type ParkedPosition = (Timestamp, Uuid);
 
 /// A parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parked {
+pub struct ParkedEntry {
     /// Id of the message while it is parked; each parking has a new one.
     pub id: Uuid,
     /// The app; None if it could not be decoded from the message.
@@ -56,7 +56,7 @@ pub struct Parked {
     obstacles: Obstacles,
 }
 
-impl Parked {
+impl ParkedEntry {
     /// Returns the channel; None if the message is not a job.
     #[must_use]
     pub fn channel(&self) -> Option<Channel> {
@@ -100,14 +100,14 @@ struct ParkedRow {
 }
 
 impl Deliveries<'_> {
-    /// Lists at most `limit` parked messages after a position, earliest first. [`Parked::skip`] is the reason why a redrive
+    /// Lists at most `limit` parked messages after a position, earliest first. [`ParkedEntry::skip`] is the reason why a redrive
     /// would not publish the message now.
     pub async fn list_parked(
         self,
         filter: &ParkedFilter,
         after: Option<ParkedPosition>,
         limit: i64,
-    ) -> Result<Vec<Parked>, Error> {
+    ) -> Result<Vec<ParkedEntry>, Error> {
         let mut connection = self.0.pool.acquire().await?;
         select(&mut connection, filter, after, limit).await
     }
@@ -129,7 +129,7 @@ impl Deliveries<'_> {
         limit: i64,
         now: Timestamp,
         actor: &str,
-    ) -> Result<Vec<Parked>, Error> {
+    ) -> Result<Vec<ParkedEntry>, Error> {
         let mut transaction = self.0.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
         hold(&mut transaction, &found).await?;
@@ -138,7 +138,7 @@ impl Deliveries<'_> {
         let mut found = select(&mut transaction, filter, after, limit).await?;
         found.retain(|parked| held.contains(&parked.id));
         let mut timers = Vec::with_capacity(found.len());
-        let mut again: Vec<&Parked> = Vec::with_capacity(found.len());
+        let mut again: Vec<&ParkedEntry> = Vec::with_capacity(found.len());
         let mut page = found.clone();
         for (parked, listed) in found.iter().zip(&mut page).filter(|(parked, _)| parked.skip.is_none()) {
             match redrive_timer(parked, now) {
@@ -158,8 +158,8 @@ impl Deliveries<'_> {
 
 /// Returns the position of the last message of a page, after which the next page starts; None if the page is empty.
 #[must_use]
-pub fn position_after(page: &[Parked]) -> Option<ParkedPosition> {
-    page.last().map(Parked::position)
+pub fn position_after(page: &[ParkedEntry]) -> Option<ParkedPosition> {
+    page.last().map(ParkedEntry::position)
 }
 
 async fn select(
@@ -167,7 +167,7 @@ async fn select(
     filter: &ParkedFilter,
     after: Option<ParkedPosition>,
     limit: i64,
-) -> Result<Vec<Parked>, Error> {
+) -> Result<Vec<ParkedEntry>, Error> {
     let streams = |channel: Channel| -> Vec<String> {
         Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane).to_string()).collect()
     };
@@ -185,11 +185,11 @@ async fn select(
     )
     .fetch_all(connection)
     .await?;
-    Ok(rows.into_iter().map(Parked::from).collect())
+    Ok(rows.into_iter().map(ParkedEntry::from).collect())
 }
 
 /// Locks requests, then deliveries, then parked messages. All transactions lock in this order.
-async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Error> {
+async fn hold(connection: &mut PgConnection, found: &[ParkedEntry]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
     let deliveries: Vec<_> =
@@ -217,7 +217,7 @@ async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Err
 
 /// Builds the timer that publishes a parked message; None if this release cannot encode the message or does not know its
 /// app or stream.
-fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
+fn redrive_timer(parked: &ParkedEntry, now: Timestamp) -> Option<NewTimer> {
     let redriven = parked.for_redrive().redriven(now)?;
     Some(NewTimer {
         id: redriven.id,
@@ -230,7 +230,11 @@ fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
     })
 }
 
-async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: &str) -> Result<(), Error> {
+async fn remove_parked(
+    connection: &mut PgConnection,
+    again: &[&ParkedEntry],
+    actor: &str,
+) -> Result<(), Error> {
     sqlx::query!(
         "WITH gone AS (
            DELETE FROM parked WHERE id = ANY($1) RETURNING app_id, send_id, delivery_id
@@ -251,8 +255,8 @@ async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: 
     Ok(())
 }
 
-impl From<ParkedRow> for Parked {
-    fn from(row: ParkedRow) -> Parked {
+impl From<ParkedRow> for ParkedEntry {
+    fn from(row: ParkedRow) -> ParkedEntry {
         let obstacles = Obstacles {
             is_settled: row.is_settled,
             is_erased: row.is_erased,
@@ -264,7 +268,7 @@ impl From<ParkedRow> for Parked {
             is_provider_gone: row.is_provider_gone,
         };
         let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !obstacles.is_erased);
-        let mut parked = Parked {
+        let mut parked = ParkedEntry {
             id: row.id,
             app: row.app_id.map(AppId),
             app_name: row.app_name,

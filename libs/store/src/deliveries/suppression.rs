@@ -19,7 +19,7 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-pub use lift::{Lifted, Restored};
+pub use lift::{LiftedSuppression, RestoreResult};
 pub use list::{Suppression, SuppressionFilter};
 
 /// A target that a provider's answer or receipt reported as dead, identified by its delivery.
@@ -33,7 +33,7 @@ pub(crate) struct DeadTarget<'a> {
 }
 
 /// A suppression that this transaction has written.
-struct Written {
+struct WrittenSuppression {
     app: i64,
     target: String,
     delivery: Uuid,
@@ -102,7 +102,7 @@ pub(crate) async fn suppress(
             "mobilePush" => &mut apns,
             _ => continue,
         };
-        written.push(Written { app: row.app_id, target: row.target, delivery: row.delivery_id });
+        written.push(WrittenSuppression { app: row.app_id, target: row.target, delivery: row.delivery_id });
     }
     prune_tokens(connection, "fcm", &fcm).await?;
     prune_tokens(connection, "apns", &apns).await?;
@@ -131,7 +131,11 @@ async fn lock_holders(connection: &mut PgConnection, apps: &[i64], deliveries: &
     Ok(())
 }
 
-async fn prune_tokens(connection: &mut PgConnection, service: &str, dead: &[Written]) -> Result<(), Error> {
+async fn prune_tokens(
+    connection: &mut PgConnection,
+    service: &str,
+    dead: &[WrittenSuppression],
+) -> Result<(), Error> {
     if dead.is_empty() {
         return Ok(());
     }
@@ -152,7 +156,10 @@ async fn prune_tokens(connection: &mut PgConnection, service: &str, dead: &[Writ
     Ok(())
 }
 
-async fn prune_subscriptions(connection: &mut PgConnection, dead: &[Written]) -> Result<(), Error> {
+async fn prune_subscriptions(
+    connection: &mut PgConnection,
+    dead: &[WrittenSuppression],
+) -> Result<(), Error> {
     if dead.is_empty() {
         return Ok(());
     }

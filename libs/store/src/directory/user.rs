@@ -89,7 +89,7 @@ impl Directory<'_> {
         identifier: &str,
         pairs: Object,
     ) -> Result<Option<User>, Error> {
-        let Computed { after, tokens } = compute(&Change::Merge(pairs), &Object::new(), Author::App)?;
+        let ProfileUpdate { after, tokens } = compute(&Change::Merge(pairs), &Object::new(), Author::App)?;
         self.insert_user(app, identifier, &after, tokens, Author::App).await
     }
 
@@ -156,7 +156,7 @@ impl Directory<'_> {
         change: &Arc<Change>,
         before: Option<&(User, i64)>,
         author: Author,
-    ) -> Result<Computed, Error> {
+    ) -> Result<ProfileUpdate, Error> {
         let nothing = Object::new();
         let profile = before.map_or(&nothing, |(user, _)| &user.profile);
         if let Change::Merge(_) = **change {
@@ -177,7 +177,7 @@ impl Directory<'_> {
         app: AppId,
         identifier: &str,
         before: Option<(User, i64)>,
-        Computed { after, tokens }: Computed,
+        ProfileUpdate { after, tokens }: ProfileUpdate,
         author: Author,
     ) -> Result<Option<User>, Error> {
         let Some((mut user, version)) = before else {
@@ -260,15 +260,15 @@ impl Directory<'_> {
 }
 
 /// A profile after a change, and the change to its push tokens.
-struct Computed {
+struct ProfileUpdate {
     after: Object,
     tokens: TokenChange,
 }
 
-fn compute(change: &Change, before: &Object, author: Author) -> Result<Computed, Refusal> {
+fn compute(change: &Change, before: &Object, author: Author) -> Result<ProfileUpdate, Refusal> {
     let after = change.apply(before, author)?;
     let tokens = change.tokens(before, &after);
-    Ok(Computed { after, tokens })
+    Ok(ProfileUpdate { after, tokens })
 }
 
 /// Merges `pairs` into the profile, within the caller's transaction; creates the user if missing. The user's row is locked
@@ -297,7 +297,7 @@ async fn write_computed(
     connection: &mut PgConnection,
     app: AppId,
     user: &mut User,
-    Computed { after, tokens }: Computed,
+    ProfileUpdate { after, tokens }: ProfileUpdate,
 ) -> Result<(), Error> {
     if after != user.profile {
         sqlx::query!(

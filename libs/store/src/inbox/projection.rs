@@ -3,7 +3,7 @@
 
 mod change;
 
-pub use domain::inbox::fold::{Changed, ItemKey, NewItem, WholeInbox};
+pub use domain::inbox::fold::{ItemKey, NewItem, StateChange, WholeInbox};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub use jobs::FoundJob;
 pub use outcomes::FoundOutcome;
 pub use plans::{FoundPlan, RestoredPlans};
 pub use sends::RestoredSends;
-pub use unfinished::Unfinished;
+pub use unfinished::UnfinishedSend;
 
 use crate::database::connection::APPLICATION;
 use crate::database::installation::identity;

@@ -12,8 +12,8 @@ mod tables;
 mod view;
 
 pub use compare::{Comparison, Inbox};
-pub use difference::{Changed, Difference, Items};
-pub use switch::{Switch, Switched};
+pub use difference::{ChangedItem, Difference, Items};
+pub use switch::{Switch, SwitchResult};
 pub use view::View;
 
 use std::time::Duration;

@@ -18,12 +18,12 @@ pub struct Reservation {
     /// The caller's key.
     pub key: String,
     /// Send for which to reserve the key, if the key is free.
-    pub send: Reserved,
+    pub send: ReservedSend,
 }
 
 /// Send for which a key is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserved {
+pub struct ReservedSend {
     pub send_id: SendId,
     /// Digest of the request's body.
     pub body_hash: [u8; 32],
@@ -32,7 +32,7 @@ pub struct Reserved {
 }
 
 /// Batcher that reserves the keys of concurrent callers in one statement.
-pub type Reservations = Batcher<Reservation, Reserved>;
+pub type Reservations = Batcher<Reservation, ReservedSend>;
 
 impl Sends<'_> {
     /// Creates the batcher for [`Sends::reserve_keys`], and its task, which the caller must spawn.
@@ -49,7 +49,7 @@ impl Sends<'_> {
     ///
     /// # Errors
     /// The database failed; no key was reserved.
-    pub async fn reserve_keys(self, wanted: &[Reservation]) -> Result<Vec<Reserved>, Error> {
+    pub async fn reserve_keys(self, wanted: &[Reservation]) -> Result<Vec<ReservedSend>, Error> {
         let mut first: HashMap<(AppId, &str), &Reservation> = HashMap::with_capacity(wanted.len());
         for reservation in wanted {
             first.entry((reservation.app, &reservation.key)).or_insert(reservation);
@@ -68,7 +68,7 @@ impl Sends<'_> {
     }
 
     /// Returns the send for which a key is reserved; None if the key is free.
-    pub async fn reserved_key(self, app: AppId, key: &str) -> Result<Option<Reserved>, Error> {
+    pub async fn reserved_key(self, app: AppId, key: &str) -> Result<Option<ReservedSend>, Error> {
         let row = sqlx::query_as!(
             ReservedRow,
             "SELECT app_id, key, send_id, body_hash, lane FROM idempotency_key
@@ -97,7 +97,7 @@ impl Sends<'_> {
     async fn reserve_distinct(
         self,
         wanted: impl Iterator<Item = &Reservation>,
-    ) -> Result<HashMap<(AppId, String), Reserved>, Error> {
+    ) -> Result<HashMap<(AppId, String), ReservedSend>, Error> {
         let wanted: Vec<&Reservation> = wanted.collect();
         columns! { wanted in wanted =>
             apps = wanted.app.0,
@@ -141,9 +141,9 @@ struct ReservedRow {
 }
 
 impl ReservedRow {
-    fn reserved(self) -> Result<Reserved, Error> {
+    fn reserved(self) -> Result<ReservedSend, Error> {
         let unreadable = || Error::Unreadable("body hash is not 32 bytes".to_owned());
-        Ok(Reserved {
+        Ok(ReservedSend {
             send_id: self.send_id,
             body_hash: self.body_hash.try_into().map_err(|_| unreadable())?,
             lane: self.lane.parse().map_err(|_| Error::Unreadable(format!("lane {}", self.lane)))?,

@@ -38,7 +38,7 @@ pub(crate) struct NewRequest<'a> {
 
 /// A send read from its request row.
 #[derive(Clone, Debug)]
-pub struct KeptSend {
+pub struct StoredSend {
     pub accepted_at: Timestamp,
     /// Body of the send; None after the last chunk is done.
     pub send: Option<domain::SendRequest>,
@@ -78,7 +78,7 @@ impl Sends<'_> {
     ///
     /// # Errors
     /// The database failed, or the body cannot be read.
-    pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<KeptSend>, Error> {
+    pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<StoredSend>, Error> {
         let row = sqlx::query!(
             "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
             app.0,
@@ -90,7 +90,7 @@ impl Sends<'_> {
             let send = row.body.as_deref().map(serde_json::from_str).transpose();
             let send = send.map_err(|error| Error::Unreadable(error.to_string()))?;
             let size = row.body.map_or(0, |body| json_memory(body.as_bytes()));
-            Ok(KeptSend { accepted_at: row.accepted_at.into(), send, size })
+            Ok(StoredSend { accepted_at: row.accepted_at.into(), send, size })
         })
         .transpose()
     }

@@ -49,7 +49,7 @@ pub struct Target {
 
 /// A claimed message to send now.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct DueMessage {
     pub app: AppId,
     /// Number of the endpoint.
     pub endpoint: i64,
@@ -67,7 +67,7 @@ pub struct Due {
 
 /// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum AttemptResult {
     /// The endpoint accepted the message.
     Taken,
     /// The attempt failed, and the message will be retried.
@@ -87,7 +87,7 @@ impl Webhooks<'_> {
     /// Claims up to `most` due messages: only the first message of each subject, and within the limits on concurrent calls
     /// per endpoint and app. Apps are served round-robin. Within one call, apps with fewer running calls have priority,
     /// then the messages that have been due for longest.
-    pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<Due>, Error> {
+    pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<DueMessage>, Error> {
         let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
         let apps = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES)).await?;
@@ -203,9 +203,9 @@ struct TakenRow {
 
 impl TakenRow {
     /// Adds the message's endpoint; None if the endpoint, and so the message, has just been removed.
-    fn due(self, targets: &HashMap<(i64, i64), Arc<Target>>) -> Option<Due> {
+    fn due(self, targets: &HashMap<(i64, i64), Arc<Target>>) -> Option<DueMessage> {
         let target = targets.get(&(self.app_id, self.endpoint_id))?;
-        Some(Due {
+        Some(DueMessage {
             app: AppId(self.app_id),
             endpoint: self.endpoint_id,
             id: self.id,

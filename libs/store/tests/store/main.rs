@@ -177,9 +177,9 @@ pub(crate) fn recipient(identifier: &str) -> Recipient {
 }
 
 /// Numbers that look random and are the same in every run (splitmix64).
-pub(crate) struct Seeded(pub(crate) u64);
+pub(crate) struct RandomNumbers(pub(crate) u64);
 
-impl Seeded {
+impl RandomNumbers {
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -12,12 +12,12 @@ use domain::{
     UserNumber,
 };
 use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
-use store::deliveries::receipt::Recorded;
+use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
-use crate::{Fixture, NOW, Seeded, fixture};
+use crate::{Fixture, NOW, RandomNumbers, fixture};
 
 const STREAM: StreamName = StreamName::Job(Channel::Sms, Lane::Transactional);
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -54,7 +54,7 @@ impl<'a> Twin<'a> {
         Twin { fixture, app, send_id, delivery, model, tokens: Vec::new(), history: Vec::new() }
     }
 
-    async fn step(&mut self, seeded: &mut Seeded) {
+    async fn step(&mut self, seeded: &mut RandomNumbers) {
         let attempt = u32::try_from(1 + seeded.below(3)).unwrap();
         match seeded.below(8) {
             0 | 1 => self.claim(attempt).await,
@@ -94,13 +94,13 @@ impl<'a> Twin<'a> {
     }
 
     /// Chooses an earlier claim, the latest more often than the others.
-    fn token(&self, seeded: &mut Seeded) -> Option<(Token, Uuid)> {
+    fn token(&self, seeded: &mut RandomNumbers) -> Option<(Token, Uuid)> {
         let back = seeded.below(4).saturating_sub(1);
         let place = self.tokens.len().checked_sub(1 + usize::try_from(back).unwrap())?;
         Some((Token::try_from(place).unwrap(), self.tokens[place]))
     }
 
-    async fn mark(&mut self, seeded: &mut Seeded) {
+    async fn mark(&mut self, seeded: &mut RandomNumbers) {
         let Some((number, token)) = self.token(seeded) else { return };
         let expected = self.model.mark(number);
         self.history.push(format!("mark by {number}: {expected}"));
@@ -109,7 +109,7 @@ impl<'a> Twin<'a> {
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 
-    async fn settle(&mut self, seeded: &mut Seeded, attempt: u32) {
+    async fn settle(&mut self, seeded: &mut RandomNumbers, attempt: u32) {
         let Some((number, token)) = self.token(seeded) else { return };
         let unknown = NextStep::End(Status::Unknown, Some(Reason::OutcomeUnknown));
         let failed = NextStep::End(Status::Failed, Some(Reason::ProviderRefused));
@@ -155,7 +155,7 @@ impl<'a> Twin<'a> {
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 
-    fn timer(&self, seeded: &mut Seeded) -> NewTimer {
+    fn timer(&self, seeded: &mut RandomNumbers) -> NewTimer {
         let id = Uuid::from_u64_pair(seeded.below(u64::MAX), seeded.below(u64::MAX));
         let (app, send_id, message) = (self.app, Some(self.send_id), b"again".to_vec());
         NewTimer { id, due_at: NOW, stream: STREAM, message, app, send_id, user: Some(UserNumber(1)) }
@@ -170,7 +170,7 @@ impl<'a> Twin<'a> {
         Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event }.encode().unwrap()
     }
 
-    async fn receipt(&mut self, seeded: &mut Seeded, attempt: u32) {
+    async fn receipt(&mut self, seeded: &mut RandomNumbers, attempt: u32) {
         let failed = NextStep::End(Status::Failed, Some(Reason::ProviderRefused));
         let (after, outcome) = match seeded.below(3) {
             0 => (NextStep::End(Status::Delivered, None), Outcome::Sent { provider_id: None }),
@@ -191,7 +191,7 @@ impl<'a> Twin<'a> {
         let policy = RetryPolicy { schedule: vec![Duration::ZERO; 9] };
         let found =
             self.fixture.store.deliveries().record_receipts(&[receipt], &policy).await.unwrap().remove(0);
-        assert_eq!(matches!(found, Recorded::Settled(_)), expected, "{found:?} {:#?}", self.history);
+        assert_eq!(matches!(found, ReceiptResult::Settled(_)), expected, "{found:?} {:#?}", self.history);
     }
 
     async fn compare(&self) {
@@ -218,7 +218,7 @@ async fn the_statements_agree_with_the_state_machine() {
     let app = fixture.app("shop").await;
     let mut ends = std::collections::BTreeSet::new();
     for number in 1..=HISTORIES {
-        let mut seeded = Seeded(u64::try_from(number).unwrap());
+        let mut seeded = RandomNumbers(u64::try_from(number).unwrap());
         let mut twin = Twin::new(&fixture, app, number).await;
         for _ in 0..STEPS {
             twin.step(&mut seeded).await;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use domain::outcome::RetryLimit;
-use domain::{Envelope, Event, Gone, Outcome, Status, StreamName, Timestamp};
+use domain::{Envelope, Event, Outcome, Status, StreamName, TargetDeath, Timestamp};
 use service_kit::clock;
 use store::deliveries::redrive::ParkedFilter;
 use testkit::eventually;
 
-use crate::scripted::{Call, RETRY, Scripted, Step};
+use crate::scripted::{Call, RETRY, ScriptedChannel, Step};
 use crate::world::{JOBS, SEND, SOON, World};
 
 /// The number with which the delivery was created.
@@ -18,7 +18,7 @@ const NUMBER: &str =
 #[tokio::test]
 async fn a_delivery_is_sent_published_and_acknowledged() {
     let world = World::start().await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -36,7 +36,7 @@ async fn a_delivery_is_sent_published_and_acknowledged() {
 #[tokio::test]
 async fn a_retry_waits_as_a_timer_and_is_then_sent() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Answer(RETRY)]);
+    let scripted = ScriptedChannel::new([Step::Answer(RETRY)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -53,7 +53,7 @@ async fn a_retry_waits_as_a_timer_and_is_then_sent() {
 #[tokio::test]
 async fn after_the_last_retry_it_is_parked_with_its_next_attempt() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Answer(RETRY), Step::Answer(Outcome::Unknown)]);
+    let scripted = ScriptedChannel::new([Step::Answer(RETRY), Step::Answer(Outcome::Unknown)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -74,7 +74,7 @@ async fn a_delivery_without_a_usable_provider_is_retried_later() {
     let world = World::start().await;
     world.run("DELETE FROM provider").await;
     world.provider("broken", Some(b"not sealed by us")).await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -87,7 +87,7 @@ async fn a_delivery_without_a_usable_provider_is_retried_later() {
 #[tokio::test]
 async fn a_dead_target_is_not_called_again() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Answer(Outcome::GONE)]);
+    let scripted = ScriptedChannel::new([Step::Answer(Outcome::GONE)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -105,7 +105,7 @@ async fn a_dead_target_is_not_called_again() {
 #[tokio::test]
 async fn an_expired_delivery_is_not_called() {
     let world = World::start().await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.run("UPDATE delivery SET expires_at = now()").await;
@@ -118,7 +118,7 @@ async fn an_expired_delivery_is_not_called() {
 #[tokio::test]
 async fn a_retry_that_a_cancellation_ends_is_published() {
     let world = World::with(|config| config.delivery.retry_schedule = vec![Duration::ZERO, SOON * 100]).await;
-    let scripted = Scripted::new([Step::Answer(RETRY)]);
+    let scripted = ScriptedChannel::new([Step::Answer(RETRY)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world
@@ -140,7 +140,7 @@ async fn a_retry_that_a_cancellation_ends_is_published() {
 #[tokio::test]
 async fn an_answer_that_does_not_come_in_time_is_unknown() {
     let world = World::with(|config| config.delivery.lease = Duration::from_millis(500)).await;
-    let scripted = Scripted::new([Step::Hold(RETRY)]);
+    let scripted = ScriptedChannel::new([Step::Hold(RETRY)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -153,7 +153,7 @@ async fn an_answer_that_does_not_come_in_time_is_unknown() {
 #[tokio::test]
 async fn calls_that_panic_are_attempts_and_the_last_one_parks() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Panic, Step::Panic]);
+    let scripted = ScriptedChannel::new([Step::Panic, Step::Panic]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -175,7 +175,7 @@ async fn an_answer_that_the_database_refuses_is_settled_without_its_text_and_sto
     world
         .run("ALTER TABLE attempt ADD CHECK (provider_code <> 'scripted' OR number(delivery_id) <> 1)")
         .await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     for number in 1..=20 {
         let order = world.delivery(number).await;
         world.order(&order).await;
@@ -195,7 +195,7 @@ async fn an_attempt_that_the_database_refuses_even_without_text_ends_and_is_not_
     let world = World::start().await;
     world.run(NUMBER).await;
     world.run("ALTER TABLE attempt ADD CHECK (number(delivery_id) > 2)").await;
-    let scripted = Scripted::new([Step::Answer(RETRY)]);
+    let scripted = ScriptedChannel::new([Step::Answer(RETRY)]);
     world.serve(&scripted);
     let (again, sent) = (world.delivery(1).await, world.delivery(2).await);
     world.order(&again).await;
@@ -211,7 +211,7 @@ async fn an_attempt_that_the_database_refuses_even_without_text_ends_and_is_not_
 async fn a_job_whose_end_cannot_be_recorded_is_parked_and_not_called_again() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
     world.run("ALTER TABLE delivery ADD CONSTRAINT refused CHECK (status <> 'sent')").await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -226,7 +226,7 @@ async fn a_claim_that_the_database_refuses_counts_as_the_jobs_own_failure_and_st
     let world = World::start().await;
     world.run(NUMBER).await;
     world.run("ALTER TABLE delivery ADD CHECK (status <> 'sending' OR number(id) <> 1)").await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     for number in 1..=20 {
         let order = world.delivery(number).await;
         world.order(&order).await;
@@ -241,8 +241,8 @@ async fn a_claim_that_the_database_refuses_counts_as_the_jobs_own_failure_and_st
 #[tokio::test]
 async fn a_target_registered_after_it_died_is_not_published_as_suppressed() {
     let world = World::start().await;
-    let dead = Outcome::TargetGone(Gone { since: Some(Timestamp::from_millis(1)), here_only: false });
-    let scripted = Scripted::new([Step::Answer(dead)]);
+    let dead = Outcome::TargetGone(TargetDeath { since: Some(Timestamp::from_millis(1)), here_only: false });
+    let scripted = ScriptedChannel::new([Step::Answer(dead)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.run("UPDATE delivery SET channel = 'mobilePush'").await;
@@ -267,7 +267,7 @@ async fn a_short_schedule_counts_its_own_attempts_and_restarts_after_a_redrive()
     let world = World::with(|config| config.delivery.retry_schedule = vec![Duration::ZERO; 3]).await;
     let once = Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 1, over: Duration::ZERO }) };
     let outcomes = [RETRY, once.clone(), RETRY, once.clone(), once];
-    let scripted = Scripted::new(outcomes.map(Step::Answer));
+    let scripted = ScriptedChannel::new(outcomes.map(Step::Answer));
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -294,7 +294,7 @@ async fn a_short_schedule_counts_its_own_attempts_and_restarts_after_a_redrive()
 async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
     world.run("ALTER TABLE delivery ADD CONSTRAINT refused CHECK (status <> 'sending')").await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -313,7 +313,7 @@ async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
 #[tokio::test]
 async fn the_job_of_a_long_call_is_not_redelivered() {
     let world = World::with(|config| config.delivery.ack_wait = Duration::from_millis(900)).await;
-    let scripted = Scripted::new([Step::Hold(Outcome::Failed)]);
+    let scripted = ScriptedChannel::new([Step::Hold(Outcome::Failed)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -337,7 +337,7 @@ async fn no_more_jobs_are_fetched_than_can_start() {
         config.delivery.ack_wait = SOON;
     })
     .await;
-    let scripted = Scripted::new((0..3).map(|_| Step::Hold(Outcome::Failed)));
+    let scripted = ScriptedChannel::new((0..3).map(|_| Step::Hold(Outcome::Failed)));
     world.serve(&scripted);
     for number in 1..=8 {
         let order = world.delivery(number).await;
@@ -354,7 +354,7 @@ async fn no_more_jobs_are_fetched_than_can_start() {
 #[tokio::test]
 async fn a_message_that_is_not_a_job_is_parked_and_does_not_block_others() {
     let world = World::start().await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     world.publish(JOBS, b"{".to_vec()).await;
     let order = world.delivery(1).await;
@@ -368,7 +368,7 @@ async fn a_message_that_is_not_a_job_is_parked_and_does_not_block_others() {
 #[tokio::test]
 async fn outcomes_that_find_the_log_full_become_timers() {
     let world = World::with(|config| config.nats.max_messages = 2).await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     for filler in ["a", "b"] {
         world.publish(StreamName::Outcome, filler.as_bytes().to_vec()).await;
     }

@@ -9,13 +9,13 @@ use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{FollowUp, Settlement};
 use testkit::eventually;
 
-use crate::scripted::{RETRY, Scripted, Step};
+use crate::scripted::{RETRY, ScriptedChannel, Step};
 use crate::world::{JOBS, SOON, World, serve, stop};
 
 #[tokio::test]
 async fn a_job_that_is_delivered_twice_calls_once() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Hold(Outcome::Sent { provider_id: None })]);
+    let scripted = ScriptedChannel::new([Step::Hold(Outcome::Sent { provider_id: None })]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -43,7 +43,7 @@ async fn a_job_that_is_delivered_twice_calls_once() {
 #[tokio::test]
 async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Hold(RETRY)]);
+    let scripted = ScriptedChannel::new([Step::Hold(RETRY)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -104,7 +104,7 @@ async fn two_workers_never_call_for_the_same_delivery() {
         config.delivery.max_concurrency = 160;
     })
     .await;
-    let (scripted, other) = (Scripted::new([]), world.another().await);
+    let (scripted, other) = (ScriptedChannel::new([]), world.another().await);
     for number in 1..=60 {
         let order = world.delivery(number).await;
         world.order(&order).await;
@@ -123,7 +123,7 @@ async fn two_workers_never_call_for_the_same_delivery() {
 #[tokio::test]
 async fn after_an_unknown_outcome_no_other_provider_replaces_a_disabled_one() {
     let world = World::start().await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     let order = world.delivery(1).await;
     // The lease of an attempt expired during the attempt.
     world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;

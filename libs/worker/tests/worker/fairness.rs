@@ -14,7 +14,7 @@ const MALLORY: UserNumber = UserNumber(1_000);
 
 /// A channel with scripted answers for Mallory; all other messages are sent.
 #[derive(Clone)]
-struct Provoked {
+struct ProvokedChannel {
     answers: Arc<dyn Fn(usize) -> Answer + Send + Sync>,
     /// True if targets name their hosts.
     names_hosts: bool,
@@ -23,14 +23,14 @@ struct Provoked {
     called: Arc<Mutex<Vec<UserNumber>>>,
 }
 
-impl Provoked {
+impl ProvokedChannel {
     fn new(
         names_hosts: bool,
         hang: bool,
         answers: impl Fn(usize) -> Answer + Send + Sync + 'static,
-    ) -> Provoked {
+    ) -> ProvokedChannel {
         let gate = Arc::new(Semaphore::new(if hang { 0 } else { Semaphore::MAX_PERMITS }));
-        Provoked { answers: Arc::new(answers), names_hosts, gate, called: Arc::default() }
+        ProvokedChannel { answers: Arc::new(answers), names_hosts, gate, called: Arc::default() }
     }
 
     fn calls_of(&self, user: UserNumber) -> usize {
@@ -38,7 +38,7 @@ impl Provoked {
     }
 }
 
-impl ChannelSender for Provoked {
+impl ChannelSender for ProvokedChannel {
     const CHANNEL: Channel = Channel::Email;
 
     async fn send(&self, call: &worker::Call<'_>) -> Answer {
@@ -72,7 +72,7 @@ async fn bob_is_served(world: &World) {
     world.reaches(order.delivery_id, Status::Sent).await;
 }
 
-fn serve(world: &World, provoked: &Provoked) {
+fn serve(world: &World, provoked: &ProvokedChannel) {
     let provoked = provoked.clone();
     world.context.serve("worker", move |context| worker::run(context, provoked));
 }
@@ -80,7 +80,7 @@ fn serve(world: &World, provoked: &Provoked) {
 #[tokio::test]
 async fn failing_targets_of_one_user_never_close_the_provider_to_another_user() {
     let world = World::start().await;
-    let provoked = Provoked::new(false, false, |call| match call % 3 {
+    let provoked = ProvokedChannel::new(false, false, |call| match call % 3 {
         0 => Answer::new(Outcome::Unknown, "timeout", ""),
         1 => Answer::new(Outcome::RETRY, "503", ""),
         _ => Answer::new(Outcome::PauseProvider, "403", "").blaming_user(),
@@ -97,7 +97,7 @@ async fn failing_targets_of_one_user_never_close_the_provider_to_another_user() 
 async fn dead_hosts_that_one_user_names_never_close_the_provider_to_another_user() {
     let world = World::start().await;
     let refused = |_| Answer::new(Outcome::RETRY, "connect", "").blaming_provider();
-    let provoked = Provoked::new(true, false, refused);
+    let provoked = ProvokedChannel::new(true, false, refused);
     serve(&world, &provoked);
     send_to_mallory(&world, 50).await;
     world.acknowledged(50).await;
@@ -108,7 +108,7 @@ async fn dead_hosts_that_one_user_names_never_close_the_provider_to_another_user
 async fn a_dead_host_is_not_called_while_others_are() {
     let world = World::start().await;
     let refused = |_| Answer::new(Outcome::RETRY, "connect", "").blaming_provider();
-    let provoked = Provoked::new(true, false, refused);
+    let provoked = ProvokedChannel::new(true, false, refused);
     serve(&world, &provoked);
     for number in 1..=30 {
         let order = world.delivery(number).await;
@@ -126,7 +126,7 @@ async fn a_dead_host_is_not_called_while_others_are() {
 async fn hanging_targets_of_one_user_leave_room_in_the_lane_for_another_user() {
     for names_hosts in [false, true] {
         let world = World::with(|config| config.delivery.max_concurrency = 8).await;
-        let provoked = Provoked::new(names_hosts, true, |_| Answer::new(Outcome::Failed, "404", ""));
+        let provoked = ProvokedChannel::new(names_hosts, true, |_| Answer::new(Outcome::Failed, "404", ""));
         serve(&world, &provoked);
         send_to_mallory(&world, 40).await;
         let share = 2;

@@ -6,14 +6,14 @@ use domain::{Outcome, Route, Status};
 use service_kit::clock;
 use testkit::eventually;
 
-use crate::scripted::{Scripted, Step, overloaded};
+use crate::scripted::{ScriptedChannel, Step, overloaded};
 use crate::world::{SOON, World};
 
 #[tokio::test]
 async fn a_provider_that_hangs_leaves_room_for_the_others() {
     let world = World::with(|config| config.delivery.max_concurrency = 4).await;
     world.provider("second", None).await;
-    let scripted = Scripted::new((0..3).map(|_| Step::Hold(Outcome::Failed)));
+    let scripted = ScriptedChannel::new((0..3).map(|_| Step::Hold(Outcome::Failed)));
     world.serve(&scripted);
     for number in 1..=5 {
         let order = world.delivery(number).await;
@@ -36,7 +36,7 @@ async fn a_provider_that_hangs_leaves_room_for_the_others() {
 async fn no_more_calls_are_made_in_a_second_than_the_provider_allows() {
     let world = World::start().await;
     world.run("UPDATE provider SET max_per_second = 1").await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     for number in 1..=6 {
         let order = world.delivery(number).await;
         world.order(&order).await;
@@ -54,7 +54,7 @@ async fn no_more_calls_are_made_in_a_second_than_the_provider_allows() {
 #[tokio::test]
 async fn a_job_postponed_beyond_its_expiry_ends_at_that_time() {
     let world = World::start().await;
-    let scripted = Scripted::new(overloaded());
+    let scripted = ScriptedChannel::new(overloaded());
     world.serve(&scripted);
     world.overload().await;
     let mut order = world.delivery(1).await;

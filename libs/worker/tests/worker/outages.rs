@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{Outcome, Status};
 use testkit::eventually;
 
-use crate::scripted::{Scripted, Step};
+use crate::scripted::{ScriptedChannel, Step};
 use crate::world::{JOBS, SOON, World, serve, stop};
 
 const SENT: Outcome = Outcome::Sent { provider_id: None };
@@ -13,7 +13,7 @@ const SENT: Outcome = Outcome::Sent { provider_id: None };
 #[tokio::test]
 async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_once() {
     let mut world = World::start().await;
-    let scripted = Scripted::new([Step::Hold(SENT)]);
+    let scripted = ScriptedChannel::new([Step::Hold(SENT)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -44,7 +44,7 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
 #[tokio::test]
 async fn after_a_stop_an_answer_still_waits_for_the_database() {
     let mut world = World::start().await;
-    let scripted = Scripted::new([Step::Hold(SENT)]);
+    let scripted = ScriptedChannel::new([Step::Hold(SENT)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -71,7 +71,7 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
 #[tokio::test]
 async fn a_stop_finishes_jobs_in_progress_and_starts_no_new_ones() {
     let world = World::with(|config| config.delivery.max_concurrency = 1).await;
-    let scripted = Scripted::new([Step::Hold(SENT)]);
+    let scripted = ScriptedChannel::new([Step::Hold(SENT)]);
     world.serve(&scripted);
     let (first, second) = (world.delivery(1).await, world.delivery(2).await);
     world.order(&first).await;
@@ -94,7 +94,7 @@ async fn a_stop_finishes_jobs_in_progress_and_starts_no_new_ones() {
 #[tokio::test]
 async fn a_call_that_hangs_when_the_process_stops_is_abandoned_in_time_and_settled() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Hold(SENT)]);
+    let scripted = ScriptedChannel::new([Step::Hold(SENT)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -111,7 +111,7 @@ async fn a_call_that_hangs_when_the_process_stops_is_abandoned_in_time_and_settl
 async fn jobs_that_were_not_started_are_returned_at_once_when_the_process_stops() {
     // Only a returned job reaches another worker within ten minutes.
     let world = World::with(|config| config.delivery.ack_wait = Duration::from_secs(600)).await;
-    let (first, second) = (Scripted::new([]), Scripted::new([]));
+    let (first, second) = (ScriptedChannel::new([]), ScriptedChannel::new([]));
     world.serve(&first);
     let before = world.delivery(1).await;
     world.order(&before).await;

@@ -1,14 +1,14 @@
 //! Several providers of a channel.
 
-use domain::{Channel, Gone, Outcome, Status};
+use domain::{Channel, Outcome, Status, TargetDeath};
 use testkit::eventually;
 
-use crate::scripted::{Call, Scripted, Step, overloaded};
+use crate::scripted::{Call, ScriptedChannel, Step, overloaded};
 use crate::world::{SOON, World, serve, stop};
 
-const HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
+const HERE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: true });
 
-fn providers(scripted: &Scripted) -> Vec<String> {
+fn providers(scripted: &ScriptedChannel) -> Vec<String> {
     scripted.calls().into_iter().map(|Call { provider, .. }| provider).collect()
 }
 
@@ -16,7 +16,7 @@ fn providers(scripted: &Scripted) -> Vec<String> {
 async fn an_account_problem_fails_over_at_once_and_other_deliveries_skip_the_provider() {
     let world = World::start().await;
     world.provider("second", None).await;
-    let scripted = Scripted::new([Step::Answer(Outcome::PauseProvider)]);
+    let scripted = ScriptedChannel::new([Step::Answer(Outcome::PauseProvider)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -41,7 +41,7 @@ async fn after_account_problems_of_every_provider_the_schedule_decides() {
     let world = World::start().await;
     world.provider("second", None).await;
     let pause = || Step::Answer(Outcome::PauseProvider);
-    let scripted = Scripted::new([pause(), pause()]);
+    let scripted = ScriptedChannel::new([pause(), pause()]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -56,7 +56,7 @@ async fn after_account_problems_of_every_provider_the_schedule_decides() {
 async fn a_target_is_dead_after_the_last_provider_reports_it() {
     let world = World::start().await;
     world.provider("second", None).await;
-    let scripted = Scripted::new([Step::Answer(HERE), Step::Answer(HERE)]);
+    let scripted = ScriptedChannel::new([Step::Answer(HERE), Step::Answer(HERE)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -73,7 +73,7 @@ async fn a_target_is_dead_after_the_last_provider_reports_it() {
 async fn after_an_unknown_outcome_the_same_provider_is_called_again() {
     let world = World::start().await;
     world.provider("another", None).await;
-    let scripted = Scripted::new([Step::Answer(Outcome::Unknown)]);
+    let scripted = ScriptedChannel::new([Step::Answer(Outcome::Unknown)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -88,7 +88,7 @@ async fn after_an_unknown_outcome_the_same_provider_is_called_again() {
 async fn a_provider_that_does_not_serve_the_target_is_not_called() {
     let world = World::start().await;
     world.run("UPDATE provider SET kind = 'elsewhere'").await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -109,7 +109,7 @@ async fn a_provider_that_does_not_serve_the_target_is_not_called() {
 #[tokio::test]
 async fn while_the_only_breaker_is_open_jobs_become_timers_for_the_same_attempt() {
     let world = World::start().await;
-    let scripted = Scripted::new(overloaded());
+    let scripted = ScriptedChannel::new(overloaded());
     world.serve(&scripted);
     world.overload().await;
     let waiting = world.delivery(1).await;
@@ -135,7 +135,7 @@ async fn while_the_only_breaker_is_open_jobs_become_timers_for_the_same_attempt(
 #[tokio::test]
 async fn a_changed_credential_is_tried_at_once() {
     let world = World::start().await;
-    let scripted = Scripted::new(overloaded());
+    let scripted = ScriptedChannel::new(overloaded());
     world.serve(&scripted);
     world.overload().await;
     world.run("UPDATE provider SET version = version + 1").await;

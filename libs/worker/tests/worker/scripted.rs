@@ -20,7 +20,7 @@ pub(crate) fn overloaded() -> impl Iterator<Item = Step> {
 pub(crate) enum Step {
     Answer(Outcome),
     Panic,
-    /// The answer comes once [`Scripted::release`] is called.
+    /// The answer comes once [`ScriptedChannel::release`] is called.
     Hold(Outcome),
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct Call {
 
 /// A channel that answers by a script. Clones share script and calls. After the last step, all messages are sent.
 #[derive(Clone)]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedChannel {
     steps: Arc<Mutex<VecDeque<Step>>>,
     calls: Arc<Mutex<Vec<Call>>>,
     released: Arc<Semaphore>,
 }
 
-impl Scripted {
+impl ScriptedChannel {
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        Scripted {
+        ScriptedChannel {
             steps: Arc::new(Mutex::new(steps.into_iter().collect())),
             calls: Arc::default(),
             released: Arc::new(Semaphore::new(0)),
@@ -58,7 +58,7 @@ impl Scripted {
     }
 }
 
-impl Scripted {
+impl ScriptedChannel {
     async fn answer(&self, call: &worker::Call<'_>) -> Answer {
         let job = call.job;
         let provider = call.provider.identifier.clone();
@@ -77,7 +77,7 @@ impl Scripted {
     }
 }
 
-impl ChannelSender for Scripted {
+impl ChannelSender for ScriptedChannel {
     const CHANNEL: Channel = Channel::Email;
 
     async fn send(&self, call: &worker::Call<'_>) -> Answer {
@@ -90,7 +90,7 @@ impl ChannelSender for Scripted {
 }
 
 /// A scripted channel whose messages must not be repeated and whose provider sends receipts.
-pub(crate) struct ScriptedSms(pub(crate) Scripted);
+pub(crate) struct ScriptedSms(pub(crate) ScriptedChannel);
 
 impl ChannelSender for ScriptedSms {
     const CHANNEL: Channel = Channel::Sms;

@@ -6,10 +6,10 @@ use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{Channel, Outcome, Status};
 use service_kit::clock;
-use store::deliveries::receipt::Recorded;
+use store::deliveries::receipt::ReceiptResult;
 use testkit::eventually;
 
-use crate::scripted::{RETRY, Scripted, Step};
+use crate::scripted::{RETRY, ScriptedChannel, Step};
 use crate::world::{SMS_JOBS, SOON, World, serve_sms};
 
 const SENT: Outcome = Outcome::Sent { provider_id: None };
@@ -23,7 +23,7 @@ async fn world() -> World {
 #[tokio::test]
 async fn the_call_is_marked_and_not_repeated_after_the_lease_has_expired() {
     let world = world().await;
-    let scripted = Scripted::new([Step::Hold(SENT)]);
+    let scripted = ScriptedChannel::new([Step::Hold(SENT)]);
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
@@ -50,7 +50,7 @@ async fn the_call_is_marked_and_not_repeated_after_the_lease_has_expired() {
 async fn a_provider_that_deduplicates_is_called_again_and_no_other() {
     let world = world().await;
     world.provider_of("another", Channel::Sms, "twilio", None).await;
-    let scripted = Scripted::new([Step::Answer(Outcome::REPEAT)]);
+    let scripted = ScriptedChannel::new([Step::Answer(Outcome::REPEAT)]);
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
@@ -68,7 +68,7 @@ async fn a_provider_that_deduplicates_is_called_again_and_no_other() {
 #[tokio::test]
 async fn a_lease_that_ended_before_the_call_was_marked_is_free() {
     let world = world().await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     let order = world.sms(1).await;
     world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;
     serve_sms(&world.context, &scripted);
@@ -85,7 +85,7 @@ async fn a_worker_that_cannot_mark_the_call_because_it_lost_the_claim_does_not_c
     world
         .run("CREATE TRIGGER over BEFORE UPDATE OF token ON delivery FOR EACH ROW EXECUTE FUNCTION over()")
         .await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
@@ -105,7 +105,7 @@ async fn a_call_that_cannot_be_marked_is_not_made_and_is_retried_later() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(2)).await;
     world.provider_of("sms", Channel::Sms, "twilio", None).await;
     world.run("ALTER TABLE delivery ADD CONSTRAINT unmarked CHECK (NOT calling)").await;
-    let scripted = Scripted::new([]);
+    let scripted = ScriptedChannel::new([]);
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
@@ -121,7 +121,7 @@ async fn a_call_that_cannot_be_marked_is_not_made_and_is_retried_later() {
 #[tokio::test]
 async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
     let world = world().await;
-    let scripted = Scripted::new([Step::Answer(Outcome::Unknown)]);
+    let scripted = ScriptedChannel::new([Step::Answer(Outcome::Unknown)]);
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
@@ -147,10 +147,10 @@ async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
             .unwrap()
             .remove(0)
     };
-    assert_eq!(record(RETRY).await, Recorded::Settled(Status::Retrying));
+    assert_eq!(record(RETRY).await, ReceiptResult::Settled(Status::Retrying));
     world.fire_timers(2).await;
     world.reaches(order.delivery_id, Status::Sent).await;
     let attempts: Vec<_> = scripted.calls().iter().map(|call| call.attempt).collect();
     assert_eq!(attempts, [1, 2]);
-    assert_eq!(record(SENT).await, Recorded::Settled(Status::Delivered));
+    assert_eq!(record(SENT).await, ReceiptResult::Settled(Status::Delivered));
 }

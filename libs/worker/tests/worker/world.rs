@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use testkit::{Installation, Servers, eventually};
 use uuid::Uuid;
 
-use crate::scripted::{Scripted, ScriptedSms};
+use crate::scripted::{ScriptedChannel, ScriptedSms};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) const JOBS: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
@@ -55,7 +55,7 @@ impl World {
         world
     }
 
-    pub(crate) fn serve(&self, scripted: &Scripted) {
+    pub(crate) fn serve(&self, scripted: &ScriptedChannel) {
         serve(&self.context, scripted);
     }
 
@@ -182,12 +182,12 @@ impl World {
     }
 }
 
-pub(crate) fn serve(context: &Context, scripted: &Scripted) {
+pub(crate) fn serve(context: &Context, scripted: &ScriptedChannel) {
     let scripted = scripted.clone();
     context.serve("worker", move |context| worker::run(context, scripted));
 }
 
-pub(crate) fn serve_sms(context: &Context, scripted: &Scripted) {
+pub(crate) fn serve_sms(context: &Context, scripted: &ScriptedChannel) {
     let scripted = ScriptedSms(scripted.clone());
     context.serve("worker", move |context| worker::run(context, scripted));
 }

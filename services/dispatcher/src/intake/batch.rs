@@ -100,7 +100,7 @@ impl Intake {
     async fn plan_alone(&self, ordered: OrderedChunk) {
         let Some(slot) = self.alone.try_take(ordered.chunk.app) else {
             tracing::debug!(send_id = %ordered.chunk.send_id, "users of the send are locked; retrying it");
-            return self.inbound.again(&ordered.delivered).await;
+            return self.inbound.return_later(&ordered.delivered).await;
         };
         let planner = self.planner.clone();
         let inbound = self.inbound.clone();
@@ -118,7 +118,7 @@ impl Intake {
     async fn retry_later(&self, batch: &[OrderedChunk], error: &PlanError) {
         tracing::warn!(lane = %self.lane, sends = batch.len(), %error, "cannot plan sends; retrying them");
         for ordered in batch {
-            self.inbound.again(&ordered.delivered).await;
+            self.inbound.return_later(&ordered.delivered).await;
         }
     }
 }
@@ -132,7 +132,7 @@ async fn plan(planner: &Planner, batch: &[OrderedChunk], busy: BusyChunks) -> Re
 
 async fn done(inbound: &Inbound, ordered: &OrderedChunk) {
     tracing::debug!(send_id = %ordered.chunk.send_id, chunk = ordered.chunk.chunk, "dispatched");
-    inbound.done(&ordered.delivered).await;
+    inbound.acknowledge(&ordered.delivered).await;
 }
 
 /// Returns chunks that failed when planned alone to the log, and counts the failure if they caused it.
@@ -140,10 +140,10 @@ async fn fail_alone(inbound: &Inbound, failed: &[OrderedChunk], error: &PlanErro
     for OrderedChunk { delivered, chunk, .. } in failed {
         if error.is_own_failure() {
             let owner = Owner { app: Some(chunk.app), send_id: Some(chunk.send_id) };
-            inbound.failed_by_itself(delivered, owner, &error.to_string()).await;
+            inbound.count_failure(delivered, owner, &error.to_string()).await;
         } else {
             tracing::warn!(send_id = %chunk.send_id, %error, "cannot plan a send; retrying it");
-            inbound.again(delivered).await;
+            inbound.return_later(delivered).await;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{Answer, Outcome};
 use serde::Deserialize;
-use worker::verdict::{self, Hints, Verdict, presentable};
+use worker::verdict::{self, AnswerDetails, Verdict, presentable};
 
 /// Verdicts by HTTP status and `ErrorCode`. The first matching row applies. `x` matches any digit, and a status alone
 /// matches any code.
@@ -109,7 +109,7 @@ pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
         verdict => *verdict,
     };
     let provider_id = reply.body.as_ref().and_then(|body| body.message_id.clone());
-    let hints = Hints { provider_id, retry_after: reply.retry_after, ..Hints::default() };
+    let hints = AnswerDetails { provider_id, retry_after: reply.retry_after, ..AnswerDetails::default() };
     let recipients: Vec<&str> = recipients.iter().map(String::as_str).collect();
     Answer::new(verdict.outcome(hints), reply.codes(), presentable(reply.message(), &recipients))
 }

@@ -67,11 +67,11 @@ impl Route {
         let stream: Box<dyn AsyncTokioStream> = match &self.protection {
             Protection::None => Box::new(stream),
             Protection::Tls(connector, name) => {
-                Box::new(Encrypted::over(stream, connector, name.clone(), &[]).await?)
+                Box::new(TlsConnection::over(stream, connector, name.clone(), &[]).await?)
             }
             Protection::StartTls(connector, name) => {
                 starttls::negotiate(&mut stream, &client.to_string()).await?;
-                Box::new(Encrypted::over(stream, connector, name.clone(), GREETED_BEFORE).await?)
+                Box::new(TlsConnection::over(stream, connector, name.clone(), GREETED_BEFORE).await?)
             }
         };
         let refused = |error| failure(Stage::Connect, &error);
@@ -112,31 +112,31 @@ fn broken(error: &io::Error) -> Failure {
 
 /// A TLS connection with the stream traits of the library.
 #[derive(Debug)]
-struct Encrypted {
+struct TlsConnection {
     stream: TlsStream<TcpStream>,
     /// Bytes to read before those of the server.
     first: &'static [u8],
 }
 
-impl Encrypted {
+impl TlsConnection {
     async fn over(
         stream: TcpStream,
         connector: &TlsConnector,
         name: ServerName<'static>,
         first: &'static [u8],
-    ) -> Result<Encrypted, Failure> {
+    ) -> Result<TlsConnection, Failure> {
         let stream = connector.connect(name, stream).await.map_err(|error| broken(&error))?;
-        Ok(Encrypted { stream, first })
+        Ok(TlsConnection { stream, first })
     }
 }
 
-impl AsyncTokioStream for Encrypted {
+impl AsyncTokioStream for TlsConnection {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.stream.get_ref().0.peer_addr()
     }
 }
 
-impl AsyncRead for Encrypted {
+impl AsyncRead for TlsConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -152,7 +152,7 @@ impl AsyncRead for Encrypted {
     }
 }
 
-impl AsyncWrite for Encrypted {
+impl AsyncWrite for TlsConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -10,7 +10,7 @@ use domain::fields::{Fields, check_plain_json};
 use domain::profile::{self, Refusal};
 use serde::Serialize;
 use serde_json::Value;
-use store::directory::user::merge::Merged;
+use store::directory::user::merge::MergeResult;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
@@ -153,11 +153,11 @@ fn problem(path: &str, refusal: &Refusal) -> Problem {
 
 impl Item {
     /// Builds the answer for this item. `merged` is None for an item with problems, which is not merged.
-    fn answer(self, merged: Option<Merged>) -> UserAnswer {
+    fn answer(self, merged: Option<MergeResult>) -> UserAnswer {
         let (status, errors) = match merged {
-            Some(Merged::Created) => (UserStatus::Created, Vec::new()),
-            Some(Merged::Updated) => (UserStatus::Updated, Vec::new()),
-            Some(Merged::Refused(refusal)) => (UserStatus::Error, vec![problem(&self.path, &refusal)]),
+            Some(MergeResult::Created) => (UserStatus::Created, Vec::new()),
+            Some(MergeResult::Updated) => (UserStatus::Updated, Vec::new()),
+            Some(MergeResult::Refused(refusal)) => (UserStatus::Error, vec![problem(&self.path, &refusal)]),
             None => (UserStatus::Error, self.problems),
         };
         UserAnswer { identifier: self.identifier, status, errors }

@@ -13,7 +13,7 @@ use domain::{CategoryId, Channel, DeviceType, Problem};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::directory::category::Category;
-use store::directory::device::unproven::Connecting;
+use store::directory::device::unproven::UnprovenDevice;
 use store::inbox::list::InboxOwner;
 use utoipa::ToSchema;
 
@@ -197,7 +197,7 @@ impl Gateway {
         let secret = self.device_proof(request, caller, device_id).await?;
         let fresh = device_secret::create()?;
         let push_target = push_targets(&device.token).next();
-        let connecting = Connecting {
+        let connecting = UnprovenDevice {
             device_id,
             device_type: device.device_type,
             push_target: push_target.as_deref(),

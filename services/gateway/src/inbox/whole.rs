@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use domain::event::{AllChanged, ItemsChanged};
+use domain::event::{AllItemsChanged, ItemsChanged};
 use domain::id::{RECIPIENTS_PER_EVENT, partition};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{Event, ItemId, Problem, StreamName};
@@ -163,7 +163,7 @@ impl Gateway {
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;
-        let event = Event::InboxAllChanged(change, AllChanged { user: owner.user, up_to });
+        let event = Event::InboxAllChanged(change, AllItemsChanged { user: owner.user, up_to });
         match self.change_inbox(app, owner.user, event).await? {
             Visibility::Yes => Ok(updated(done, count)),
             Visibility::NotYet => Ok(not_shown_yet()),

@@ -10,7 +10,7 @@ use domain::send::{IdempotencyKey, TemplateRef};
 use domain::{AppId, Digest, Envelope, Event, Lane, Problem, SendId, SendRequest, StreamName};
 use sabotage::CrashPoint;
 use service_kit::{clock, metrics, trace};
-use store::sends::idempotency::{Reservation, Reserved};
+use store::sends::idempotency::{Reservation, ReservedSend};
 use tokio::time::timeout;
 
 use crate::gateway::{Gateway, Repetition};
@@ -54,7 +54,7 @@ impl Gateway {
             None => checked?,
             Some(Idempotency { key, body_hash }) => {
                 send.idempotency = Some(IdempotencyKey { key: key.clone(), body_hash: Digest(body_hash) });
-                let wanted = Reserved { send_id, body_hash, lane: send.lane };
+                let wanted = ReservedSend { send_id, body_hash, lane: send.lane };
                 let reserved = self.reserve(Reservation { app, key, send: wanted }, checked).await?;
                 (send_id, send.lane) = (reserved.send_id, reserved.lane);
             }
@@ -172,7 +172,11 @@ impl Gateway {
     /// Reserves the key for this send, or returns the send to which the key already belongs. A repeat ignores `checked`: the send
     /// was accepted before, and the resources that it names may have been deleted since. 409 if the key was used with another
     /// body.
-    async fn reserve(&self, wanted: Reservation, checked: Result<(), Failure>) -> Result<Reserved, Failure> {
+    async fn reserve(
+        &self,
+        wanted: Reservation,
+        checked: Result<(), Failure>,
+    ) -> Result<ReservedSend, Failure> {
         let body_hash = wanted.send.body_hash;
         let reserved = match checked {
             Ok(()) => database(self.reservations.call(wanted)).await?,

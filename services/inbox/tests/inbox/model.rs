@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::content::InAppContent;
-use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 use proptest::prelude::*;
@@ -146,7 +146,7 @@ fn event(app: AppId, step: &Step, at: Timestamp, first: u64) -> Vec<u8> {
             Event::InboxItemStateSet(ItemStateSet { user: UserNumber(user), item: id(item, first), state })
         }
         Step::AllChanged { user, item, change } => {
-            Event::InboxAllChanged(change, AllChanged { user: UserNumber(user), up_to: id(item, first) })
+            Event::InboxAllChanged(change, AllItemsChanged { user: UserNumber(user), up_to: id(item, first) })
         }
         Step::Erased { user } => Event::UserErased(UserErased { user: UserNumber(user), digest: None }),
     };

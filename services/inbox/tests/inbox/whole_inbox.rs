@@ -1,6 +1,6 @@
 //! Changes to a whole inbox, among changes to single items.
 
-use domain::event::{AllChanged, ItemStateSet};
+use domain::event::{AllItemsChanged, ItemStateSet};
 use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{Event, ItemId, UserNumber};
@@ -69,7 +69,7 @@ async fn an_items_state_is_set_taken_away_and_gone_with_the_item() {
 async fn a_whole_inbox_of_another_partition_is_set_aside() {
     let world = World::with_partitions(2).await;
     let user = (1..).map(UserNumber).find(|user| partition(APP, *user, 2) == 1).unwrap();
-    let all = AllChanged { user, up_to: ItemId(1) };
+    let all = AllItemsChanged { user, up_to: ItemId(1) };
     world.publish(vec![envelope(None, Event::InboxAllChanged(AllChange::Read, all))]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use domain::content::InAppContent;
-use domain::event::{AllChanged, ItemsAdded, ItemsChanged};
+use domain::event::{AllItemsChanged, ItemsAdded, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use event_log::Message;
@@ -110,7 +110,7 @@ pub(crate) fn changed(seq: u64, change: ItemChange) -> Vec<u8> {
 /// A change to all items of user 1 up to those of the event with sequence `seq`.
 pub(crate) fn all_changed(seq: u64, change: AllChange) -> Vec<u8> {
     let up_to = ItemId::derive(seq, 0, 1, 511).unwrap();
-    envelope(None, Event::InboxAllChanged(change, AllChanged { user: UserNumber(1), up_to }))
+    envelope(None, Event::InboxAllChanged(change, AllItemsChanged { user: UserNumber(1), up_to }))
 }
 
 /// Counts the users whose counters differ from a recount.

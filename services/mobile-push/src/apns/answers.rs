@@ -9,7 +9,7 @@ use domain::{Answer, Outcome, Timestamp};
 use serde::Deserialize;
 use worker::Verdict;
 use worker::exchange::Reply;
-use worker::verdict::Hints;
+use worker::verdict::AnswerDetails;
 
 use crate::answers::{ServiceReply, judge};
 
@@ -75,7 +75,7 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     // A proxy between Tidings and Apple may respond in another format. Without a reason, the status alone decides.
     let refusal: Refusal = serde_json::from_slice(&reply.body).unwrap_or_default();
     let gone_since = refusal.timestamp.map(Timestamp::from_millis);
-    let hints = Hints { provider_id: None, retry_after: reply.retry_after, gone_since };
+    let hints = AnswerDetails { provider_id: None, retry_after: reply.retry_after, gone_since };
     let said = ServiceReply { status: reply.status, code: &refusal.reason, words: &refusal.reason, hints };
     let answer = judge(TABLE, said, token);
     // Apple limits the rate per device, so pushes to other devices may succeed.

@@ -27,7 +27,7 @@ const LAST: Duration = Duration::from_secs(30);
 pub(super) struct AccessTokens {
     kept: Mutex<Option<AccessToken>>,
     /// Locked by the attempt that fetches a token. Holds the last failure.
-    fetching: tokio::sync::Mutex<Option<Failed>>,
+    fetching: tokio::sync::Mutex<Option<FailedFetch>>,
 }
 
 #[derive(Clone)]
@@ -37,7 +37,7 @@ struct AccessToken {
 }
 
 /// A failed fetch, which is also the result for the attempts that waited for it.
-struct Failed {
+struct FailedFetch {
     at: Instant,
     answer: Answer,
 }
@@ -107,7 +107,7 @@ impl AccessTokens {
         let fetched = self.fetch(http, settings, now).await;
         *failed = match &fetched {
             Ok(_) => None,
-            Err(answer) => Some(Failed { at: Instant::now(), answer: answer.clone() }),
+            Err(answer) => Some(FailedFetch { at: Instant::now(), answer: answer.clone() }),
         };
         fetched
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use worker::Verdict;
 use worker::exchange::Reply;
-use worker::verdict::Hints;
+use worker::verdict::AnswerDetails;
 
 use crate::answers::{ServiceReply, judge};
 
@@ -137,6 +137,6 @@ pub(super) fn of_oauth(reply: &Reply) -> Answer {
     Answer { code: format!("oauth {}", answer.code), ..answer }.blaming_provider()
 }
 
-fn hints(reply: &Reply) -> Hints {
-    Hints { retry_after: reply.retry_after, ..Hints::default() }
+fn hints(reply: &Reply) -> AnswerDetails {
+    AnswerDetails { retry_after: reply.retry_after, ..AnswerDetails::default() }
 }

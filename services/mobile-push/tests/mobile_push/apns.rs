@@ -11,11 +11,11 @@ use stand_ins::tls::Authority;
 use uuid::Uuid;
 use worker::Outbound;
 
-use crate::fixture::{NOW, PHONE, Pusher, RETRY, assert_sent, content, minutes, probe};
+use crate::fixture::{NOW, PHONE, PushWorld, RETRY, assert_sent, content, minutes, probe};
 
 #[tokio::test]
 async fn a_push_carries_the_delivery_as_its_id() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     let answer = pusher.send(PHONE).await;
     let id = Uuid::from_u128(7).to_string();
     assert_eq!(answer.outcome, Outcome::Sent { provider_id: Some(id.clone()) });
@@ -28,7 +28,7 @@ async fn a_push_carries_the_delivery_as_its_id() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_pushes_of_a_provider_share_one_connection() {
     let settings = ApnsSettings { max_concurrent_streams: Some(50), ..ApnsSettings::default() };
-    let pusher = Arc::new(Pusher::apns_with(settings).await);
+    let pusher = Arc::new(PushWorld::apns_with(settings).await);
     // The client's pool may open a second connection while the first one is being opened.
     assert_sent(&pusher.send(PHONE).await);
     let sends = (0..400).map(|number: u128| {
@@ -48,7 +48,7 @@ async fn all_pushes_of_a_provider_share_one_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_goaway_a_new_connection_is_used_without_loss_or_repetition() {
-    let pusher = Arc::new(Pusher::apns().await);
+    let pusher = Arc::new(PushWorld::apns().await);
     assert_sent(&pusher.send(PHONE).await);
     let sends: Vec<_> = (0..300)
         .map(|number: u128| {
@@ -82,7 +82,7 @@ async fn after_goaway_a_new_connection_is_used_without_loss_or_repetition() {
 
 #[tokio::test]
 async fn a_cut_connection_is_unknown_and_the_next_push_goes_over_a_new_one() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     assert_sent(&pusher.send(PHONE).await);
     for (reaction, taken) in [(Reaction::CutBefore, 1), (Reaction::CutAfter, 2)] {
         pusher.server.script(Rule::new(reaction));
@@ -96,7 +96,7 @@ async fn a_cut_connection_is_unknown_and_the_next_push_goes_over_a_new_one() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_called_again() {
-    let mut pusher = Pusher::apns().await;
+    let mut pusher = PushWorld::apns().await;
     let free = local_servers::port::free().unwrap();
     pusher.provider.settings["baseUrl"] = json!(format!("http://127.0.0.1:{free}"));
     let answer = pusher.send(PHONE).await;
@@ -106,7 +106,7 @@ async fn an_unreachable_server_is_called_again() {
 
 #[tokio::test]
 async fn a_provider_token_is_used_for_forty_minutes() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     for (age, connections) in [(0, 1), (19, 1), (39, 1), (41, 1), (80, 1), (82, 1), (600, 1)] {
         let now = NOW + minutes(age);
         pusher.server.set_clock(now);
@@ -118,7 +118,7 @@ async fn a_provider_token_is_used_for_forty_minutes() {
 
 #[tokio::test]
 async fn an_expired_provider_token_is_renewed_and_the_push_repeated_at_once() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     assert_sent(&pusher.send(PHONE).await);
     let expired = || Rule::answer(refusal(403, "ExpiredProviderToken", None));
     let later = NOW + minutes(25);
@@ -136,7 +136,7 @@ async fn an_expired_provider_token_is_renewed_and_the_push_repeated_at_once() {
 
 #[tokio::test]
 async fn concurrent_pushes_renew_a_provider_token_once() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     assert_sent(&pusher.send(PHONE).await);
     let later = NOW + minutes(30);
     pusher.server.set_clock(later);
@@ -153,7 +153,7 @@ async fn a_certificate_replaces_tokens() {
     let authority = Authority::new().unwrap();
     let tls = Some(authority.server_for_clients(&["h2"]));
     let settings = ApnsSettings { tls, by_certificate: true, ..ApnsSettings::default() };
-    let mut pusher = Pusher::apns_with(settings).await;
+    let mut pusher = PushWorld::apns_with(settings).await;
     let topic = pusher.provider.settings["topic"].clone();
     let client = authority.client();
     pusher.provider.settings = json!({
@@ -172,7 +172,7 @@ async fn a_certificate_replaces_tokens() {
 
 #[tokio::test]
 async fn a_probe_verifies_the_credential_and_reaches_no_device() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     let outbound = Outbound::new(true);
     let mut provider = pusher.provider.clone();
     pusher.server.set_clock(service_kit::clock::now());
@@ -184,7 +184,7 @@ async fn a_probe_verifies_the_credential_and_reaches_no_device() {
         (refused.outcome, refused.code.as_str()),
         (Outcome::PauseProvider, "403 InvalidProviderToken")
     );
-    let other = Pusher::apns().await.provider.settings["key"].clone();
+    let other = PushWorld::apns().await.provider.settings["key"].clone();
     provider.settings["keyId"] = pusher.provider.settings["keyId"].clone();
     provider.settings["key"] = other;
     assert_eq!(probe(outbound, &provider).await.unwrap_err().code, "403 InvalidProviderToken");
@@ -197,7 +197,7 @@ async fn a_probe_verifies_the_credential_and_reaches_no_device() {
 
 #[tokio::test]
 async fn a_token_that_could_change_the_path_is_refused() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     for token in ["", "../x", "a/b", "a?b", "a b", "%2e", &"a".repeat(500)] {
         let answer = pusher.send(token).await;
         assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::GONE, "token"), "{token}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::outcome::{Gone, RetryLimit};
+use domain::outcome::{RetryLimit, TargetDeath};
 use domain::{Outcome, Timestamp};
 use hyper::header::RETRY_AFTER;
 use mobile_push::apns::answers::TABLE;
@@ -10,9 +10,9 @@ use stand_ins::apns::refusal;
 use stand_ins::http::{Rule, status};
 use worker::verdict::row;
 
-use crate::fixture::{NOW, PHONE, Pusher, RETRY, assert_sent};
+use crate::fixture::{NOW, PHONE, PushWorld, RETRY, assert_sent};
 
-const GONE_HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
+const GONE_HERE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: true });
 const ONCE: Outcome =
     Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 1, over: Duration::from_secs(300) }) };
 const PAUSE: Outcome = Outcome::PauseProvider;
@@ -64,7 +64,7 @@ const CASES: &[(&str, u16, &str, Outcome)] = &[
 
 #[tokio::test]
 async fn every_row_of_the_table_has_its_outcome() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     for (pattern, code, reason, outcome) in CASES {
         let answer = if reason.is_empty() { status(*code) } else { refusal(*code, reason, None) };
         pusher.server.script(Rule::answer(answer));
@@ -85,17 +85,17 @@ async fn every_row_of_the_table_has_its_outcome() {
 
 #[tokio::test]
 async fn a_dead_token_is_dead_since_the_time_in_apples_answer() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     let since = Timestamp::from_millis(1_454_948_015_990);
     for reason in ["Unregistered", "ExpiredToken"] {
         pusher.server.script(Rule::answer(refusal(410, reason, Some(since))));
-        let gone = Outcome::TargetGone(Gone { since: Some(since), here_only: false });
+        let gone = Outcome::TargetGone(TargetDeath { since: Some(since), here_only: false });
         assert_eq!(pusher.send(PHONE).await.outcome, gone);
     }
     // The same by the name of the token, for manual tests.
     assert_eq!(
         pusher.send("Unregistered").await.outcome,
-        Outcome::TargetGone(Gone { since: Some(NOW), here_only: false })
+        Outcome::TargetGone(TargetDeath { since: Some(NOW), here_only: false })
     );
     assert_eq!(pusher.send("BadDeviceToken").await.outcome, GONE_HERE);
     assert_eq!(pusher.send("abc").await.outcome, GONE_HERE, "Apple's tokens have 32 bytes");
@@ -103,7 +103,7 @@ async fn a_dead_token_is_dead_since_the_time_in_apples_answer() {
 
 #[tokio::test]
 async fn a_requested_wait_is_honoured() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     for code in [429, 503] {
         let mut answer = refusal(code, "TooManyRequests", None);
         answer.headers_mut().insert(RETRY_AFTER, "120".parse().unwrap());
@@ -115,7 +115,7 @@ async fn a_requested_wait_is_honoured() {
 
 #[tokio::test]
 async fn the_recorded_text_does_not_contain_the_token() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     pusher.server.script(Rule::answer(refusal(400, &format!("Odd {PHONE}\r\n{}", "x".repeat(900)), None)));
     let answer = pusher.send(PHONE).await;
     assert!(answer.message.starts_with("Odd [recipient]xxx"), "{answer:?}");

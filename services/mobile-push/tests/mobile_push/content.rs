@@ -6,7 +6,7 @@ use domain::Outcome;
 use domain::content::PushContent;
 use serde_json::{Value, json};
 
-use crate::fixture::{ANDROID, NOW, PHONE, Pusher, assert_sent, content, last, with_options};
+use crate::fixture::{ANDROID, NOW, PHONE, PushWorld, assert_sent, content, last, with_options};
 
 const ID: &str = "00000000-0000-0000-0000-000000000007";
 
@@ -21,7 +21,7 @@ fn common() -> Value {
 
 #[tokio::test]
 async fn a_plain_message_is_an_alert_with_a_sound() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     assert_sent(&pusher.send(PHONE).await);
     let alert = json!({"title": "Your parcel", "body": "It is on its way."});
     let payload = json!({
@@ -39,7 +39,7 @@ async fn a_plain_message_is_an_alert_with_a_sound() {
 
 #[tokio::test]
 async fn options_of_a_send_reach_apns() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     let mut job = pusher.job(PHONE, with_options(&common()));
     job.expires_at = Some(NOW + Duration::from_secs(3_600));
     assert_sent(&pusher.send_job(&job, NOW).await);
@@ -58,7 +58,7 @@ async fn options_of_a_send_reach_apns() {
 
 #[tokio::test]
 async fn members_for_apns_override_ours() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     let with_headers = json!({"apns": {
         "headers": {"apns-priority": "1", "apns-topic": "com.example.demo.voip", "apns-push-type": "voip"},
         "payload": {"aps": {"alert": {"loc-key": "PARCEL"}}, "custom": [1]},
@@ -76,7 +76,7 @@ async fn members_for_apns_override_ours() {
 
 #[tokio::test]
 async fn a_push_without_visible_content_is_a_background_push() {
-    let pusher = Pusher::apns().await;
+    let pusher = PushWorld::apns().await;
     let silent = PushContent {
         title: None,
         body: None,
@@ -91,7 +91,7 @@ async fn a_push_without_visible_content_is_a_background_push() {
 
 #[tokio::test]
 async fn invalid_options_fail_permanently() {
-    let apns = Pusher::apns().await;
+    let apns = PushWorld::apns().await;
     for options in [
         json!({"badge": "three"}),
         json!({"priority": "urgent"}),
@@ -108,7 +108,7 @@ async fn invalid_options_fail_permanently() {
 
 #[tokio::test]
 async fn a_body_that_is_too_long_is_cut_to_fit() {
-    let (apns, fcm) = (Pusher::apns().await, Pusher::fcm().await);
+    let (apns, fcm) = (PushWorld::apns().await, PushWorld::fcm().await);
     let long = PushContent { body: Some("Grüße \"an\" alle. ".repeat(2_000)), ..content() };
     assert_sent(&apns.send_job(&apns.job(PHONE, long.clone()), NOW).await);
     assert_sent(&fcm.send_job(&fcm.job(ANDROID, long.clone()), NOW).await);
@@ -131,7 +131,7 @@ async fn a_body_that_is_too_long_is_cut_to_fit() {
 
 #[tokio::test]
 async fn options_of_a_send_reach_fcm_with_data_as_strings() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     let data = json!({"parcel": 7, "paid": true, "note": "hi", "items": [{"id": 1}], "none": null});
     let content = PushContent { data: data.as_object().unwrap().clone(), ..with_options(&common()) };
     assert_sent(&pusher.send_job(&pusher.job(ANDROID, content), NOW).await);
@@ -161,7 +161,7 @@ async fn options_of_a_send_reach_fcm_with_data_as_strings() {
 
 #[tokio::test]
 async fn members_for_android_apns_and_webpush_override_ours() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     let options = json!({
         "android": {"priority": "NORMAL", "notification": {"channel_id": "parcels"}},
         "apns": {"payload": {"aps": {"badge": 9}}},
@@ -176,7 +176,7 @@ async fn members_for_android_apns_and_webpush_override_ours() {
 
 #[tokio::test]
 async fn a_key_that_fcm_reserves_fails_permanently() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for key in ["from", "message_type", "google.sent_time", "gcm.n"] {
         let data = json!({key: "x"}).as_object().unwrap().clone();
         let answer = pusher.send_job(&pusher.job(ANDROID, PushContent { data, ..content() }), NOW).await;
@@ -197,7 +197,7 @@ fn forging(url: &str) -> [Value; 4] {
 
 #[tokio::test]
 async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     let forged =
         json!({"deliveryId": "forged", "url": "javascript:alert(1)", "icon": "data:text/html,x", "n": 7});
     let icon = Some("https://example.com/i.png".to_owned());
@@ -220,7 +220,7 @@ async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
 
 #[tokio::test]
 async fn members_of_a_service_carry_no_forged_id_and_no_script() {
-    let (apple, google) = (Pusher::apns().await, Pusher::fcm().await);
+    let (apple, google) = (PushWorld::apns().await, PushWorld::fcm().await);
     for options in forging("https://evil.example/") {
         let content = || PushContent { icon: Some("/i.png".to_owned()), ..with_options(&options) };
         assert_sent(&apple.send_job(&apple.job(PHONE, content()), NOW).await);

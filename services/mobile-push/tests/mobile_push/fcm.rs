@@ -9,11 +9,11 @@ use serde_json::json;
 use stand_ins::http::{Reaction, Rule, status};
 use worker::Outbound;
 
-use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, minutes, probe, sender_within};
+use crate::fixture::{ANDROID, NOW, PushWorld, RETRY, assert_sent, minutes, probe, sender_within};
 
 #[tokio::test]
 async fn an_accepted_message_records_googles_id() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     let answer = pusher.send(ANDROID).await;
     let name = "projects/demo-project/messages/1".to_owned();
     assert_eq!(answer.outcome, Outcome::Sent { provider_id: Some(name) });
@@ -24,7 +24,7 @@ async fn an_accepted_message_records_googles_id() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_attempts_share_one_access_token() {
-    let pusher = Arc::new(Pusher::fcm().await);
+    let pusher = Arc::new(PushWorld::fcm().await);
     let sends = (0..100).map(|_| {
         let pusher = Arc::clone(&pusher);
         tokio::spawn(async move { pusher.send(ANDROID).await })
@@ -37,7 +37,7 @@ async fn all_attempts_share_one_access_token() {
 
 #[tokio::test]
 async fn an_access_token_is_replaced_before_it_expires() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for (age, granted) in [(0, 1), (54, 1), (56, 2), (100, 2), (112, 3), (500, 4)] {
         let now = NOW + minutes(age);
         pusher.server.set_clock(now);
@@ -48,7 +48,7 @@ async fn an_access_token_is_replaced_before_it_expires() {
 
 #[tokio::test]
 async fn while_the_oauth_server_is_unavailable_the_old_token_is_used_until_it_expires() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     assert_sent(&pusher.send(ANDROID).await);
     pusher.server.script_oauth(Rule::answer(status(503)).times(2));
     for (age, taken) in [(56, true), (60, false), (60, true)] {
@@ -61,7 +61,7 @@ async fn while_the_oauth_server_is_unavailable_the_old_token_is_used_until_it_ex
 
 #[tokio::test]
 async fn attempts_that_wait_for_a_token_share_its_failure() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     pusher.server.script_oauth(Rule::answer(status(503)));
     // All but the first attempt wait for the first.
     let answers = join_all((0..20).map(|_| pusher.send(ANDROID))).await;
@@ -72,7 +72,7 @@ async fn attempts_that_wait_for_a_token_share_its_failure() {
 
 #[tokio::test]
 async fn a_revoked_access_token_is_replaced_and_the_message_repeated_at_once() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     assert_sent(&pusher.send(ANDROID).await);
     pusher.server.revoke();
     for answer in join_all((0..10).map(|_| pusher.send(ANDROID))).await {
@@ -83,7 +83,7 @@ async fn a_revoked_access_token_is_replaced_and_the_message_repeated_at_once() {
 
 #[tokio::test]
 async fn a_lost_connection_is_unknown() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     assert_sent(&pusher.send(ANDROID).await);
     for (reaction, taken) in [(Reaction::CutBefore, 1), (Reaction::CutAfter, 2)] {
         pusher.server.script(Rule::new(reaction));
@@ -96,7 +96,7 @@ async fn a_lost_connection_is_unknown() {
 /// Each wait alone could take 15 seconds; only the limit of the attempt ends all of them in time.
 #[tokio::test]
 async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
-    let mut pusher = Pusher::fcm().await;
+    let mut pusher = PushWorld::fcm().await;
     pusher.sender = sender_within(Duration::from_millis(500));
     pusher.server.script_oauth(Rule::new(Reaction::Stall));
     // The second attempt waits for the first, and has no time left for a call of its own.
@@ -104,7 +104,7 @@ async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
         assert_eq!(answer.outcome, RETRY, "{answer:?}");
         assert!(answer.code.starts_with("oauth "), "{answer:?}");
     }
-    let mut pusher = Pusher::fcm().await;
+    let mut pusher = PushWorld::fcm().await;
     pusher.sender = sender_within(Duration::from_secs(3));
     assert_sent(&pusher.send(ANDROID).await);
     pusher.server.script(Rule::new(Reaction::Stall));
@@ -120,7 +120,7 @@ async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
 
 #[tokio::test]
 async fn another_oauth_server_can_be_configured() {
-    let mut pusher = Pusher::fcm().await;
+    let mut pusher = PushWorld::fcm().await;
     let url = pusher.provider.settings["serviceAccount"]["token_uri"].clone();
     pusher.provider.settings["serviceAccount"]["token_uri"] = json!("http://127.0.0.1:1/token");
     pusher.provider.settings["tokenUrl"] = url;
@@ -129,12 +129,12 @@ async fn another_oauth_server_can_be_configured() {
 
 #[tokio::test]
 async fn a_probe_verifies_the_service_account_and_reaches_no_device() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     pusher.server.set_clock(service_kit::clock::now());
     let (outbound, mut provider) = (Outbound::new(true), pusher.provider.clone());
     let proved = probe(outbound, &provider).await.unwrap();
     assert!(proved.contains("demo-project"), "{proved}");
-    let other = Pusher::fcm().await.provider.settings["serviceAccount"]["private_key"].clone();
+    let other = PushWorld::fcm().await.provider.settings["serviceAccount"]["private_key"].clone();
     let own = std::mem::replace(&mut provider.settings["serviceAccount"]["private_key"], other);
     let refused = probe(outbound, &provider).await.unwrap_err();
     assert_eq!((refused.outcome, refused.code.as_str()), (Outcome::PauseProvider, "oauth 400 invalid_grant"));
@@ -146,7 +146,7 @@ async fn a_probe_verifies_the_service_account_and_reaches_no_device() {
 
 #[tokio::test]
 async fn a_message_that_expires_soon_has_a_short_time_to_live() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     let mut job = pusher.job(ANDROID, crate::fixture::content());
     job.expires_at = Some(NOW + Duration::from_secs(90));
     assert_sent(&pusher.send_job(&job, NOW).await);

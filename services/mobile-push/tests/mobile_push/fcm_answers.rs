@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::event::DeliveryJob;
-use domain::outcome::{Blame, Gone};
+use domain::outcome::{Blame, TargetDeath};
 use domain::{Answer, Outcome, UserNumber};
 use hyper::header::RETRY_AFTER;
 use mobile_push::fcm::answers::{OAUTH_TABLE, TABLE};
@@ -12,9 +12,9 @@ use stand_ins::fcm::{FcmStandIn, refusal};
 use stand_ins::http::{Reaction, Rule, json as json_answer, status};
 use worker::verdict::row;
 
-use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, content};
+use crate::fixture::{ANDROID, NOW, PushWorld, RETRY, assert_sent, content};
 
-const GONE_HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
+const GONE_HERE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: true });
 const QUOTA: Outcome = Outcome::Retry { after: Some(Duration::from_secs(60)), limit: None };
 const PAUSE: Outcome = Outcome::PauseProvider;
 const FAILED: Outcome = Outcome::Failed;
@@ -43,7 +43,7 @@ const CASES: &[Case] = &[
 
 #[tokio::test]
 async fn every_row_of_the_table_has_its_outcome() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for (pattern, code, own, fields, outcome, recorded) in CASES {
         pusher.server.script(Rule::answer(refusal(*code, own, fields)));
         let answer = pusher.send(ANDROID).await;
@@ -83,7 +83,7 @@ const OAUTH_CASES: &[(&str, u16, &str, Outcome)] = &[
 
 #[tokio::test]
 async fn every_answer_of_the_oauth_server_has_its_outcome() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for (pattern, code, error, outcome) in OAUTH_CASES {
         let says = json!({"error": error, "error_description": "Not now."});
         pusher.server.script_oauth(Rule::answer(json_answer(*code, &says)));
@@ -106,7 +106,7 @@ async fn every_answer_of_the_oauth_server_has_its_outcome() {
 
 #[tokio::test]
 async fn the_wait_that_google_requests_is_honoured() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for (code, own) in [(429, "QUOTA_EXCEEDED"), (503, "UNAVAILABLE")] {
         let mut answer = refusal(code, own, &[]);
         answer.headers_mut().insert(RETRY_AFTER, "120".parse().unwrap());
@@ -118,7 +118,7 @@ async fn the_wait_that_google_requests_is_honoured() {
 
 #[tokio::test]
 async fn a_token_can_name_the_error_of_the_stand_in() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for (token, outcome) in
         [("UNREGISTERED", Outcome::GONE), ("SENDER_ID_MISMATCH", GONE_HERE), ("QUOTA_EXCEEDED", QUOTA)]
     {
@@ -129,7 +129,7 @@ async fn a_token_can_name_the_error_of_the_stand_in() {
 
 #[tokio::test]
 async fn too_many_tokens_of_another_sender_pause_the_provider() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for user in 0..20 {
         assert_sent(&send_to(&pusher, user, ANDROID).await);
     }
@@ -144,7 +144,7 @@ async fn too_many_tokens_of_another_sender_pause_the_provider() {
 
 #[tokio::test]
 async fn tokens_of_another_project_that_one_user_stores_never_pause_the_provider() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for _ in 0..50 {
         assert_eq!(pusher.send("SENDER_ID_MISMATCH").await.outcome, GONE_HERE);
     }
@@ -153,7 +153,7 @@ async fn tokens_of_another_project_that_one_user_stores_never_pause_the_provider
 /// FCM gives this answer for tokens of browsers and iPhones if the project has no key for them.
 #[tokio::test]
 async fn an_error_caused_by_a_token_does_not_count_against_the_provider() {
-    let pusher = Pusher::fcm().await;
+    let pusher = PushWorld::fcm().await;
     for (status, own, blame) in [
         (401, "THIRD_PARTY_AUTH_ERROR", Blame::None),
         (403, "", Blame::User),
@@ -165,7 +165,7 @@ async fn an_error_caused_by_a_token_does_not_count_against_the_provider() {
     }
 }
 
-async fn send_to(pusher: &Pusher<FcmStandIn>, user: i64, token: &str) -> Answer {
+async fn send_to(pusher: &PushWorld<FcmStandIn>, user: i64, token: &str) -> Answer {
     let job = DeliveryJob { user: UserNumber(user), ..pusher.job(token, content()) };
     pusher.send_job(&job, NOW).await
 }

@@ -20,14 +20,14 @@ pub(crate) const PHONE: &str = "00fc13adff785122b4ad28809a3420982341241421348097
 pub(crate) const ANDROID: &str = "bk3RNwTe3H0:CI2k_HHwgIpoDKCIZvvDMExUdFQ3P1";
 
 /// A stand-in, and a sender with the stand-in as its provider.
-pub(crate) struct Pusher<S> {
+pub(crate) struct PushWorld<S> {
     pub(crate) server: S,
     pub(crate) sender: MobilePushSender,
     pub(crate) provider: Provider,
     service: &'static str,
 }
 
-impl Pusher<ApnsStandIn> {
+impl PushWorld<ApnsStandIn> {
     pub(crate) async fn apns() -> Self {
         Self::apns_with(ApnsSettings::default()).await
     }
@@ -36,20 +36,20 @@ impl Pusher<ApnsStandIn> {
         let server = ApnsStandIn::start(settings, Outbox::in_memory()).await.unwrap();
         server.set_clock(NOW);
         let settings = server.provider_settings();
-        Pusher { server, sender: sender(), provider: provider("apns", settings), service: "apns" }
+        PushWorld { server, sender: sender(), provider: provider("apns", settings), service: "apns" }
     }
 }
 
-impl Pusher<FcmStandIn> {
+impl PushWorld<FcmStandIn> {
     pub(crate) async fn fcm() -> Self {
         let server = FcmStandIn::start(0, Outbox::in_memory()).await.unwrap();
         server.set_clock(NOW);
         let settings = server.provider_settings();
-        Pusher { server, sender: sender(), provider: provider("fcm", settings), service: "fcm" }
+        PushWorld { server, sender: sender(), provider: provider("fcm", settings), service: "fcm" }
     }
 }
 
-impl<S> Pusher<S> {
+impl<S> PushWorld<S> {
     pub(crate) async fn send(&self, token: &str) -> Answer {
         self.send_at(token, NOW).await
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stand_ins::tls::Authority;
 use worker::{ChannelSender as _, Kind};
 
-use crate::fixture::{ANDROID, PHONE, Pusher};
+use crate::fixture::{ANDROID, PHONE, PushWorld};
 
 fn with(mut settings: Value, member: &str, value: Value) -> Value {
     settings[member] = value;
@@ -25,7 +25,7 @@ fn wrong(kind: &dyn Kind, settings: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn every_problem_of_apns_settings_is_reported() {
-    let good = Pusher::apns().await.provider.settings;
+    let good = PushWorld::apns().await.provider.settings;
     assert_eq!(wrong(&Apns, &good), [""; 0]);
     let cases = [
         (with(good.clone(), "environment", json!("test")), vec!["settings.environment"]),
@@ -55,7 +55,7 @@ async fn every_problem_of_apns_settings_is_reported() {
 
 #[tokio::test]
 async fn every_problem_of_fcm_settings_is_reported() {
-    let good = Pusher::fcm().await.provider.settings;
+    let good = PushWorld::fcm().await.provider.settings;
     assert_eq!(wrong(&Fcm, &good), [""; 0]);
     let text = good["serviceAccount"].to_string();
     assert_eq!(wrong(&Fcm, &with(good.clone(), "serviceAccount", json!(text))), [""; 0], "the file's text");
@@ -82,13 +82,13 @@ async fn each_kind_serves_the_tokens_of_its_service() {
     assert!(serves("apns", "apns:x") && serves("fcm", "fcm:x:y"));
     assert!(!serves("apns", "fcm:x") && !serves("fcm", "apns:x") && !serves("fcm", "x"));
 
-    let (apns, fcm) = (Pusher::apns().await, Pusher::fcm().await);
+    let (apns, fcm) = (PushWorld::apns().await, PushWorld::fcm().await);
     let answer = apns.send_job(&fcm.job(ANDROID, crate::fixture::content()), crate::fixture::NOW).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "target"));
-    let mut other = Pusher::apns().await;
+    let mut other = PushWorld::apns().await;
     other.provider.kind = "pigeon".to_owned();
     assert_eq!(other.send(PHONE).await.code, "settings");
-    let mut bad = Pusher::apns().await;
+    let mut bad = PushWorld::apns().await;
     bad.provider.settings["key"] = json!("x");
     let answer = bad.send(PHONE).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "settings"));

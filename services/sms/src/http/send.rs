@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::content::SmsContent;
-use domain::sms::segment::Segmented;
+use domain::sms::segment::SegmentedText;
 use domain::{Answer, Outcome, Problem};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
@@ -14,7 +14,7 @@ use worker::{Attempt, Call, Probe, ProviderKind};
 use super::exposed;
 use super::settings::HttpSettings;
 use super::template::{Values, in_url};
-use crate::answers::{Private, by_evidence, by_status, of_silence, of_silent_probe, redacted, waiting};
+use crate::answers::{PrivateTexts, by_evidence, by_status, of_silence, of_silent_probe, redacted, waiting};
 use crate::connections::{Connections, counted};
 
 /// Maximum length of a provider's message id or code, in bytes.
@@ -63,7 +63,7 @@ impl ProviderKind for Http {
     async fn send(attempt: Attempt<'_, Connections>, settings: &HttpSettings) -> Answer {
         let Attempt { channel: connections, call, message: content } = attempt;
         let answer = send(&connections.caller, call, content, settings).await;
-        counted(answer, &Segmented::of(&content.text))
+        counted(answer, &SegmentedText::of(&content.text))
     }
 
     /// Calls `settings.probeUrl` with GET and the headers of a message; expects a 2xx.
@@ -75,7 +75,7 @@ impl ProviderKind for Http {
                 "cannot test this provider without sending a message; set settings.probeUrl to a URL that answers GET with 2xx",
             ));
         };
-        let private = Private::default().and(settings.secrets.all());
+        let private = PrivateTexts::default().and(settings.secrets.all());
         let caller = probe.caller(PROBE_LIMIT)?;
         let request = caller.client().get(url.clone()).headers(settings.headers.clone());
         let reply = caller.call(request, probe.now).await.map_err(of_silent_probe)?;
@@ -106,7 +106,7 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     if settings.idempotent {
         request = request.header("idempotency-key", &id);
     }
-    let private = Private::of(number, &content.text, from).and(settings.secrets.all());
+    let private = PrivateTexts::of(number, &content.text, from).and(settings.secrets.all());
     match caller.call(request, call.now).await {
         Ok(reply) => answer(&reply, settings, &private),
         Err(silence) => {
@@ -126,7 +126,7 @@ fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
     }
 }
 
-fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
+fn answer(reply: &Reply, settings: &HttpSettings, private: &PrivateTexts) -> Answer {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let code = settings.code_pointer.as_ref().and_then(|pointer| text_at(&body, pointer));
     let provider_id = settings.id_pointer.as_ref().and_then(|pointer| text_at(&body, pointer));

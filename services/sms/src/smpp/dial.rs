@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use worker::Outbound;
-use worker::outbound::NotPublic;
+use worker::outbound::ForbiddenHost;
 
 use super::settings::SmppSettings;
 
@@ -35,7 +35,7 @@ pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<
                        private addresses (outbound.allow_private)";
         return Err(Answer::new(Outcome::PauseProvider, "insecure_login", message));
     }
-    secured(outbound, settings).await.map_err(|error| match NotPublic::among(&error) {
+    secured(outbound, settings).await.map_err(|error| match ForbiddenHost::among(&error) {
         Some(refused) => Answer::new(Outcome::PauseProvider, "not_public", refused.to_string()),
         None => Answer::new(Outcome::RETRY, "connect", error.to_string()).blaming_provider(),
     })

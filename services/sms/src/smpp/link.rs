@@ -21,7 +21,7 @@ use super::dial::Connection;
 use super::receipt::DeliveryReceipt;
 use super::settings::SmppSettings;
 use super::status;
-use crate::recorder::{Post, Recorded};
+use crate::recorder::{Post, RecordResult};
 
 /// Maximum size of a received PDU in octets.
 const LONGEST_PDU: usize = 72 * 1024;
@@ -39,12 +39,12 @@ const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 pub(super) struct Order {
     pub(super) submission: SubmitSm,
     /// Receives `Ok` right before the first octet is written, or the answer that explains why nothing is written.
-    pub(super) taken: oneshot::Sender<Taken>,
+    pub(super) taken: oneshot::Sender<WriteResult>,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
 /// `Ok` if the submission is being written, else the answer that explains why not.
-pub(super) type Taken = Result<(), Answer>;
+pub(super) type WriteResult = Result<(), Answer>;
 
 /// Answer of a message centre to a submission.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(super) enum End {
     Broken(String),
 }
 
-type Recording = Pin<Box<dyn Future<Output = (u32, Recorded)> + Send>>;
+type Recording = Pin<Box<dyn Future<Output = (u32, RecordResult)> + Send>>;
 
 /// A bound connection.
 pub(super) struct Link<'a> {
@@ -112,7 +112,7 @@ impl<'a> Link<'a> {
                 0 => Err(broken("the bind got an answer to another request".to_owned())),
                 code => Err(Answer::new(
                     status::outcome_of_bind(code),
-                    &status::name(code),
+                    status::name(code),
                     "the bind was refused",
                 )),
             };
@@ -232,20 +232,20 @@ impl<'a> Link<'a> {
             Some((receipt.message_id, answer))
         });
         let Some((message_id, answer)) = receipt else {
-            return self.acknowledge(sequence, Recorded::Done).await;
+            return self.acknowledge(sequence, RecordResult::Done).await;
         };
         if self.recordings.len() >= MOST_RECEIPTS {
-            return self.acknowledge(sequence, Recorded::Later).await;
+            return self.acknowledge(sequence, RecordResult::Later).await;
         }
         let recording = self.post.record(message_id, answer);
         self.recordings.push(Box::pin(async move { (sequence, recording.await) }));
         Ok(())
     }
 
-    async fn acknowledge(&mut self, sequence: u32, recorded: Recorded) -> Result<(), String> {
+    async fn acknowledge(&mut self, sequence: u32, recorded: RecordResult) -> Result<(), String> {
         let status = match recorded {
-            Recorded::Done => CommandStatus::EsmeRok,
-            Recorded::Later => CommandStatus::EsmeRxTAppn,
+            RecordResult::Done => CommandStatus::EsmeRok,
+            RecordResult::Later => CommandStatus::EsmeRxTAppn,
         };
         self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::content::SmsContent;
-use domain::sms::segment::{MOST_SEGMENTS, Segmented};
+use domain::sms::segment::{MOST_SEGMENTS, SegmentedText};
 use domain::{Answer, Outcome, Problem};
 use rusmpp::pdus::SubmitSm;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use worker::{Attempt, Call, Probe, Provider, ProviderKind, unusable};
 
 use super::link::Reply;
-use super::session::{NotSubmitted, Session, check};
+use super::session::{Session, SubmissionFailure, check};
 use super::settings::{Alphabets, SmppSettings};
 use super::{status, submission};
 use crate::connections::{Connections, counted};
@@ -81,10 +81,10 @@ fn session(connections: &Connections, provider: &Provider, settings: &SmppSettin
 }
 
 /// Splits a text into segments, in an alphabet that the settings allow.
-fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented<'a> {
+fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> SegmentedText<'a> {
     match settings.alphabets {
-        Alphabets::Both => Segmented::of(text),
-        Alphabets::Ucs2 => Segmented::in_ucs2(text),
+        Alphabets::Both => SegmentedText::of(text),
+        Alphabets::Ucs2 => SegmentedText::in_ucs2(text),
     }
 }
 
@@ -99,7 +99,7 @@ async fn send(
     limits: Limits,
     call: &Call<'_>,
     content: &SmsContent,
-    segments: &Segmented<'_>,
+    segments: &SegmentedText<'_>,
 ) -> Answer {
     if segments.parts.len() > MOST_SEGMENTS {
         return Answer::new(
@@ -138,7 +138,7 @@ async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant)
     let begun_by = end.min(Instant::now() + limits.connecting);
     let reply = match session.submit(part, begun_by).await {
         Ok(reply) => reply,
-        Err(NotSubmitted(answer)) => return answer,
+        Err(SubmissionFailure(answer)) => return answer,
     };
     let answered_by = end.min(Instant::now() + limits.response);
     match timeout_at(answered_by, reply).await {

@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Answer for a submission that was certainly not accepted.
-pub(crate) struct NotSubmitted(pub(crate) Answer);
+pub(crate) struct SubmissionFailure(pub(crate) Answer);
 
 /// A session. When it is dropped, open submissions finish, and then the connection unbinds.
 pub(crate) struct Session {
@@ -41,7 +41,7 @@ impl Session {
     ) -> Session {
         let settings = Arc::new(settings);
         let (orders, taken) = mpsc::channel(settings.window);
-        let keeper = Keeper { settings: settings.clone(), outbound, connecting, post };
+        let keeper = SessionTask { settings: settings.clone(), outbound, connecting, post };
         tasks.spawn("SMPP session", async move {
             keeper.keep(taken).await;
             Ok(())
@@ -58,12 +58,12 @@ impl Session {
         &self,
         submission: rusmpp::pdus::SubmitSm,
         begun_by: Instant,
-    ) -> Result<oneshot::Receiver<Reply>, NotSubmitted> {
+    ) -> Result<oneshot::Receiver<Reply>, SubmissionFailure> {
         self.keep();
         let (taken, mut is_taken) = oneshot::channel();
         let (reply, answer) = oneshot::channel();
         let busy = || {
-            NotSubmitted(Answer::new(
+            SubmissionFailure(Answer::new(
                 Outcome::RETRY,
                 "busy",
                 "the session had no room for the message in time",
@@ -79,7 +79,7 @@ impl Session {
                 is_taken.try_recv().map_err(|_| busy())?
             }
         };
-        started.map_err(NotSubmitted)?;
+        started.map_err(SubmissionFailure)?;
         Ok(answer)
     }
 
@@ -94,8 +94,8 @@ impl Session {
     }
 }
 
-fn lost() -> NotSubmitted {
-    NotSubmitted(Answer::new(
+fn lost() -> SubmissionFailure {
+    SubmissionFailure(Answer::new(
         Outcome::RETRY,
         "connection_lost",
         "the connection was lost before the message was submitted",
@@ -103,14 +103,14 @@ fn lost() -> NotSubmitted {
 }
 
 /// State of a session's task.
-struct Keeper {
+struct SessionTask {
     settings: Arc<SmppSettings>,
     outbound: Outbound,
     connecting: Duration,
     post: Post,
 }
 
-impl Keeper {
+impl SessionTask {
     /// Keeps the session bound until no sender of orders is left.
     async fn keep(self, mut orders: mpsc::Receiver<Order>) {
         let mut pause = FIRST_PAUSE;

@@ -2,7 +2,7 @@
 
 use domain::Timestamp;
 use domain::content::SmsContent;
-use domain::sms::segment::{Alphabet, Segmented};
+use domain::sms::segment::{Alphabet, SegmentedText};
 use rusmpp::pdus::SubmitSm;
 use rusmpp::tlvs::MessageSubmissionRequestTlvValue;
 use rusmpp::types::{AnyOctetString, COctetString, EmptyOrFullCOctetString, OctetString};
@@ -25,7 +25,7 @@ pub(crate) fn parts(
     settings: &SmppSettings,
     call: &Call<'_>,
     content: &SmsContent,
-    segments: &Segmented<'_>,
+    segments: &SegmentedText<'_>,
 ) -> Option<Vec<SubmitSm>> {
     let from = content.from.as_ref().unwrap_or(&settings.from);
     let envelope = envelope(from, &call.job.target, call.job.expires_at, segments.alphabet)?;

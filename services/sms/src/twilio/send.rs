@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::content::SmsContent;
-use domain::sms::segment::Segmented;
+use domain::sms::segment::SegmentedText;
 use domain::sms::twilio::{is_about_number, is_about_sender, outcome};
 use domain::{Answer, Outcome, Problem};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -16,7 +16,7 @@ use worker::{Attempt, Call, Probe, ProviderKind};
 
 use super::settings::{Login, TwilioSender, TwilioSettings};
 use crate::answers::{
-    Private, below, by_evidence, by_status, of_silence, of_silent_probe, redacted, waiting,
+    PrivateTexts, below, by_evidence, by_status, of_silence, of_silent_probe, redacted, waiting,
 };
 use crate::connections::{Connections, counted};
 
@@ -56,7 +56,7 @@ impl ProviderKind for Twilio {
         let Attempt { channel: connections, call, message: content } = attempt;
         let Connections { caller, public_url, .. } = connections;
         let answer = send(caller, public_url.as_deref(), call, content, settings).await;
-        counted(answer, &Segmented::of(&content.text))
+        counted(answer, &SegmentedText::of(&content.text))
     }
 
     /// Checks the credential by reading the account.
@@ -75,9 +75,9 @@ impl ProviderKind for Twilio {
             (200, Some(status)) => Err(Answer::new(
                 Outcome::PauseProvider,
                 "account",
-                format!("the account is {}", redacted(status, &Private::default())),
+                format!("the account is {}", redacted(status, &PrivateTexts::default())),
             )),
-            _ => Err(answer(&reply, &Private::default(), false)),
+            _ => Err(answer(&reply, &PrivateTexts::default(), false)),
         }
     }
 }
@@ -104,7 +104,7 @@ async fn send(
     let request =
         caller.client().post(url).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
     let from = content.from.as_deref().unwrap_or_default();
-    let private = Private::of(&call.job.target, &content.text, from);
+    let private = PrivateTexts::of(&call.job.target, &content.text, from);
     match caller.call(login(request, settings), call.now).await {
         Ok(reply) => answer(&reply, &private, content.from.is_some()),
         Err(silence) => of_silence(silence, &private),
@@ -174,7 +174,7 @@ fn login(request: RequestBuilder, settings: &TwilioSettings) -> RequestBuilder {
     }
 }
 
-fn answer(reply: &Reply, private: &Private, chose_sender: bool) -> Answer {
+fn answer(reply: &Reply, private: &PrivateTexts, chose_sender: bool) -> Answer {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     if (200..300).contains(&reply.status) {
         let sid = body["sid"].as_str().filter(|sid| is_sid(sid)).map(str::to_owned);

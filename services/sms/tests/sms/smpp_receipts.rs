@@ -1,6 +1,6 @@
 use domain::{Answer, Outcome};
 use sms::smpp::receipt::{State, TABLE};
-use sms::{Receipt, Recorded};
+use sms::{Receipt, RecordResult};
 use stand_ins::smsc::{ReceiptForm, SmscSettings};
 use testkit::eventually;
 use tokio::time::timeout;
@@ -36,7 +36,7 @@ async fn receipts_in_every_form_name_the_message_and_its_state() {
             assert_eq!((receipt.answer.outcome, receipt.answer.code.as_str()), (outcome, code));
             let words = if receipt_form == ReceiptForm::Parameters { "" } else { words };
             assert_eq!(receipt.answer.message, words);
-            receipt.recorded.send(Recorded::Done).unwrap();
+            receipt.recorded.send(RecordResult::Done).unwrap();
         }
         eventually(LIMIT, "all are taken", async || (server.receipts_taken() == 4).then_some(())).await;
         assert_eq!(server.receipts_left(), 0);
@@ -61,7 +61,7 @@ async fn every_receipt_state_of_the_table_has_its_outcome() {
             assert_eq!(receipt.answer.code, *name);
             let is_sent = matches!(receipt.answer.outcome, Outcome::Sent { .. });
             assert_eq!(is_sent, expected == State::Delivered, "{name}");
-            receipt.recorded.send(Recorded::Done).unwrap();
+            receipt.recorded.send(RecordResult::Done).unwrap();
         }
         let taken = async || (server.receipts_taken() == number + 1).then_some(());
         eventually(LIMIT, "the receipt is taken", taken).await;
@@ -73,7 +73,7 @@ async fn every_receipt_state_of_the_table_has_its_outcome() {
 async fn a_receipt_that_could_not_be_recorded_is_redelivered() {
     let (server, mut line) = smsc_with(SmscSettings::default(), limits()).await;
     let id = id_of(&line.send(TO, "Hello").await);
-    for recorded in [Some(Recorded::Later), None, Some(Recorded::Done)] {
+    for recorded in [Some(RecordResult::Later), None, Some(RecordResult::Done)] {
         let receipt = next(&mut line).await;
         assert_eq!(receipt.provider_id, id);
         assert_eq!(server.receipts_taken(), 0, "not confirmed before it is recorded");
@@ -91,7 +91,7 @@ async fn the_receipt_of_the_last_part_decides_for_the_message() {
     let id = id_of(&line.send(TO, &"a".repeat(400)).await);
     let receipt = next(&mut line).await;
     assert_eq!(receipt.provider_id, id);
-    receipt.recorded.send(Recorded::Done).unwrap();
+    receipt.recorded.send(RecordResult::Done).unwrap();
     eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
     assert_eq!((server.submissions(), server.receipts_left()), (3, 0), "one receipt for three parts");
 }

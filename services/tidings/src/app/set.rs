@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::app::as_json;
 use crate::control_plane::{Installation, actor};
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 const HELP: &str = "Switches:
   secure-mode=on|off         calls of users need a bearer token, signed with `tidings app signing-key`
@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
 }
 
 /// Parses all switches, or returns all problems.
-fn parse(texts: &[String]) -> Result<Vec<Switch>, Refused> {
+fn parse(texts: &[String]) -> Result<Vec<Switch>, InvalidInput> {
     let mut problems = Vec::new();
     let mut switches: Vec<Switch> = Vec::new();
     for text in texts {
@@ -99,7 +99,11 @@ fn parse(texts: &[String]) -> Result<Vec<Switch>, Refused> {
         }
         switches.push(switch);
     }
-    if problems.is_empty() { Ok(switches) } else { Err(Refused::document("the command line", &problems)) }
+    if problems.is_empty() {
+        Ok(switches)
+    } else {
+        Err(InvalidInput::document("the command line", &problems))
+    }
 }
 
 fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {

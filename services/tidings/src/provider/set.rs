@@ -11,7 +11,7 @@ use super::kinds;
 use crate::control_plane::{ControlPlane, actor};
 use crate::document::DocumentSource;
 use crate::options::Options;
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// Create or replace a provider of an app, from a JSON document. Workers use it within two seconds.
 #[derive(Debug, clap::Args)]
@@ -29,12 +29,12 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let refused = |problems: Vec<_>| Refused::document(&arguments.source.name(), &problems);
+    let refused = |problems: Vec<_>| InvalidInput::document(&arguments.source.name(), &problems);
     let draft = Draft::read(arguments.source.read()?).map_err(refused)?;
     let Some(identifier) = draft.identifier().map(str::to_owned) else {
         return match draft.complete(&Map::new()) {
             Err(problems) => Err(refused(problems).into()),
-            Ok(_) => Err(Refused("the document has no identifier".to_owned()).into()),
+            Ok(_) => Err(InvalidInput("the document has no identifier".to_owned()).into()),
         };
     };
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
@@ -90,11 +90,11 @@ impl ControlPlane {
     }
 }
 
-fn with_hint(Refused(mut text): Refused, kept: &Map<String, Value>) -> Refused {
+fn with_hint(InvalidInput(mut text): InvalidInput, kept: &Map<String, Value>) -> InvalidInput {
     if !kept.is_empty() {
         text.push_str("\nSecrets that the document leaves out stay unchanged; null removes one.");
     }
-    Refused(text)
+    InvalidInput(text)
 }
 
 /// Renders the result of a dry run.

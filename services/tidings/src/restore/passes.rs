@@ -9,13 +9,13 @@ use domain::{AppId, Envelope, Event, StreamName};
 use event_log::EventLog;
 use service_kit::clock;
 use store::deliveries::timer::NewTimer;
-use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Restore, Unfinished};
+use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Restore, UnfinishedSend};
 use store::sends::chunk::Chunk;
 use uuid::Uuid;
 
 use super::reach::{Range, Reach};
 use super::report::Report;
-use super::walk::{Found, Walk, print_progress};
+use super::walk::{FoundMessage, Walk, print_progress};
 
 /// Maximum number of planned chunks per transaction. Each needs its send, of up to a megabyte.
 const PLANS: usize = 40;
@@ -52,7 +52,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    async fn add_apps(&mut self, batch: &[Found]) -> anyhow::Result<()> {
+    async fn add_apps(&mut self, batch: &[FoundMessage]) -> anyhow::Result<()> {
         let unseen: BTreeSet<AppId> =
             batch.iter().map(|found| found.envelope.app).filter(|app| !self.apps.contains(app)).collect();
         if !unseen.is_empty() {
@@ -65,14 +65,14 @@ impl<'a> Passes<'a> {
 
     /// Applies one batch, plans before outcomes, because an outcome refers to its plan. The projection reads the other
     /// events of the inbox streams from its own checkpoint.
-    async fn apply(&mut self, range: Range, batch: Vec<Found>) -> anyhow::Result<()> {
+    async fn apply(&mut self, range: Range, batch: Vec<FoundMessage>) -> anyhow::Result<()> {
         let mut sends = Vec::new();
         let mut jobs = Vec::new();
         let mut plans = Vec::new();
         let mut outcomes = Vec::new();
         let mut dead = Vec::new();
         let mut cancelled = Vec::new();
-        for Found { seq, envelope: Envelope { app, at, send_id, event, .. } } in batch {
+        for FoundMessage { seq, envelope: Envelope { app, at, send_id, event, .. } } in batch {
             match (event, send_id) {
                 (Event::UserErased(erased), _) => {
                     self.report.erased += u64::from(self.restore.add_erasure(app, &erased, at).await?);
@@ -146,7 +146,7 @@ impl<'a> Passes<'a> {
 
 /// Creates the timer that requests a plan for a chunk. Its message is `SendContinues` if the database stores the body of the
 /// send, and otherwise the send itself.
-fn order(unfinished: &Unfinished, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
+fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
     let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
     // The id is the same in every run of the command, and changes when the order is in the log.

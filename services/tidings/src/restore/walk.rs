@@ -31,7 +31,7 @@ pub(super) struct Walk {
 }
 
 /// A message with its sequence.
-pub(super) struct Found {
+pub(super) struct FoundMessage {
     pub(super) seq: u64,
     pub(super) envelope: Envelope,
 }
@@ -49,7 +49,7 @@ impl Walk {
     ///
     /// # Errors
     /// The log cannot be read, or a message is of a newer release.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<Found>>> {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<FoundMessage>>> {
         let begun = Instant::now();
         while self.read < self.range.to {
             let records = self.reader.next_batch(BATCH, LINGER).await;
@@ -74,7 +74,7 @@ impl Walk {
             let mut found = Vec::with_capacity(records.len());
             for record in records.iter().filter(|record| record.seq <= self.range.to) {
                 match Envelope::decode(&record.payload) {
-                    Ok(envelope) => found.push(Found { seq: record.seq, envelope }),
+                    Ok(envelope) => found.push(FoundMessage { seq: record.seq, envelope }),
                     Err(newer @ DecodeError::Newer { .. }) => {
                         return Err(newer).with_context(|| format!("{} {}", self.range.stream, record.seq));
                     }

@@ -23,7 +23,7 @@ use store::control::provider::{NewProvider, SecretChange};
 use web_push::Vapid;
 use worker::ProviderKind as _;
 
-use crate::app::{Created, Openness, create_with_credentials, renew_secret};
+use crate::app::{CreatedApp, PublicAccess, create_with_credentials, renew_secret};
 use crate::control_plane::actor;
 use crate::private_file;
 use crate::provider::kinds;
@@ -50,21 +50,22 @@ pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
         return Ok(kept);
     }
     let (store, master_key) = (&context.store, &context.master_key);
-    let credentials = match create_with_credentials(store, master_key, NAME, Openness::Development).await? {
-        Some(Created { id, api_key, api_secret }) => {
-            Credentials { app_id: id, api_key, api_secret: api_secret.expose_secret().to_owned() }
-        }
-        None => {
-            let app = store
-                .control()
-                .app_by_name_or_id(NAME)
-                .await?
-                .context("the demo app has just been deleted")?;
-            let api_secret = renew_secret(store, master_key, app.id, GRACE).await?;
-            let api_secret = api_secret.expose_secret().to_owned();
-            Credentials { app_id: app.id, api_key: app.api_key, api_secret }
-        }
-    };
+    let credentials =
+        match create_with_credentials(store, master_key, NAME, PublicAccess::Development).await? {
+            Some(CreatedApp { id, api_key, api_secret }) => {
+                Credentials { app_id: id, api_key, api_secret: api_secret.expose_secret().to_owned() }
+            }
+            None => {
+                let app = store
+                    .control()
+                    .app_by_name_or_id(NAME)
+                    .await?
+                    .context("the demo app has just been deleted")?;
+                let api_secret = renew_secret(store, master_key, app.id, GRACE).await?;
+                let api_secret = api_secret.expose_secret().to_owned();
+                Credentials { app_id: app.id, api_key: app.api_key, api_secret }
+            }
+        };
     private_file::write(file, &serde_json::to_string_pretty(&credentials)?)?;
     Ok(credentials)
 }

@@ -18,7 +18,7 @@ const READY_INTERVAL: Duration = Duration::from_millis(20);
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The services and stand-ins that run in this process.
-pub(super) struct Running {
+pub(super) struct RunningServices {
     /// Context of all services.
     pub(super) context: Context,
     /// Addresses and credentials.
@@ -26,9 +26,12 @@ pub(super) struct Running {
     stand_ins: StandIns,
 }
 
-impl Running {
+impl RunningServices {
     /// Starts the stand-ins and every service, and waits until the API answers.
-    pub(super) async fn start(mut config: Config, directory: &DataDirectory) -> anyhow::Result<Running> {
+    pub(super) async fn start(
+        mut config: Config,
+        directory: &DataDirectory,
+    ) -> anyhow::Result<RunningServices> {
         let stand_ins = StandIns::start(&StandInSettings::in_directory(directory.outbox())).await;
         let stand_ins = stand_ins.context("cannot start the provider stand-ins")?;
         config.web_push.hosts.push(stand_ins.push_service_url().parse()?);
@@ -59,7 +62,7 @@ impl Running {
             database_url: url(context.config.database.url.as_ref()),
             nats_url: url(context.config.nats.url.as_ref()),
         };
-        Ok(Running { context, dev, stand_ins })
+        Ok(RunningServices { context, dev, stand_ins })
     }
 
     /// Prefix of the API's headers.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::listing::Listing;
 use crate::options::Options;
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// List messages that were given up after a day of attempts, or because the endpoint answered 410 Gone; latest first.
 #[derive(Debug, clap::Args)]
@@ -83,7 +83,7 @@ pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<
                 let url = &endpoint.url;
                 let message =
                     format!("{url} is turned off; turn it on with `tidings webhook set {} {url}`", app.name);
-                return Err(Refused(message).into());
+                return Err(InvalidInput(message).into());
             }
             Some(endpoint.id)
         }

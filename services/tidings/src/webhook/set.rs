@@ -11,7 +11,7 @@ use webhooks::call::parse_url;
 
 use crate::control_plane::actor;
 use crate::options::Options;
-use crate::refused::Refused;
+use crate::refused::InvalidInput;
 
 /// Set an endpoint of an app, which receives events from now on. A new endpoint gets a secret, which is printed once. For an
 /// existing one, the command sets the events and turns it on if it was off.
@@ -43,7 +43,7 @@ fn parse_event(text: &str) -> Result<WebhookEvent, String> {
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
     let url =
-        parse_url(control_plane.outbound, &arguments.url).map_err(|error| Refused(error.to_string()))?;
+        parse_url(control_plane.outbound, &arguments.url).map_err(|error| InvalidInput(error.to_string()))?;
     let mut events =
         if arguments.events.is_empty() { WebhookEvent::ALL.to_vec() } else { arguments.events.clone() };
     events.sort_unstable();

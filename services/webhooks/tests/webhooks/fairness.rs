@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::AppId;
 use domain::webhook::WebhookEvent;
 use store::control::app::{NewApp, NewSecret};
-use store::webhooks::{Due, Pace, Settled, Settlement};
+use store::webhooks::{AttemptResult, DueMessage, Pace, Settlement};
 
 use crate::world::{World, settings};
 
@@ -47,12 +47,12 @@ impl World {
         .unwrap();
     }
 
-    async fn take(&self, most: u32) -> Vec<Due> {
+    async fn take(&self, most: u32) -> Vec<DueMessage> {
         self.context.store.webhooks().take_webhooks(most, pace()).await.unwrap()
     }
 }
 
-fn of(app: AppId, taken: &[Due]) -> usize {
+fn of(app: AppId, taken: &[DueMessage]) -> usize {
     taken.iter().filter(|due| due.app == app).count()
 }
 
@@ -73,7 +73,7 @@ async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
     assert_eq!((of(busy, &second), of(other, &second)), (6, 0), "no more than 8 of an app are under way");
     assert!(world.take(100).await.is_empty());
 
-    let settlement = Settlement { due: &first[0], settled: Settled::Taken, answer: "200" };
+    let settlement = Settlement { due: &first[0], settled: AttemptResult::Taken, answer: "200" };
     assert!(world.context.store.webhooks().settle_webhooks(&[settlement], pace()).await.unwrap().is_empty());
     let freed = world.take(100).await;
     assert_eq!(of(first[0].app, &freed), freed.len());

@@ -1,6 +1,6 @@
 //! What people read in their inboxes.
 
-use domain::event::{AllChanged, ItemsChanged};
+use domain::event::{AllItemsChanged, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
 use domain::webhook::WebhookEvent;
 use domain::{Event, ItemId, Status, StreamName, Timestamp, UserNumber};
@@ -98,7 +98,7 @@ async fn a_whole_inbox_that_is_read_is_told_item_by_item_after_it_is_projected()
     world.project_read(&[5], before).await;
     world.serve(settings());
     world.received(1).await;
-    let changed = AllChanged { user: UserNumber(1), up_to: ItemId(20) };
+    let changed = AllItemsChanged { user: UserNumber(1), up_to: ItemId(20) };
     world.tell(Event::InboxAllChanged(AllChange::Read, changed)).await;
     world.settled(1, Status::Sent).await;
     world.received(2).await;

@@ -24,28 +24,28 @@ pub enum Alphabet {
 
 /// A text split into segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segmented<'a> {
+pub struct SegmentedText<'a> {
     pub alphabet: Alphabet,
     /// The segments, at least one.
     pub parts: Vec<&'a str>,
 }
 
-impl<'a> Segmented<'a> {
+impl<'a> SegmentedText<'a> {
     /// Splits a text, encoded in the GSM 7 bit alphabet if this contains all characters of the text, or else in UCS-2.
     #[must_use]
-    pub fn of(text: &'a str) -> Segmented<'a> {
+    pub fn of(text: &'a str) -> SegmentedText<'a> {
         let is_gsm7 = text.chars().all(|character| Septets::of(character).is_some());
         let alphabet = if is_gsm7 { Alphabet::Gsm7 } else { Alphabet::Ucs2 };
-        Segmented::written_in(alphabet, text)
+        SegmentedText::written_in(alphabet, text)
     }
 
     /// Splits a text, encoded in UCS-2 even if the GSM 7 bit alphabet contains all its characters.
     #[must_use]
-    pub fn in_ucs2(text: &'a str) -> Segmented<'a> {
-        Segmented::written_in(Alphabet::Ucs2, text)
+    pub fn in_ucs2(text: &'a str) -> SegmentedText<'a> {
+        SegmentedText::written_in(Alphabet::Ucs2, text)
     }
 
-    fn written_in(alphabet: Alphabet, text: &'a str) -> Segmented<'a> {
+    fn written_in(alphabet: Alphabet, text: &'a str) -> SegmentedText<'a> {
         let (alone, part) = match alphabet {
             Alphabet::Gsm7 => (GSM7_ALONE, GSM7_PART),
             Alphabet::Ucs2 => (UCS2_ALONE, UCS2_PART),
@@ -53,7 +53,7 @@ impl<'a> Segmented<'a> {
         let length = |character| units(alphabet, character);
         let fits_alone = text.chars().map(length).sum::<usize>() <= alone;
         let parts = if fits_alone { vec![text] } else { cut(text, part, length) };
-        Segmented { alphabet, parts }
+        SegmentedText { alphabet, parts }
     }
 
     /// Returns the number of segments.
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn lengths(text: &str) -> (Alphabet, Vec<usize>) {
-        let cut = Segmented::of(text);
+        let cut = SegmentedText::of(text);
         assert_eq!(cut.parts.concat(), text, "nothing is lost");
         (cut.alphabet, cut.parts.iter().map(|part| part.chars().count()).collect())
     }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn any_text_can_be_encoded_as_ucs2() {
-        assert_eq!(Segmented::in_ucs2(&"a".repeat(71)).count(), 2);
+        assert_eq!(SegmentedText::in_ucs2(&"a".repeat(71)).count(), 2);
         assert_eq!(Alphabet::Ucs2.encode("a😀"), Some(vec![0, b'a', 0xd8, 0x3d, 0xde, 0x00]));
         assert_eq!(Alphabet::Gsm7.encode("ç"), None);
     }

@@ -15,7 +15,7 @@ use crate::{CategoryId, Channel, Reason, UserNumber};
 /// published as jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Decided {
+pub struct ChunkDecisions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
     /// The template and its version, which all chunks of the send use.
@@ -38,7 +38,7 @@ pub struct Shape {
     pub skips: Vec<(Channel, Reason)>,
 }
 
-impl Decided {
+impl ChunkDecisions {
     /// Adds the next recipient of the chunk. The channels in `unwritten` failed because their content could not be
     /// rendered.
     pub fn push(&mut self, decision: &Decision, unwritten: &HashSet<Channel>) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn recipients_with_equal_decisions_share_a_shape() {
-        let mut decided = Decided::default();
+        let mut decided = ChunkDecisions::default();
         for user in 1..=500 {
             decided.push(&decision(user, &[Channel::Email]), &HashSet::new());
         }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn channels_that_could_not_be_rendered_are_template_errors() {
-        let mut decided = Decided::default();
+        let mut decided = ChunkDecisions::default();
         let unwritten = HashSet::from([Channel::InApp, Channel::Email, Channel::WebPush]);
         decided.push(&decision(1, &[Channel::Email, Channel::MobilePush]), &unwritten);
         let skips = [

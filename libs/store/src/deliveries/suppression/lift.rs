@@ -14,15 +14,15 @@ use crate::{Deliveries, Error, database::audit};
 
 /// A lifted suppression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lifted {
+pub struct LiftedSuppression {
     /// The full target: address, token or endpoint.
     pub target: String,
-    pub restored: Restored,
+    pub restored: RestoreResult,
 }
 
 /// Result of restoring a token or subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Restored {
+pub enum RestoreResult {
     /// Nothing to restore: no token or subscription was removed, for instance because the target is an address.
     Nothing,
     /// A token was restored in the profiles of this many users.
@@ -60,7 +60,7 @@ impl Deliveries<'_> {
         channel: Channel,
         target: &str,
         actor: &str,
-    ) -> Result<Option<Lifted>, Error> {
+    ) -> Result<Option<LiftedSuppression>, Error> {
         let mut transaction = self.0.begin().await?;
         let found = sqlx::query!(
             r#"SELECT target, delivery_id, pruned AS "pruned: Json<Pruned>" FROM suppression
@@ -88,7 +88,7 @@ impl Deliveries<'_> {
             return Ok(None);
         }
         let restored = match pruned {
-            None => Restored::Nothing,
+            None => RestoreResult::Nothing,
             Some(Pruned { subscription: Some(kept), .. }) => {
                 restore_subscription(&mut transaction, app, &target, &kept).await?
             }
@@ -100,7 +100,7 @@ impl Deliveries<'_> {
         let subject = format!("{channel} of delivery {delivery}");
         audit::record(&mut transaction, app, actor, "suppression.lift", &subject).await?;
         transaction.commit().await?;
-        Ok(Some(Lifted { target, restored }))
+        Ok(Some(LiftedSuppression { target, restored }))
     }
 }
 
@@ -128,8 +128,8 @@ async fn restore_token(
     target: &str,
     holders: &[Holder],
     profiles: &mut BTreeMap<i64, Object>,
-) -> Result<Restored, Error> {
-    let Some((service, token)) = target.split_once(':') else { return Ok(Restored::NotNeeded) };
+) -> Result<RestoreResult, Error> {
+    let Some((service, token)) = target.split_once(':') else { return Ok(RestoreResult::NotNeeded) };
     let mut restored = 0;
     for Holder { number, registered_at } in holders {
         let Some(before) = profiles.remove(number) else { continue };
@@ -157,7 +157,7 @@ async fn restore_token(
         .await?;
         restored += 1;
     }
-    Ok(if restored == 0 { Restored::NotNeeded } else { Restored::Token(restored) })
+    Ok(if restored == 0 { RestoreResult::NotNeeded } else { RestoreResult::Token(restored) })
 }
 
 async fn restore_subscription(
@@ -165,7 +165,7 @@ async fn restore_subscription(
     app: AppId,
     endpoint: &str,
     kept: &Value,
-) -> Result<Restored, Error> {
+) -> Result<RestoreResult, Error> {
     let restored = sqlx::query!(
         r#"INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
          SELECT d.app_id, d.user_number, d.device_id, $2, decode(kept.p256dh, 'base64'), decode(kept.auth, 'base64'),
@@ -179,5 +179,5 @@ async fn restore_subscription(
     )
     .execute(connection)
     .await?;
-    Ok(if restored.rows_affected() == 0 { Restored::NotNeeded } else { Restored::Subscription })
+    Ok(if restored.rows_affected() == 0 { RestoreResult::NotNeeded } else { RestoreResult::Subscription })
 }

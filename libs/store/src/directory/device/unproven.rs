@@ -18,7 +18,7 @@ use crate::{Directory, Error, directory::web_push};
 
 /// A device whose caller has not proved the user's identity.
 #[derive(Clone, Copy, Debug)]
-pub struct Connecting<'a> {
+pub struct UnprovenDevice<'a> {
     /// Identifier chosen by the client.
     pub device_id: &'a str,
     /// Type of the device, if the client reports it.
@@ -60,7 +60,7 @@ impl Directory<'_> {
         self,
         app: AppId,
         identifier: &str,
-        device: Connecting<'_>,
+        device: UnprovenDevice<'_>,
         fresh: &[u8],
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
@@ -175,7 +175,7 @@ async fn add(
     connection: &mut PgConnection,
     app: AppId,
     user: UserNumber,
-    device: Connecting<'_>,
+    device: UnprovenDevice<'_>,
     secret: Option<&[u8]>,
 ) -> Result<(), Error> {
     let created = sqlx::query_scalar!(
@@ -214,7 +214,7 @@ async fn refresh(
     connection: &mut PgConnection,
     app: AppId,
     user: UserNumber,
-    device: Connecting<'_>,
+    device: UnprovenDevice<'_>,
     secret: &[u8],
 ) -> Result<(), Error> {
     let refreshed = sqlx::query!(

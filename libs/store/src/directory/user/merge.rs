@@ -28,7 +28,7 @@ type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>);
 
 /// Result of one merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergeResult {
     /// The user was created.
     Created,
     /// The existing profile was updated.
@@ -46,12 +46,16 @@ impl Directory<'_> {
     /// # Errors
     /// The database failed, or a user was erased during the call. Some users may have been merged already. Merging them
     /// again does not change their profiles.
-    pub async fn merge_many(self, app: AppId, pairs: Vec<(String, Object)>) -> Result<Vec<Merged>, Error> {
+    pub async fn merge_many(
+        self,
+        app: AppId,
+        pairs: Vec<(String, Object)>,
+    ) -> Result<Vec<MergeResult>, Error> {
         let mut by_user: BTreeMap<String, Vec<(usize, Object)>> = BTreeMap::new();
         for (index, (identifier, pairs)) in pairs.into_iter().enumerate() {
             by_user.entry(identifier).or_default().push((index, pairs));
         }
-        let mut answers: Vec<(usize, Merged)> = Vec::new();
+        let mut answers: Vec<(usize, MergeResult)> = Vec::new();
         let mut users = by_user.into_iter();
         loop {
             let batch: Vec<_> = users.by_ref().take(BATCH).collect();
@@ -75,9 +79,9 @@ impl Directory<'_> {
     }
 
     /// Merges the pairs of up to [`BATCH`] users. Returns the results of each user, in the order of `named`.
-    async fn merge_batch(self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<Merged>>, Error> {
+    async fn merge_batch(self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<MergeResult>>, Error> {
         let named = Arc::new(named);
-        let mut answers: Vec<Option<Vec<Merged>>> = vec![None; named.len()];
+        let mut answers: Vec<Option<Vec<MergeResult>>> = vec![None; named.len()];
         for _ in 0..RACES {
             let open: Vec<usize> = (0..named.len()).filter(|&place| answers[place].is_none()).collect();
             if open.is_empty() {
@@ -141,7 +145,7 @@ impl Directory<'_> {
         app: AppId,
         named: &[Pairs],
         computed: Vec<MergedVersion>,
-    ) -> Result<Vec<(usize, Vec<Merged>)>, Error> {
+    ) -> Result<Vec<(usize, Vec<MergeResult>)>, Error> {
         let missing: Vec<&str> = computed
             .iter()
             .filter(|merged| merged.row.is_none())
@@ -211,7 +215,7 @@ struct MergedVersion {
     /// The new profile; None if it has not changed.
     after: Option<Object>,
     tokens: TokenChange,
-    answers: Vec<Merged>,
+    answers: Vec<MergeResult>,
 }
 
 fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> MergedVersion {
@@ -232,7 +236,7 @@ pub(crate) async fn merge_users<'a>(
     connection: &mut PgConnection,
     updates: &Updates<'a>,
     naming: Naming,
-) -> Result<BTreeMap<(AppId, &'a str), Vec<Merged>>, Error> {
+) -> Result<BTreeMap<(AppId, &'a str), Vec<MergeResult>>, Error> {
     if updates.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -292,14 +296,14 @@ async fn create_missing(
     Ok(numbers.into_iter().collect())
 }
 
-fn merge_in_turn(before: &Object, pairs: &[&Object], mut created: bool) -> (Object, Vec<Merged>) {
+fn merge_in_turn(before: &Object, pairs: &[&Object], mut created: bool) -> (Object, Vec<MergeResult>) {
     let mut profile = before.clone();
     let merged = pairs.iter().map(|pairs| match profile::merged(&profile, pairs) {
         Ok(after) => {
             profile = after;
-            if mem::take(&mut created) { Merged::Created } else { Merged::Updated }
+            if mem::take(&mut created) { MergeResult::Created } else { MergeResult::Updated }
         }
-        Err(refusal) => Merged::Refused(refusal),
+        Err(refusal) => MergeResult::Refused(refusal),
     });
     let merged = merged.collect();
     (profile, merged)

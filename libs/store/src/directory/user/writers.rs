@@ -12,21 +12,21 @@ use crate::Error;
 use crate::database::slots::{Slot, Slots};
 
 type Key = (AppId, String);
-type Turns = Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>;
+type WriterLocks = Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>;
 
 /// State shared by all writers of profiles. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Writers {
-    turns: Arc<Turns>,
+    turns: Arc<WriterLocks>,
     slots: Slots,
 }
 
 /// Lock on a user's profile among the writers in this process. Released on drop.
 #[derive(Debug)]
-pub(crate) struct WriterTurn {
+pub(crate) struct WriterLock {
     guard: Option<OwnedMutexGuard<()>>,
     key: Key,
-    turns: Arc<Turns>,
+    turns: Arc<WriterLocks>,
 }
 
 impl Writers {
@@ -39,14 +39,14 @@ impl Writers {
 
     /// Waits until no other writer in this process writes the user's profile. Writers are served in order of arrival.
     /// Callers must not hold a database connection while they wait.
-    pub(crate) async fn turn(&self, app: AppId, identifier: &str) -> WriterTurn {
+    pub(crate) async fn turn(&self, app: AppId, identifier: &str) -> WriterLock {
         let key = (app, identifier.to_owned());
         let mutex = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(key.clone()).or_default())
         };
         // Created before waiting, so that its `Drop` removes the map entry even if the caller is cancelled.
-        let mut turn = WriterTurn { guard: None, key, turns: Arc::clone(&self.turns) };
+        let mut turn = WriterLock { guard: None, key, turns: Arc::clone(&self.turns) };
         turn.guard = Some(mutex.lock_owned().await);
         turn
     }
@@ -68,7 +68,7 @@ impl Writers {
     }
 }
 
-impl Drop for WriterTurn {
+impl Drop for WriterLock {
     fn drop(&mut self) {
         self.guard = None;
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);

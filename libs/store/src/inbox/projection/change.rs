@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use domain::inbox::{AllChange, Counts, ItemState};
 use domain::{AppId, ItemId, UserNumber};
 
-use super::{Batch, Changed, ItemKey, WholeInbox};
+use super::{Batch, ItemKey, StateChange, WholeInbox};
 use crate::Error;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
@@ -102,7 +102,7 @@ impl Batch {
     ///
     /// # Errors
     /// The database failed; the batch must be dropped.
-    pub async fn change(&mut self, changes: &[Changed]) -> Result<(), Error> {
+    pub async fn change(&mut self, changes: &[StateChange]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Batch {
         )
         .execute(&mut *self.transaction)
         .await?;
-        for Changed { key: (app, user, _), old, new } in changes {
+        for StateChange { key: (app, user, _), old, new } in changes {
             self.count(*app, *user, new.counts() - old.counts());
         }
         Ok(())

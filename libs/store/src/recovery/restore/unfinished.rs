@@ -15,7 +15,7 @@ use crate::sends::chunk::Chunk;
 
 /// A send whose body is stored.
 #[derive(Clone, Debug)]
-pub struct Unfinished {
+pub struct UnfinishedSend {
     /// The send, with the number of the next chunk to execute.
     pub send: Chunk,
     /// True if this chunk must be executed; false if all chunks have been executed.
@@ -31,7 +31,7 @@ impl Restore {
         &mut self,
         after: Option<(AppId, SendId)>,
         limit: i64,
-    ) -> Result<Vec<Unfinished>, Error> {
+    ) -> Result<Vec<UnfinishedSend>, Error> {
         let rows = sqlx::query(
             "SELECT r.app_id, r.send_id, r.accepted_at, r.body,
                ARRAY(SELECT turn FROM plan p WHERE (p.app_id, p.send_id) = (r.app_id, r.send_id)) AS frozen
@@ -53,7 +53,7 @@ impl Restore {
     ///
     /// # Errors
     /// The database failed; nothing is changed.
-    pub async fn plan_open(&mut self, sends: &[Unfinished], timers: &[NewTimer]) -> Result<u64, Error> {
+    pub async fn plan_open(&mut self, sends: &[UnfinishedSend], timers: &[NewTimer]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         let mut users = 0;
         for unfinished in sends.iter().filter(|unfinished| unfinished.is_open) {
@@ -105,7 +105,7 @@ pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer
 
 /// Reads a send and finds the chunk to execute; each chunk starts the next one. If all chunks of a send with several chunks
 /// or a schedule are frozen, it is unknown whether the last chunk was executed, so it is executed again.
-fn read(row: &PgRow) -> Result<Unfinished, Error> {
+fn read(row: &PgRow) -> Result<UnfinishedSend, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
     let frozen: Vec<i32> = row.try_get("frozen")?;
@@ -119,5 +119,5 @@ fn read(row: &PgRow) -> Result<Unfinished, Error> {
         accepted_at: accepted_at.into(),
         send: Arc::new(send),
     };
-    Ok(Unfinished { send: chunk, is_open: next.is_some() })
+    Ok(UnfinishedSend { send: chunk, is_open: next.is_some() })
 }

@@ -26,7 +26,7 @@ pub struct Difference {
     /// Items that only the live tables have.
     pub unexpected: Items<ItemId>,
     /// Items that both have, but with different values.
-    pub changed: Items<Changed>,
+    pub changed: Items<ChangedItem>,
     /// The live counters.
     pub kept: Counts,
     /// Counters recounted from the live items.
@@ -45,7 +45,7 @@ pub struct Items<T> {
 
 /// An item that differs from its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedItem {
     pub id: ItemId,
     /// The columns whose values differ.
     pub columns: Vec<String>,
@@ -136,7 +136,7 @@ async fn columns(
     replay: &mut PgConnection,
     app: AppId,
     ids: &[i64],
-) -> Result<Vec<Changed>, Error> {
+) -> Result<Vec<ChangedItem>, Error> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -149,7 +149,7 @@ async fn columns(
         let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
         let text = |row: &Row, name| row.get(name).map(|value| value.get().to_owned());
         let differing = names.into_iter().filter(|name| text(one, *name) != text(other, *name));
-        Changed { id: ItemId(*id), columns: differing.cloned().collect() }
+        ChangedItem { id: ItemId(*id), columns: differing.cloned().collect() }
     });
     Ok(changed.collect())
 }

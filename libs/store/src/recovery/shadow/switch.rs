@@ -41,7 +41,7 @@ pub struct Switch<'s> {
 
 /// Result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switched {
+pub enum SwitchResult {
     /// The new tables are live, and the old tables are dropped.
     Yes,
     /// Readers kept the tables locked for too long; nothing was switched.
@@ -97,17 +97,17 @@ impl Switch<'_> {
     /// # Errors
     /// The database failed, or the schema was migrated after the shadow was created ([`Error::SchemaChanged`]). If the
     /// commit itself fails, the switch may have taken place nevertheless.
-    pub async fn commit(mut self) -> Result<Switched, Error> {
+    pub async fn commit(mut self) -> Result<SwitchResult, Error> {
         self.delete_leaving().await?;
         let Err(error) = self.replace_tables().await else {
             self.transaction.commit().await?;
-            return Ok(Switched::Yes);
+            return Ok(SwitchResult::Yes);
         };
         // Explicit rollback, because a dropped transaction would keep its locks until the connection is used again.
         let rolled_back = self.transaction.rollback().await;
         if is_locked(&error) {
             rolled_back?;
-            return Ok(Switched::Hindered);
+            return Ok(SwitchResult::Hindered);
         }
         Err(error)
     }

@@ -12,7 +12,7 @@ use crate::sends::chunk::Chunk;
 use crate::sends::facts::{Facts, PlanCategory};
 
 type CategoryKey = (i64, String);
-type Known = HashMap<CategoryKey, Arc<PlanCategory>>;
+type KnownCategories = HashMap<CategoryKey, Arc<PlanCategory>>;
 
 /// Reads the categories of chunks, and creates those missing for new chunks. If the app's quota is reached, the chunk has
 /// no category.
@@ -65,10 +65,13 @@ fn category_keys(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
     named.collect()
 }
 
-async fn select(connection: &mut PgConnection, named: &[Option<CategoryKey>]) -> Result<Known, Error> {
+async fn select(
+    connection: &mut PgConnection,
+    named: &[Option<CategoryKey>],
+) -> Result<KnownCategories, Error> {
     let (apps, identifiers) = columns(named);
     if apps.is_empty() {
-        return Ok(Known::new());
+        return Ok(KnownCategories::new());
     }
     let rows = sqlx::query!(
         "SELECT app_id, id, identifier, name, critical FROM category

@@ -11,7 +11,7 @@ use sqlx::types::Json;
 use crate::Error;
 use crate::database::columns::columns;
 use crate::directory::push_token::Naming;
-use crate::directory::user::merge::{Merged, Updates, merge_users};
+use crate::directory::user::merge::{MergeResult, Updates, merge_users};
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
@@ -34,7 +34,8 @@ pub(super) async fn merge_inline_profiles(
         }
     }
     let merged = merge_users(connection, &updates, Naming::Mentions).await?;
-    let refused = merged.values().flatten().filter(|merged| matches!(merged, Merged::Refused(_))).count();
+    let refused =
+        merged.values().flatten().filter(|merged| matches!(merged, MergeResult::Refused(_))).count();
     if refused > 0 {
         tracing::warn!(refused, "skipped inline profiles that would make the stored profile invalid");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Due, Pace, Settled};
+use super::{AttemptResult, DueMessage, Pace};
 use crate::database::columns::columns;
 use crate::{Error, Webhooks};
 
@@ -14,8 +14,8 @@ use crate::{Error, Webhooks};
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'a> {
     /// The claimed message.
-    pub due: &'a Due,
-    pub settled: Settled,
+    pub due: &'a DueMessage,
+    pub settled: AttemptResult,
     /// The status of the answer, such as `503`, or the error.
     pub answer: &'a str,
 }
@@ -39,12 +39,12 @@ struct SettledRow {
 }
 
 impl Health {
-    fn add(&mut self, settled: Settled) {
+    fn add(&mut self, settled: AttemptResult) {
         match settled {
-            Settled::Taken => *self = Health { succeeded: true, gone: self.gone, ..Health::default() },
-            Settled::Gone => self.gone = true,
-            Settled::GivenUp => self.failures += 1,
-            Settled::Again { pause, .. } => {
+            AttemptResult::Taken => *self = Health { succeeded: true, gone: self.gone, ..Health::default() },
+            AttemptResult::Gone => self.gone = true,
+            AttemptResult::GivenUp => self.failures += 1,
+            AttemptResult::Again { pause, .. } => {
                 self.failures += 1;
                 self.asked = self.asked.max(pause.unwrap_or_default());
             }
@@ -92,7 +92,7 @@ async fn lock_noted(
 ) -> Result<HashSet<(i64, i64)>, Error> {
     let mut failed = BTreeMap::<(i64, i64), bool>::new();
     for Settlement { due, settled, .. } in settlements {
-        *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != Settled::Taken;
+        *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != AttemptResult::Taken;
     }
     columns! { ((app, endpoint), has_failed) in failed =>
         app_id = *app,
@@ -123,9 +123,9 @@ async fn settle(
     settlements: &[Settlement<'_>],
 ) -> Result<(HashSet<Uuid>, HashSet<Uuid>), Error> {
     let outcome = |settled| match settled {
-        Settled::Taken => ("delivered", Duration::ZERO),
-        Settled::Again { after, .. } => ("pending", after),
-        Settled::GivenUp | Settled::Gone => ("failed", Duration::ZERO),
+        AttemptResult::Taken => ("delivered", Duration::ZERO),
+        AttemptResult::Again { after, .. } => ("pending", after),
+        AttemptResult::GivenUp | AttemptResult::Gone => ("failed", Duration::ZERO),
     };
     columns! { settlement in settlements =>
         app_id = settlement.due.app.0,

@@ -1,7 +1,7 @@
 //! Messages whose processing fails.
 
 use domain::{Lane, StreamName};
-use store::database::failure::{MAX_FAILURES, SetAside};
+use store::database::failure::{MAX_FAILURES, ParkRequest};
 use uuid::Uuid;
 
 use crate::{fixture, send_id};
@@ -36,7 +36,7 @@ async fn parking_a_message_removes_its_failure_count() {
     let app = fixture.app("shop").await;
     fixture.store.database().count_failure(STREAM, 7, "broken").await.unwrap();
     fixture.store.database().count_failure(STREAM, 8, "broken").await.unwrap();
-    let message = SetAside {
+    let message = ParkRequest {
         id: Uuid::from_u128(1),
         app: Some(app),
         send_id: Some(send_id(1)),

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use domain::{Lane, SendId};
 use store::control::app::NewApp;
-use store::sends::idempotency::{Reservation, Reserved};
+use store::sends::idempotency::{Reservation, ReservedSend};
 use store::{Settings, Store};
 use uuid::Uuid;
 
@@ -44,7 +44,7 @@ async fn a_cancelled_call_leaves_no_open_transaction_on_its_connection() {
         let name = format!("after {steps} steps");
         let new = NewApp { name: &name, api_key: &name, development: false };
         let is_done = LimitedSteps { call: Box::pin(store.control().create_app(new, "test")), steps }.await;
-        let send = Reserved { send_id: SendId(Uuid::from_u128(1)), body_hash: [7; 32], lane: Lane::Bulk };
+        let send = ReservedSend { send_id: SendId(Uuid::from_u128(1)), body_hash: [7; 32], lane: Lane::Bulk };
         store.sends().reserve_keys(&[Reservation { app, key: name.clone(), send }]).await.unwrap();
         let seen = fixture.store.sends().reserved_key(app, &name).await.unwrap();
         assert_eq!(seen, Some(send), "{name}, the next write is not committed");

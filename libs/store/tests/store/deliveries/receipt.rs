@@ -14,7 +14,7 @@ use domain::{
     UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::receipt::Recorded;
+use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{FollowUp, Settlement};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
@@ -97,7 +97,7 @@ impl Fixture {
         assert_eq!(self.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     }
 
-    async fn record(&self, receipt: Receipt) -> Recorded {
+    async fn record(&self, receipt: Receipt) -> ReceiptResult {
         self.store.deliveries().record_receipts(&[receipt], &policy()).await.unwrap()[0]
     }
 
@@ -127,14 +127,14 @@ async fn a_receipt_turns_sent_into_delivered_once_and_publishes_it() {
     let id = fixture.taken(app, 1).await[0];
     assert_eq!(fixture.count("SELECT count(*) FROM awaiting_receipt").await, 1);
     let recorded = fixture.record(receipt(app, 1, of(id), arrived())).await;
-    assert_eq!(recorded, Recorded::Settled(Status::Delivered));
+    assert_eq!(recorded, ReceiptResult::Settled(Status::Delivered));
     assert_eq!(fixture.state(app, id).await, (Status::Delivered, None, 1));
     assert_eq!(fixture.count("SELECT count(*) FROM awaiting_receipt").await, 0);
     let (told, jobs) = fixture.published().await;
     assert_eq!((told.len(), told[0].status, told[0].attempt, jobs), (1, Status::Delivered, 1, 0));
 
     for again in [arrived(), Outcome::Failed, Outcome::RETRY] {
-        assert_eq!(fixture.record(receipt(app, 2, of(id), again)).await, Recorded::Unchanged);
+        assert_eq!(fixture.record(receipt(app, 2, of(id), again)).await, ReceiptResult::Unchanged);
     }
     assert_eq!(fixture.state(app, id).await, (Status::Delivered, None, 1));
     assert_eq!(fixture.published().await.0.len(), 1);
@@ -156,10 +156,10 @@ async fn receipts_name_messages_by_the_providers_id_within_app_and_provider() {
         receipt(other, 6, of(ids[0]), arrived()),
     ];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
-    let delivered = Recorded::Settled(Status::Delivered);
-    let failed = Recorded::Settled(Status::Failed);
-    let early = Recorded::Early;
-    let same = Recorded::Unchanged;
+    let delivered = ReceiptResult::Settled(Status::Delivered);
+    let failed = ReceiptResult::Settled(Status::Failed);
+    let early = ReceiptResult::Early;
+    let same = ReceiptResult::Unchanged;
     assert_eq!(recorded, [early, early, delivered, failed, same, early]);
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Sent, None, 1));
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::ProviderRefused), 1));
@@ -176,8 +176,8 @@ async fn a_receipt_without_effect_does_not_hide_the_next_one_for_its_delivery() 
         receipt(app, 3, of(id), Outcome::Failed),
     ];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
-    let delivered = Recorded::Settled(Status::Delivered);
-    assert_eq!(recorded, [Recorded::Unchanged, delivered, Recorded::Unchanged]);
+    let delivered = ReceiptResult::Settled(Status::Delivered);
+    assert_eq!(recorded, [ReceiptResult::Unchanged, delivered, ReceiptResult::Unchanged]);
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_receipt_that_reports_a_dead_target_suppresses_it() {
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
     let recorded = fixture.record(receipt(app, 1, of(id), Outcome::GONE)).await;
-    assert_eq!(recorded, Recorded::Settled(Status::Failed));
+    assert_eq!(recorded, ReceiptResult::Settled(Status::Failed));
     assert_eq!(fixture.state(app, id).await, (Status::Failed, Some(Reason::TargetGone), 1));
     assert_eq!(fixture.count("SELECT count(*) FROM suppression WHERE code = '30008'").await, 1);
     let suppressed = "SELECT count(*) FROM timer WHERE encode(message, 'escape') LIKE '%TargetSuppressed%'";
@@ -199,7 +199,7 @@ async fn a_temporary_failure_sends_the_kept_message_again() {
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
     let recorded = fixture.record(receipt(app, 1, by_id("p-1"), Outcome::RETRY)).await;
-    assert_eq!(recorded, Recorded::Settled(Status::Retrying));
+    assert_eq!(recorded, ReceiptResult::Settled(Status::Retrying));
     assert_eq!(fixture.state(app, id).await, (Status::Retrying, None, 2));
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
@@ -208,7 +208,11 @@ async fn a_temporary_failure_sends_the_kept_message_again() {
     let Event::DeliveryJob(order) = envelope.event else { panic!("a job") };
     assert_eq!((order.delivery_id, order.attempt), (id, 2));
     drop(due);
-    assert_eq!(fixture.record(receipt(app, 2, by_id("p-1"), arrived())).await, Recorded::Unchanged, "late");
+    assert_eq!(
+        fixture.record(receipt(app, 2, by_id("p-1"), arrived())).await,
+        ReceiptResult::Unchanged,
+        "late"
+    );
     let trouble = "SELECT count(*) FROM timer WHERE due_at = '2026-01-02 03:04:10+00'";
     assert_eq!(fixture.count(trouble).await, 1, "on the normal schedule");
 }
@@ -247,7 +251,7 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     let last = RetryPolicy { schedule: vec![Duration::ZERO] };
     let receipts = [receipt(app, 2, of(ids[1]), Outcome::RETRY)];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &last).await.unwrap();
-    assert_eq!(recorded, [Recorded::Settled(Status::Parked)]);
+    assert_eq!(recorded, [ReceiptResult::Settled(Status::Parked)]);
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Parked, Some(Reason::RetriesExhausted), 2));
     assert_eq!(fixture.count("SELECT count(*) FROM parked WHERE cause = '30008'").await, 1);
 
@@ -315,7 +319,10 @@ async fn an_unknown_outcome_is_corrected_by_a_receipt_even_without_an_attempt() 
         receipt(app, 2, of(ids[1]), arrived()),
     ];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
-    assert_eq!(recorded, [Recorded::Settled(Status::Retrying), Recorded::Settled(Status::Delivered)]);
+    assert_eq!(
+        recorded,
+        [ReceiptResult::Settled(Status::Retrying), ReceiptResult::Settled(Status::Delivered)]
+    );
     let attempt = "SELECT count(*) FROM attempt WHERE delivery_id = '00000000-0000-0000-0000-000000000002'
                    AND outcome = 'unknown' AND provider = 'main' AND receipt = 'delivered'";
     assert_eq!(fixture.count(attempt).await, 1);

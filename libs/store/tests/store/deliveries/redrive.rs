@@ -6,8 +6,8 @@ use domain::redrive::Skip;
 use domain::{
     AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
 };
-use store::database::failure::SetAside;
-use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
+use store::database::failure::ParkRequest;
+use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
@@ -61,7 +61,7 @@ impl Fixture {
         sqlx::query(statement).execute(&self.pool).await.unwrap();
     }
 
-    async fn redrive(&self, filter: ParkedFilter) -> Vec<Parked> {
+    async fn redrive(&self, filter: ParkedFilter) -> Vec<ParkedEntry> {
         self.store.deliveries().redrive(&filter, None, 100, NOW, "test").await.unwrap()
     }
 }
@@ -216,7 +216,7 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
         let send_id = Some(send_id(number));
         let envelope = Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event };
         let message = &envelope.encode().unwrap()[..];
-        let aside = SetAside { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
+        let aside = ParkRequest { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
         fixture.store.database().set_aside(&aside).await.unwrap();
     }
     // The in-app item and every external channel of the one recipient.

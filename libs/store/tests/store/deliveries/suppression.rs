@@ -5,7 +5,7 @@ mod races;
 use std::time::Duration;
 
 use domain::content::Object;
-use domain::outcome::Gone;
+use domain::outcome::TargetDeath;
 use domain::profile::{Author, Change, Patch};
 use domain::web_push::Subscription;
 use domain::{
@@ -14,7 +14,7 @@ use domain::{
 use serde_json::{Value, json};
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{FollowUp, Settlement};
-use store::deliveries::suppression::{Lifted, Restored, SuppressionFilter};
+use store::deliveries::suppression::{LiftedSuppression, RestoreResult, SuppressionFilter};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};
@@ -54,12 +54,18 @@ impl Fixture {
     }
 
     /// Claims the first attempt, and settles it with an answer that the target is gone.
-    async fn gone(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: Gone) {
+    async fn gone(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: TargetDeath) {
         let settlement = self.dead(app, user, delivery, gone).await;
         assert_eq!(self.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     }
 
-    async fn dead(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: Gone) -> Settlement {
+    async fn dead(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        delivery: DeliveryId,
+        gone: TargetDeath,
+    ) -> Settlement {
         let Claim::Ours { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
         Settlement {
             app,
@@ -81,7 +87,7 @@ impl Fixture {
     /// A delivery to a target that turns out to be dead.
     async fn suppress(&self, app: AppId, user: UserNumber, channel: Channel, target: &str) -> DeliveryId {
         let delivery = self.delivery(app, user, channel, target).await;
-        self.gone(app, user, delivery, Gone::default()).await;
+        self.gone(app, user, delivery, TargetDeath::default()).await;
         delivery
     }
 
@@ -96,10 +102,10 @@ impl Fixture {
             .unwrap()
     }
 
-    async fn lift(&self, app: AppId, channel: Channel, target: &str) -> Option<Restored> {
+    async fn lift(&self, app: AppId, channel: Channel, target: &str) -> Option<RestoreResult> {
         let lifted =
             self.store.deliveries().lift_suppression(app, channel, target, "cli:test").await.unwrap();
-        lifted.map(|Lifted { restored, .. }| restored)
+        lifted.map(|LiftedSuppression { restored, .. }| restored)
     }
 }
 
@@ -117,7 +123,7 @@ async fn a_dead_token_is_removed_from_every_profile_of_the_app_that_holds_it() {
     let mut dead = Vec::new();
     for target in ["fcm:a:1", "fcm:c"] {
         let id = fixture.delivery(app, ada, Channel::MobilePush, target).await;
-        dead.push(fixture.dead(app, ada, id, Gone::default()).await);
+        dead.push(fixture.dead(app, ada, id, TargetDeath::default()).await);
     }
     assert_eq!(fixture.store.deliveries().settle(&dead).await.unwrap(), [true, true]);
     assert_eq!(
@@ -146,7 +152,7 @@ async fn an_address_is_suppressed_and_stays_on_the_profile() {
     assert_eq!((found.app, found.app_name.as_str(), found.channel), (app, "shop", Channel::Email));
     assert_eq!((found.target.as_str(), found.delivery), ("ada@example.com", delivery));
     assert_eq!(found.code, "410 Unregistered");
-    assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, Some(Restored::Nothing));
+    assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, Some(RestoreResult::Nothing));
     assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, None, "a second time");
     assert!(fixture.suppressed().await.is_empty());
     let audited = "SELECT count(*) FROM audit WHERE action = 'suppression.lift' AND actor = 'cli:test'
@@ -196,7 +202,7 @@ async fn lifting_restores_a_token_to_the_profiles_that_had_it() {
     assert_eq!(fixture.lift(other, Channel::MobilePush, "apns:a").await, None, "another app's");
     assert_eq!(fixture.lift(app, Channel::Email, "apns:a").await, None, "another channel's");
     let by_delivery = delivery.0.to_string();
-    assert_eq!(fixture.lift(app, Channel::MobilePush, &by_delivery).await, Some(Restored::Token(2)));
+    assert_eq!(fixture.lift(app, Channel::MobilePush, &by_delivery).await, Some(RestoreResult::Token(2)));
     assert_eq!(fixture.profile_of(app, "ada").await, profile);
     assert_eq!(fixture.profile_of(app, "bob").await, profile);
     assert_eq!(fixture.count(before).await, 2, "registered when they were");
@@ -212,7 +218,7 @@ async fn a_token_is_not_restored_to_a_missing_user_or_one_who_has_it_again() {
     fixture.suppress(app, ada, Channel::MobilePush, "fcm:a").await;
     sqlx::query("DELETE FROM app_user WHERE identifier = 'ada'").execute(&fixture.pool).await.unwrap();
     sqlx::query("UPDATE app_user SET profile = $1").bind(&profile).execute(&fixture.pool).await.unwrap();
-    assert_eq!(fixture.lift(app, Channel::MobilePush, "fcm:a").await, Some(Restored::NotNeeded));
+    assert_eq!(fixture.lift(app, Channel::MobilePush, "fcm:a").await, Some(RestoreResult::NotNeeded));
     assert_eq!(fixture.profile_of(app, "bob").await, profile);
 }
 
@@ -258,13 +264,13 @@ async fn a_token_registered_after_its_reported_death_is_not_suppressed() {
     let ada = fixture.with_profile(app, "ada", &profile).await;
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "apns:a").await;
     fixture
-        .gone(app, ada, delivery, Gone { since: Some(NOW - Duration::from_secs(1)), here_only: false })
+        .gone(app, ada, delivery, TargetDeath { since: Some(NOW - Duration::from_secs(1)), here_only: false })
         .await;
     assert!(fixture.suppressed().await.is_empty());
     assert_eq!(fixture.profile_of(app, "ada").await, profile);
 
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "apns:a").await;
-    fixture.gone(app, ada, delivery, Gone { since: Some(FUTURE), here_only: false }).await;
+    fixture.gone(app, ada, delivery, TargetDeath { since: Some(FUTURE), here_only: false }).await;
     assert_eq!(fixture.suppressed().await, ["apns:a"]);
     // A token without a registration time counts as registered long ago.
     sqlx::query("INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, 'old', $2)")
@@ -275,7 +281,7 @@ async fn a_token_registered_after_its_reported_death_is_not_suppressed() {
         .unwrap();
     let old = fixture.store.directory().find_user(app, "old").await.unwrap().unwrap().number;
     let delivery = fixture.delivery(app, old, Channel::MobilePush, "apns:old").await;
-    fixture.gone(app, old, delivery, Gone { since: Some(NOW), here_only: false }).await;
+    fixture.gone(app, old, delivery, TargetDeath { since: Some(NOW), here_only: false }).await;
     assert_eq!(fixture.suppressed().await, ["apns:a", "apns:old"]);
     assert_eq!(fixture.profile_of(app, "old").await, json!({"apns": {"tokens": []}}));
 }
@@ -307,7 +313,7 @@ async fn no_target_of_a_user_erased_meanwhile_is_suppressed() {
     let app = fixture.app("shop").await;
     let ada = fixture.with_profile(app, "ada", &json!({"fcm": {"tokens": ["a"]}})).await;
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "fcm:a").await;
-    let dead = fixture.dead(app, ada, delivery, Gone::default()).await;
+    let dead = fixture.dead(app, ada, delivery, TargetDeath::default()).await;
     sqlx::query("INSERT INTO erased (app_id, user_number, erased_at) VALUES ($1, $2, now())")
         .bind(app.0)
         .bind(ada.0)
@@ -336,7 +342,7 @@ async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
                    AND expires_at > now() AND device_id = 'browser'";
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;
     assert_eq!(fixture.count(there).await, 0);
-    assert_eq!(fixture.lift(app, Channel::WebPush, endpoint).await, Some(Restored::Subscription));
+    assert_eq!(fixture.lift(app, Channel::WebPush, endpoint).await, Some(RestoreResult::Subscription));
     assert_eq!(fixture.count(there).await, 1);
 
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;
@@ -345,5 +351,5 @@ async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
 
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;
     sqlx::query("DELETE FROM device").execute(&fixture.pool).await.unwrap();
-    assert_eq!(fixture.lift(app, Channel::WebPush, endpoint).await, Some(Restored::NotNeeded));
+    assert_eq!(fixture.lift(app, Channel::WebPush, endpoint).await, Some(RestoreResult::NotNeeded));
 }

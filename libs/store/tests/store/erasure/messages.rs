@@ -5,7 +5,7 @@ use domain::event::{DeliveryJob, ItemsAdded};
 use domain::send::Recipient;
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, SendRequest, UserNumber};
 use serde_json::{Value, json};
-use store::database::failure::SetAside;
+use store::database::failure::ParkRequest;
 use uuid::Uuid;
 
 use crate::erasure::user::{LATER, STREAM, chunk, timer, with_email};
@@ -73,7 +73,7 @@ async fn parked_messages_lose_only_the_erased_user() {
     for (seq, message) in (1..).zip(&messages) {
         let id = Uuid::from_u128(seq.into());
         let app = Some(app);
-        let parked = SetAside { id, app, send_id: None, stream: STREAM, seq, message, cause: "it fails" };
+        let parked = ParkRequest { id, app, send_id: None, stream: STREAM, seq, message, cause: "it fails" };
         fixture.store.database().set_aside(&parked).await.unwrap();
     }
     fixture.erase(app, "ada", LATER).await;

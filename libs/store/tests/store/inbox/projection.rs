@@ -7,10 +7,10 @@ use domain::inbox::{AllChange, Counts, ItemChange, ItemState};
 use domain::{AppId, ItemId, StreamName, UserNumber};
 use sqlx::Row;
 use store::inbox::list::InboxFilter;
-use store::inbox::projection::{Batch, Changed, INBOX, ItemKey, NewItem, WholeInbox};
+use store::inbox::projection::{Batch, INBOX, ItemKey, NewItem, StateChange, WholeInbox};
 use uuid::Uuid;
 
-use crate::{Fixture, NOW, Seeded, fixture, send_id};
+use crate::{Fixture, NOW, RandomNumbers, fixture, send_id};
 
 const STREAM: StreamName = StreamName::Inbox(0);
 
@@ -49,7 +49,7 @@ impl Fixture {
         let (_, old) = batch.states(&[key]).await.unwrap().remove(0);
         let mut new = old.clone();
         new.apply(change, NOW);
-        batch.change(&[Changed { key, old, new }]).await.unwrap();
+        batch.change(&[StateChange { key, old, new }]).await.unwrap();
         batch.commit().await.unwrap();
     }
 
@@ -272,7 +272,7 @@ async fn counters_equal_a_recount_after_any_batches() {
     const ALL_CHANGES: [AllChange; 3] = [AllChange::Seen, AllChange::Read, AllChange::Deleted];
     let fixture = fixture().await;
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
-    let mut random = Seeded(42);
+    let mut random = RandomNumbers(42);
     let mut number = |end: u64| i64::try_from(random.below(end)).unwrap();
     for round in 0..200 {
         let mut batch = fixture.batch().await;
@@ -292,7 +292,7 @@ async fn counters_equal_a_recount_after_any_batches() {
                 for _ in 0..number(4) {
                     new.apply(CHANGES[usize::try_from(number(5)).unwrap()], NOW);
                 }
-                Changed { key, old, new }
+                StateChange { key, old, new }
             })
             .collect();
         batch.change(&changes).await.unwrap();

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::content::{Content, SmsContent};
-use domain::event::{Decided, DeliveryJob, DeliverySettled, SendPlanned, Shape, UserErased};
+use domain::event::{ChunkDecisions, DeliveryJob, DeliverySettled, SendPlanned, Shape, UserErased};
 use domain::send::{IdempotencyKey, Recipient};
 use domain::{
     AppId, Channel, DeliveryId, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
     UserNumber,
 };
-use store::database::installation::{LogMark, Recorded};
+use store::database::installation::{LogMark, RecordedDatabase};
 use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Restore};
 use store::sends::chunk::Chunk;
-use store::sends::idempotency::{Reservation, Reserved};
+use store::sends::idempotency::{Reservation, ReservedSend};
 use store::{Settings, Store};
 use testkit::eventually;
 use uuid::Uuid;
@@ -59,7 +59,7 @@ fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
     let first = 100 + i64::from(chunk) * 500;
     let users = (first..).take(recipients as usize).map(|user| (Some(UserNumber(user)), 0)).collect();
     let shapes = vec![Shape { in_app: true, skips: vec![(Channel::WebPush, domain::Reason::NoAddress)] }];
-    let decided = Decided { shapes, recipients: users, ..Decided::default() };
+    let decided = ChunkDecisions { shapes, recipients: users, ..ChunkDecisions::default() };
     let (in_app, skipped) = (recipients, recipients);
     let planned = SendPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
     FoundPlan { app, send_id: send_id(1), planned }
@@ -82,22 +82,22 @@ fn outcome(found: &FoundJob, status: Status) -> FoundOutcome {
 async fn one_restore_runs_at_a_time_and_no_service_starts_meanwhile() {
     let fixture = fixture().await;
     fixture.store.database().fix_partitions(1).await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Nowhere);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Nowhere);
     fixture.store.database().record_database().await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
 
     let restore = fixture.restore().await;
     assert!(fixture.store.recovery().begin_restore().await.unwrap().is_none());
     fixture.store.database().record_database().await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::HalfRestored);
     drop(restore);
     assert!(
         !fixture.store.recovery().adopt_database().await.unwrap(),
         "an unfinished restore is not adopted"
     );
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::HalfRestored);
     fixture.restore().await.finish().await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
 }
 
 #[tokio::test]
@@ -109,18 +109,18 @@ async fn a_dump_restored_into_another_database_is_detected() {
         .execute(&fixture.pool)
         .await
         .unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Elsewhere);
     fixture.store.database().record_database().await.unwrap();
     assert_eq!(
         fixture.store.database().recorded_database().await.unwrap(),
-        Recorded::Elsewhere,
+        RecordedDatabase::Elsewhere,
         "it is not recorded again"
     );
     assert!(
         fixture.store.recovery().adopt_database().await.unwrap(),
         "the operator confirms that it was only moved"
     );
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn a_dump_restored_over_its_own_database_is_detected() {
     .execute(&fixture.pool)
     .await
     .unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Elsewhere);
 }
 
 #[tokio::test]
@@ -146,14 +146,14 @@ async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
     fixture.store.database().record_database().await.unwrap();
     let of_before = "UPDATE installation SET table_oid = NULL";
     sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Nowhere);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Nowhere);
     fixture.store.database().record_database().await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
 
     sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
     fixture.store.database().disown_unrecorded().await.unwrap();
     fixture.store.database().record_database().await.unwrap();
-    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Elsewhere);
     sqlx::query("UPDATE installation SET system_identifier = 1, table_oid = NULL")
         .execute(&fixture.pool)
         .await
@@ -161,7 +161,7 @@ async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
     fixture.store.database().record_database().await.unwrap();
     assert_eq!(
         fixture.store.database().recorded_database().await.unwrap(),
-        Recorded::Elsewhere,
+        RecordedDatabase::Elsewhere,
         "an earlier dump"
     );
 }
@@ -230,7 +230,7 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
         send.idempotency = Some(IdempotencyKey { key: key.to_owned(), body_hash });
         Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
     };
-    let known = Reserved { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
+    let known = ReservedSend { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
     let reservation = Reservation { app, key: "known".to_owned(), send: known };
     fixture.store.sends().reserve_keys(&[reservation]).await.unwrap();
 
@@ -242,7 +242,7 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
     }
     let of = async |key: &str| fixture.store.sends().reserved_key(app, key).await.unwrap();
     let lane = Lane::Transactional;
-    assert_eq!(of("fresh").await, Some(Reserved { send_id: send_id(1), body_hash: [1; 32], lane }));
+    assert_eq!(of("fresh").await, Some(ReservedSend { send_id: send_id(1), body_hash: [1; 32], lane }));
     assert_eq!(of("old").await, None);
     assert_eq!(of("known").await, Some(known));
     assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 3);

@@ -4,7 +4,7 @@ use domain::content::InAppContent;
 use domain::event::ItemsAdded;
 use domain::{AppId, Envelope, Event, UserNumber};
 use sqlx::AssertSqlSafe;
-use store::recovery::shadow::{Purpose, Shadow, Switched};
+use store::recovery::shadow::{Purpose, Shadow, SwitchResult};
 use store::{Error, Settings};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ impl Fixture {
     }
 }
 
-async fn switched(shadow: &mut Shadow) -> Result<Switched, Error> {
+async fn switched(shadow: &mut Shadow) -> Result<SwitchResult, Error> {
     shadow.hold(&["INBOX_0".to_owned(), "INBOX_1".to_owned()]).await.unwrap().commit().await
 }
 
@@ -40,10 +40,10 @@ async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
     ] {
         let mut other = fixture.pool.begin().await.unwrap();
         sqlx::raw_sql(lock).execute(&mut *other).await.unwrap();
-        assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Hindered, "{lock}");
+        assert_eq!(switched(&mut shadow).await.unwrap(), SwitchResult::Hindered, "{lock}");
         other.rollback().await.unwrap();
     }
-    assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Yes);
+    assert_eq!(switched(&mut shadow).await.unwrap(), SwitchResult::Yes);
     let left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'inbox_rebuild'";
     assert_eq!(fixture.count(left).await, 0);
 }
@@ -78,7 +78,7 @@ async fn new_tables_have_the_indexes_constraints_and_rights_of_the_live_ones() {
     let (live, before) = (fixture.count(table).await, shape().await);
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
     shadow.create().await.unwrap();
-    assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Yes);
+    assert_eq!(switched(&mut shadow).await.unwrap(), SwitchResult::Yes);
     assert_ne!(fixture.count(table).await, live);
     assert_eq!(shape().await, before);
 }

@@ -1,13 +1,13 @@
 //! Idempotency keys.
 
 use domain::{AppId, Lane, SendId};
-use store::sends::idempotency::{Reservation, Reserved};
+use store::sends::idempotency::{Reservation, ReservedSend};
 use uuid::Uuid;
 
 use crate::fixture;
 
 fn wanted(app: AppId, key: &str, send: u128) -> Reservation {
-    let send = Reserved { send_id: SendId(Uuid::from_u128(send)), body_hash: [7; 32], lane: Lane::Bulk };
+    let send = ReservedSend { send_id: SendId(Uuid::from_u128(send)), body_hash: [7; 32], lane: Lane::Bulk };
     Reservation { app, key: key.to_owned(), send }
 }
 

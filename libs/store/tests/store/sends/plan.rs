@@ -13,7 +13,7 @@ use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::{Decisions, Freeze, RenderFailure};
 
-use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
+use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 
 /// A transaction loses to a concurrent one only a few times in a row.
 const MOST_TRIES: usize = 20;
@@ -366,7 +366,7 @@ async fn deliveries_in_progress_are_not_ordered_again() {
 async fn overlapping_batches_freeze_each_chunk_once() {
     let fixture = fixture().await;
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
-    let mut random = Seeded(7);
+    let mut random = RandomNumbers(7);
     for round in 0..6 {
         // Neighbouring batches share a send; all share users and categories, and each round adds new ones.
         let batches: Vec<Vec<Chunk>> = (0..8)

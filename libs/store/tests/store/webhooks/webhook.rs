@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::AppId;
 use domain::webhook::WebhookEvent;
 use sqlx::PgPool;
-use store::webhooks::{Pace, Settled, Settlement};
+use store::webhooks::{AttemptResult, Pace, Settlement};
 use store::{Settings, Store};
 use testkit::{Database, eventually};
 
@@ -120,8 +120,10 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             let store = fixture.another(&format!("&options[plan_cache_mode]={plans}")).await;
             let taken = store.webhooks().take_webhooks(100, PACE).await.unwrap();
             assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
-            let settlements: Vec<_> =
-                taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
+            let settlements: Vec<_> = taken
+                .iter()
+                .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
+                .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
             // A session reports its reads at its end at the latest.
             store.close().await;
@@ -165,8 +167,10 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
     while delivered.len() < 5 {
         let taken = store.webhooks().take_webhooks(10, PACE).await.unwrap();
         assert!(!taken.is_empty(), "only {delivered:?} are delivered");
-        let settlements: Vec<_> =
-            taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
+        let settlements: Vec<_> = taken
+            .iter()
+            .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
+            .collect();
         assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
         delivered.extend(taken.iter().map(|due| due.id.as_u128()));
     }
@@ -208,7 +212,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=1, 1).await;
     let taken = fixture.store.webhooks().take_webhooks(1, PACE).await.unwrap();
-    let settlement = [Settlement { due: &taken[0], settled: Settled::Taken, answer: "200" }];
+    let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Taken, answer: "200" }];
     // Added first: the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
     let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
@@ -218,7 +222,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     adding.commit().await.unwrap();
     assert!(fixture.store.webhooks().settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
-    // Settled first: adding waits for it.
+    // AttemptResult first: adding waits for it.
     let mut settling = fixture.pool.begin().await.unwrap();
     let settle = "UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE head";
     sqlx::raw_sql(settle).execute(&mut *settling).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::outcome::Gone;
+use domain::outcome::TargetDeath;
 use domain::{Channel, Reason, Status};
 use serde_json::json;
 use store::Error;
@@ -18,7 +18,7 @@ async fn a_registration_under_way_outlives_the_suppression() -> Result<(), Error
     let ada = fixture.with_profile(app, "ada", &json!({"apns": {"tokens": ["a"]}})).await;
     sqlx::query("UPDATE push_token SET registered_at = '2020-01-01'").execute(&fixture.pool).await.unwrap();
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "apns:a").await;
-    let since = Gone { since: Some(NOW - Duration::from_secs(1)), here_only: false };
+    let since = TargetDeath { since: Some(NOW - Duration::from_secs(1)), here_only: false };
     let dead = fixture.dead(app, ada, delivery, since).await;
 
     let mut writing = fixture.pool.begin().await.unwrap();
@@ -46,7 +46,7 @@ async fn no_dead_target_is_called_by_an_attempt_claimed_after_its_suppression_co
         fixture.delivery(app, ada, Channel::MobilePush, "fcm:a").await,
         fixture.delivery(app, ada, Channel::MobilePush, "fcm:b").await,
     ];
-    let dead = fixture.dead(app, ada, ids[0], Gone::default()).await;
+    let dead = fixture.dead(app, ada, ids[0], TargetDeath::default()).await;
 
     // Claims of another transaction start before the suppression commits and wait for a row until after it. The ids
     // determine which of the two rows comes first; either way, the dead target is not claimed yet.

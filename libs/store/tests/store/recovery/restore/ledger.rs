@@ -3,7 +3,7 @@
 use domain::{AppId, Channel, Reason, Status, Timestamp};
 
 use super::{at, outcome};
-use crate::{Fixture, NOW, Seeded, fixture};
+use crate::{Fixture, NOW, RandomNumbers, fixture};
 
 impl Fixture {
     async fn standing(&self) -> (String, i32) {
@@ -29,7 +29,7 @@ async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() 
         outcome(&job(3), Status::Sent),
     ];
     let mut restore = fixture.restore().await;
-    let mut seeded = Seeded(7);
+    let mut seeded = RandomNumbers(7);
     for round in 0..20 {
         sqlx::query("TRUNCATE delivery").execute(&fixture.pool).await.unwrap();
         restore.add_jobs(&[job(1), job(2), job(3)]).await.unwrap();
