@@ -7,6 +7,7 @@ use serde_json::json;
 use stand_ins::outbox::Outbox;
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use store::control::provider::{NewProvider, SecretChange};
+use worker::ProviderKind as _;
 
 use crate::service::{App, Service};
 
@@ -24,7 +25,7 @@ impl Mailbox {
         let provider = NewProvider {
             identifier: "main",
             channel: Channel::Email,
-            kind: email::settings::KIND,
+            kind: email::smtp::Smtp::NAME,
             priority: 1,
             enabled: true,
             settings: &settings,

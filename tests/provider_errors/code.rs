@@ -89,9 +89,9 @@ fn of_smtp(answer: &str) -> Found {
     })
 }
 
-fn of_mobile_push(table: &'static [mobile_push::answers::Row], answer: &str) -> Found {
-    let (status, name) = answer.split_once(' ').unwrap_or((answer, "*"));
-    let (_, _, verdict) = mobile_push::answers::row(table, status.parse().ok()?, name)?;
+fn of_mobile_push(table: &'static [(&'static str, Verdict)], answer: &str) -> Found {
+    let (status, name) = answer.split_once(' ').unwrap_or((answer, ""));
+    let (_, verdict) = worker::verdict::row(table, status.parse().ok()?, name)?;
     Some(of_verdict(*verdict))
 }
 
@@ -110,16 +110,8 @@ fn of_verdict(verdict: Verdict) -> (Class, Note) {
 }
 
 fn of_web_push(answer: &str) -> Found {
-    use web_push::answers::{PushVerdict, TABLE};
-    let (_, verdict) = TABLE.iter().find(|(pattern, _)| *pattern == answer)?;
-    let class = match verdict {
-        PushVerdict::Sent => Class::Sent,
-        PushVerdict::Retry => Class::Retry,
-        PushVerdict::Failed => Class::Failed,
-        PushVerdict::TargetGone => Class::Gone,
-        PushVerdict::PauseProvider => Class::Pause,
-    };
-    Some((class, Note::None))
+    let (_, verdict) = web_push::answers::TABLE.iter().find(|(pattern, _)| *pattern == answer)?;
+    Some(of_verdict(*verdict))
 }
 
 fn of_twilio(answer: &str) -> Found {

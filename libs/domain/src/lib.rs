@@ -13,6 +13,7 @@ pub mod id;
 pub mod inbox;
 pub mod problem;
 mod sends;
+pub mod settings;
 mod signing_algorithm;
 pub mod size;
 pub mod structure;

@@ -30,6 +30,12 @@ impl Problem {
     }
 }
 
+/// Joins the messages of problems into one line.
+#[must_use]
+pub fn joined(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ")
+}
+
 /// Truncates a text that is longer than `most` bytes and appends an ellipsis.
 #[must_use]
 pub fn excerpt(mut text: String, most: usize) -> String {

@@ -1,23 +1,23 @@
 //! Shared code of all channel workers: turns a job in the log into a call to a provider and a settled delivery.
 //!
-//! A channel only implements [`ChannelSender`]; this crate contains everything else. [`run`] fetches jobs and passes each to
-//! [`job`]: the job is admitted ([`admission`] chooses the provider and checks that it may be called now), claimed, called
-//! ([`call`]) and settled ([`settle`]); its outcome is published and the job acknowledged ([`tell`]). Concurrent jobs share
-//! statements ([`ledger`]).
+//! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains everything
+//! else. [`run`] fetches jobs and passes each to [`job`]: the job is admitted ([`admission`] chooses the provider and checks
+//! that it may be called now), claimed, called ([`call`]) and settled ([`settle`]); its outcome is published and the job
+//! acknowledged ([`tell`]). Concurrent jobs share statements ([`ledger`]).
 
 mod admission;
 mod call;
 pub mod exchange;
 mod gate;
 mod job;
-mod kind;
 mod lane;
 mod ledger;
+mod open_providers;
 pub mod outbound;
 mod provider;
+mod provider_kind;
 mod rate;
 mod refusals;
-pub mod settings;
 mod settle;
 mod shares;
 mod tell;
@@ -30,9 +30,10 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Lane, SendId, Timestamp};
 use service_kit::Context;
 
-pub use kind::Kind;
+pub use open_providers::OpenProviders;
 pub use outbound::Outbound;
-pub use provider::{Provider, open_secrets};
+pub use provider::{Provider, ProviderVersion, open_secrets};
+pub use provider_kind::{Attempt, ChannelKind, Kind, Probe, ProviderChannel, ProviderKind, probe, unusable};
 pub use refusals::Refusals;
 pub use verdict::Verdict;
 

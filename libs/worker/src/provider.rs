@@ -33,6 +33,27 @@ pub struct Provider {
     pub version: i64,
 }
 
+/// One version of a provider's settings, as a key of caches. Numbers are never reused, also not by a new provider with the
+/// identifier of a removed one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProviderVersion {
+    app: AppId,
+    identifier: String,
+    version: i64,
+}
+
+impl ProviderVersion {
+    /// Returns the version of a provider.
+    #[must_use]
+    pub fn of(provider: &Provider) -> ProviderVersion {
+        ProviderVersion {
+            app: provider.app,
+            identifier: provider.identifier.clone(),
+            version: provider.version,
+        }
+    }
+}
+
 /// A usable provider and its rate limit.
 #[derive(Clone)]
 pub(crate) struct Usable {

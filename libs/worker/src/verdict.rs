@@ -71,6 +71,21 @@ pub fn fits(pattern: &str, code: &str) -> bool {
     pattern.len() == code.len() && pattern.bytes().zip(code.bytes()).all(alike)
 }
 
+/// Returns the first row of a table whose pattern matches. A pattern is an HTTP status (`5xx`), which matches any code, or a status
+/// and the provider's code (`422 406`).
+#[must_use]
+pub fn row<T>(
+    table: &'static [(&'static str, T)],
+    status: u16,
+    code: &str,
+) -> Option<&'static (&'static str, T)> {
+    let status = status.to_string();
+    table.iter().find(|(pattern, _)| match pattern.split_once(' ') {
+        Some((of_status, of_code)) => fits(of_status, &status) && fits(of_code, code),
+        None => fits(pattern, &status),
+    })
+}
+
 /// Prepares a provider's message for recording: limited in length, on one line, and without the `hidden` texts, which
 /// identify the recipient.
 #[must_use]
@@ -102,6 +117,17 @@ mod tests {
     fn an_x_stands_for_one_digit() {
         assert!(fits("5xx", "503") && fits("422 300", "422 300") && fits("xxx", "404"));
         assert!(!fits("5xx", "50") && !fits("5xx", "5031") && !fits("5xx", "5ab") && !fits("503", "504"));
+    }
+
+    #[test]
+    fn the_first_row_that_matches_status_and_code_decides() {
+        const TABLE: &[(&str, u8)] = &[("4xx 10", 1), ("422 406", 2), ("4xx", 3)];
+        let found = |status, code| row(TABLE, status, code).map(|(_, number)| *number);
+        assert_eq!(
+            [(422, "10"), (422, "406"), (422, ""), (400, "406"), (500, "10")]
+                .map(|(status, code)| found(status, code)),
+            [Some(1), Some(2), Some(3), Some(3), None]
+        );
     }
 
     #[test]

@@ -7,12 +7,11 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use domain::Problem;
+use domain::settings::SettingsReader;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use serde_json::Value;
 
-use crate::reader::Reader;
+use crate::settings::line;
 
 /// Header fields that a signature covers. Each is listed once more than it occurs, so that a field added later breaks the
 /// signature.
@@ -47,11 +46,10 @@ enum Key {
 
 impl Signer {
     /// Reads the member `dkim` of a provider's settings.
-    pub(crate) fn read(settings: &Value) -> Result<Signer, Vec<Problem>> {
-        let mut reader = Reader::open_at("settings.dkim", settings, &["domain", "selector", "privateKey"])?;
-        let domain = name(&mut reader, "domain");
-        let selector = name(&mut reader, "selector");
-        let key = reader.lines("privateKey", true).and_then(|pem| {
+    pub(crate) fn read(reader: &mut SettingsReader) -> Option<Signer> {
+        let domain = name(reader, "domain");
+        let selector = name(reader, "selector");
+        let key = reader.required_as("privateKey", SettingsReader::lines).and_then(|pem| {
             let key = Key::read(&pem);
             if key.is_none() {
                 let says = "must be an RSA key of 2048 to 8192 bits or an Ed25519 key, as PEM";
@@ -59,8 +57,7 @@ impl Signer {
             }
             key
         });
-        let signer = domain.zip(selector).zip(key);
-        reader.finish(signer.map(|((domain, selector), key)| Signer { domain, selector, key }))
+        Some(Signer { domain: domain?, selector: selector?, key: key? })
     }
 
     /// Builds the header field that signs a message, given its headers and its body in pieces of whole lines. None if the
@@ -135,8 +132,8 @@ impl Key {
 }
 
 /// Reads a domain name or part of one, in ASCII.
-fn name(reader: &mut Reader<'_>, member: &str) -> Option<String> {
-    let text = reader.text(member, true)?;
+fn name(reader: &mut SettingsReader, member: &str) -> Option<String> {
+    let text = reader.required_as(member, line)?;
     let name = idna::domain_to_ascii(&text).ok().filter(|name| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         !name.is_empty() && name.len() <= 253 && name.bytes().all(fits)

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use domain::content::{Attachment, EmailContent, Object};
+use domain::content::{Attachment, Content, EmailContent, Object};
 use domain::event::DeliveryJob;
 use domain::{Timestamp, mail_header};
 use lettre::Address;
+use worker::Call;
 
 use crate::address;
 use crate::identity::Identity;
@@ -37,7 +38,7 @@ pub(crate) struct Letter<'a> {
 
 /// Parts of an email that its job does not contain.
 #[derive(Default)]
-pub(crate) struct Enclosures {
+pub struct Enclosures {
     /// Attachments in base64, in the order of the content's list.
     pub(crate) attachments: Vec<Arc<str>>,
     /// Link that turns the category off.
@@ -45,6 +46,20 @@ pub(crate) struct Enclosures {
 }
 
 impl<'a> Letter<'a> {
+    /// Builds the email of an attempt.
+    ///
+    /// # Errors
+    /// See [`LetterError`]; all of them are permanent.
+    pub(crate) fn of(
+        call: &Call<'a>,
+        sender: &Identity,
+        enclosed: Enclosures,
+    ) -> Result<Letter<'a>, LetterError> {
+        let Content::Email(content) = &call.job.content else { return Err(LetterError::Empty) };
+        let overrides = call.job.overrides.get(&call.provider.identifier);
+        Letter::compose(call.job, content, sender, overrides, enclosed, call.now)
+    }
+
     /// Builds an email and validates everything that comes from the send.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Errors of content that cannot become an email.
 
+use domain::{Answer, Outcome};
+
 /// Content that cannot become an email.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError {
@@ -47,5 +49,11 @@ impl LetterError {
             LetterError::SenderNotAllowed => "sender_not_allowed",
             _ => "content",
         }
+    }
+}
+
+impl From<LetterError> for Answer {
+    fn from(error: LetterError) -> Answer {
+        Answer::new(Outcome::Failed, error.code(), error.to_string())
     }
 }

@@ -2,28 +2,30 @@
 
 mod address;
 mod channel;
+mod connections;
 mod dkim;
 mod encoded_words;
 mod identity;
+mod kinds;
 mod letter;
 mod letter_error;
 mod message;
 mod plain_text;
 pub mod postmark;
-mod reader;
+mod settings;
 pub mod smtp;
 mod sources;
 
-pub use channel::{EmailSender, probe};
+pub use channel::EmailSender;
+pub use connections::Connections;
+pub use kinds::KINDS;
+pub use letter::Enclosures;
 pub use letter_error::LetterError;
-pub use smtp::{Failure, PoolLimits, Reply, Stage, settings};
+pub use smtp::{Failure, PoolLimits, Reply, Stage};
 pub use sources::{Link, Load, Sources};
 
 use service_kit::Context;
 use worker::Outbound;
-
-/// Supported kinds of providers.
-pub const KINDS: &[worker::Kind] = &[settings::SMTP, postmark::settings::POSTMARK];
 
 /// Runs the email worker until the process stops.
 ///

@@ -1,21 +1,11 @@
 //! Look-up in the answer tables of the services.
 
-use domain::{Answer, Outcome};
+use domain::Answer;
 use worker::Verdict;
-use worker::verdict::{Hints, fits, presentable};
-
-/// HTTP status (`x` matches any digit), the service's error code (`*` matches any), and the verdict.
-pub type Row = (&'static str, &'static str, Verdict);
+use worker::verdict::{Hints, presentable, row};
 
 /// Maximum length of an error code that is recorded unchanged, in bytes; tokens are longer.
 const LONGEST_CODE: usize = 40;
-
-/// First row of `table` that matches; None if no row matches.
-#[must_use]
-pub fn row(table: &'static [Row], status: u16, code: &str) -> Option<&'static Row> {
-    let status = status.to_string();
-    table.iter().find(|(pattern, named, _)| fits(pattern, &status) && (*named == "*" || *named == code))
-}
 
 /// Reply of a service.
 pub(crate) struct ServiceReply<'a> {
@@ -27,8 +17,12 @@ pub(crate) struct ServiceReply<'a> {
 }
 
 /// Looks up the verdict of a reply and removes the token from its texts. A reply without a matching row is retried.
-pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) -> Answer {
-    let verdict = row(table, said.status, said.code).map_or(Verdict::Retry, |(_, _, verdict)| *verdict);
+pub(crate) fn judge(
+    table: &'static [(&'static str, Verdict)],
+    said: ServiceReply<'_>,
+    token: &str,
+) -> Answer {
+    let verdict = row(table, said.status, said.code).map_or(Verdict::Retry, |(_, verdict)| *verdict);
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     let code = if said.code.len() <= LONGEST_CODE && said.code.bytes().all(is_word) {
         said.code.to_owned()
@@ -37,14 +31,4 @@ pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) 
     };
     let code = format!("{} {code}", said.status);
     Answer::new(verdict.outcome(said.hints), code.trim_end(), presentable(said.words, &[token]))
-}
-
-/// Answer that this worker creates itself, without a reply of the service.
-pub(crate) fn ours(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
-    Answer::new(outcome, code, message)
-}
-
-/// Joins the problems into one line.
-pub(crate) fn told(problems: Vec<domain::Problem>) -> String {
-    problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
 }

@@ -3,26 +3,22 @@
 pub mod answers;
 pub mod apns;
 mod body;
+mod calls;
 mod channel;
 pub mod fcm;
+mod kinds;
 mod merge;
 mod options;
 mod own;
-mod probe;
 
 use std::time::Duration;
 
 use service_kit::Context;
 use worker::Outbound;
 
+pub use calls::{Calls, Push};
 pub use channel::MobilePushSender;
-pub use probe::probe;
-
-/// Provider kinds of this channel.
-pub const KINDS: &[worker::Kind] = &[apns::APNS, fcm::FCM];
-
-/// Time limit of one call to a service, including its response. An attempt with less time left shortens it.
-pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(15);
+pub use kinds::KINDS;
 
 /// Time limit of an attempt, with all its waits and calls. It ends before the worker's own limit (three fifths of the
 /// lease), because only the channel knows whether the message was handed over.

@@ -9,7 +9,7 @@ use domain::{Answer, DeliveryId, Outcome, Problem, Timestamp};
 use serde_json::Value;
 use worker::Call;
 
-use crate::answers::{ours, told};
+use domain::problem::joined;
 
 /// Maximum length in bytes of the short texts: all except title, body, icon and URL.
 const LONGEST: usize = 2_048;
@@ -53,7 +53,7 @@ impl Message {
         let message = options.map(|options| read(call, content, options, &mut problems));
         match message {
             Some(message) if problems.is_empty() => Ok(message),
-            _ => Err(ours(Outcome::Failed, "options", told(problems))),
+            _ => Err(Answer::new(Outcome::Failed, "options", joined(&problems))),
         }
     }
 

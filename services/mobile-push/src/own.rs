@@ -6,7 +6,6 @@ use domain::link::{is_icon, is_link};
 use domain::{Answer, Outcome};
 use serde_json::Value;
 
-use crate::answers::ours;
 use crate::options::Message;
 
 /// Names of members, at any depth of a push, that phones and browsers open as links.
@@ -54,5 +53,5 @@ fn check(name: &str, value: Option<&Value>, is_sound: impl Fn(&str) -> bool) -> 
     }
     let problem =
         format!("{name} of the push must be a relative link, or one of http, https or a scheme of your app");
-    Err(ours(Outcome::Failed, "link", problem))
+    Err(Answer::new(Outcome::Failed, "link", problem))
 }

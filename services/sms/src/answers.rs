@@ -1,9 +1,9 @@
 //! Outcomes of HTTP calls: by status if the provider's code is unknown, and for calls without a response.
 
-use domain::{Answer, Outcome, Problem};
+use domain::{Answer, Outcome};
 use reqwest::Url;
 use worker::exchange::{Reply, Silence};
-use worker::verdict::{fits, presentable};
+use worker::verdict::{presentable, row};
 
 use crate::http::template::{in_form, in_json, in_url};
 
@@ -22,8 +22,7 @@ pub const FAMILIES: &[(&str, Outcome)] = &[
 /// The first row of [`FAMILIES`] that matches; None if no row does.
 #[must_use]
 pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
-    let digits = status.to_string();
-    FAMILIES.iter().find(|(pattern, _)| fits(pattern, &digits))
+    row(FAMILIES, status, "")
 }
 
 /// Outcome of a reply by its HTTP status alone; unknown if no row of [`FAMILIES`] matches.
@@ -94,20 +93,9 @@ pub(crate) fn redacted(words: &str, private: &Private) -> String {
     presentable(words, &hidden)
 }
 
-/// Creates an answer in this worker, as opposed to a provider's response.
-pub(crate) fn local_answer(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
-    Answer::new(outcome, code, message)
-}
-
 /// Appends path segments to a URL. None if the URL cannot have a path.
 pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);
     Some(url)
-}
-
-/// Answer for a provider with invalid settings.
-pub(crate) fn unusable(problems: &[Problem]) -> Answer {
-    let says: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    local_answer(Outcome::PauseProvider, "settings", says.join("; "))
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use domain::Channel;
 use service_kit::Context;
 use tokio::time::interval;
-use worker::Provider;
+use worker::{Provider, ProviderKind as _};
 
 use crate::channel::SmsSender;
-use crate::smpp::settings::SMPP;
+use crate::smpp::Smpp;
 
 /// Poll interval; well below the time for which an unused session stays bound.
 const PAUSE: Duration = Duration::from_secs(180);
@@ -30,7 +30,7 @@ pub(crate) async fn listen(context: Context, sender: SmsSender) -> anyhow::Resul
 
 async fn bind(context: &Context, sender: &SmsSender) -> Result<(), store::Error> {
     for (app, row) in
-        context.store.control().providers_awaiting_receipts(Channel::Sms, SMPP.name, MOST).await?
+        context.store.control().providers_awaiting_receipts(Channel::Sms, Smpp::NAME, MOST).await?
     {
         let identifier = row.identifier.clone();
         let opened = Provider::open(&context.master_key, app, row).map_err(|error| format!("{error:#}"));

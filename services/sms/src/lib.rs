@@ -3,25 +3,24 @@
 pub mod answers;
 mod awaited;
 mod channel;
+mod connections;
 pub mod http;
+mod kinds;
 mod limits;
-mod probe;
 mod recorder;
 mod settings;
 pub mod smpp;
 pub mod twilio;
 
 pub use channel::{SmsSender, StartError};
+pub use connections::Connections;
+pub use kinds::KINDS;
 pub use limits::Limits;
-pub use probe::probe;
 pub use recorder::{Receipt, Recorded};
 
 use anyhow::Context as _;
 use service_kit::Context;
 use worker::Outbound;
-
-/// Supported kinds of providers.
-pub const KINDS: &[worker::Kind] = &[twilio::settings::TWILIO, http::settings::HTTP, smpp::settings::SMPP];
 
 /// Runs the SMS worker until the process stops.
 ///

@@ -1,10 +1,10 @@
 //! Settings that several kinds of providers share.
 
-use worker::settings::Reader;
+use domain::settings::SettingsReader;
 
 /// Returns `text` if it is a valid sender: a number, a short code, or a name of up to 11 letters and digits. Otherwise
 /// reports a problem with `member`.
-pub(crate) fn sender(reader: &mut Reader, member: &str, text: Option<String>) -> Option<String> {
+pub(crate) fn sender(reader: &mut SettingsReader, member: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     if !is_sender(&text) {
         reader.problem(member, "invalid", "must be a number, a short code, or up to 11 letters and digits");

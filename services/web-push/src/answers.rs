@@ -4,42 +4,28 @@ use std::time::Duration;
 
 use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
+use worker::Verdict;
 use worker::outbound::NotPublic;
-
-/// Verdict on a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PushVerdict {
-    /// The push service accepted the message.
-    Sent,
-    /// Retry on the normal schedule, but not before the push service's `Retry-After`.
-    Retry,
-    /// Permanent failure.
-    Failed,
-    /// Permanent failure: the subscription no longer exists.
-    TargetGone,
-    /// The push service rejects the app's key or token. The provider is paused only if this happens for many users; the
-    /// subscription is kept.
-    PauseProvider,
-}
+use worker::verdict::{self, Hints};
 
 /// HTTP statuses and their verdicts. The first matching row applies; `x` matches any digit. In addition to RFC 8030
 /// (sections 5 and 7.3) and RFC 8292 (section 4.2), the rows follow the documentation of the browsers' push services.
-pub const TABLE: &[(&str, PushVerdict)] = &[
-    ("200", PushVerdict::Sent),
-    ("201", PushVerdict::Sent),
-    ("202", PushVerdict::Sent),
-    ("400", PushVerdict::Failed),
-    ("401", PushVerdict::PauseProvider),
-    ("403", PushVerdict::PauseProvider),
-    ("404", PushVerdict::TargetGone),
-    ("410", PushVerdict::TargetGone),
-    ("413", PushVerdict::Failed),
-    ("429", PushVerdict::Retry),
-    ("2xx", PushVerdict::Sent),
+pub const TABLE: &[(&str, Verdict)] = &[
+    ("200", Verdict::Sent),
+    ("201", Verdict::Sent),
+    ("202", Verdict::Sent),
+    ("400", Verdict::Failed),
+    ("401", Verdict::PauseProvider),
+    ("403", Verdict::PauseProvider),
+    ("404", Verdict::TargetGone),
+    ("410", Verdict::TargetGone),
+    ("413", Verdict::Failed),
+    ("429", Verdict::Retry),
+    ("2xx", Verdict::Sent),
     // Redirects are never followed: a message goes only to the endpoint of its subscription.
-    ("3xx", PushVerdict::Failed),
-    ("4xx", PushVerdict::Failed),
-    ("5xx", PushVerdict::Retry),
+    ("3xx", Verdict::Failed),
+    ("4xx", Verdict::Failed),
+    ("5xx", Verdict::Retry),
 ];
 
 /// Limit for a host name without an address. The cause may be temporary or permanent, so deliveries fail after half an hour.
@@ -106,23 +92,13 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
 
 /// First row of [`TABLE`] that matches `status`; None if no row matches.
 #[must_use]
-pub fn row(status: u16) -> Option<&'static (&'static str, PushVerdict)> {
-    let status = status.to_string();
-    let fits = |pattern: &str| {
-        pattern.len() == status.len()
-            && pattern.bytes().zip(status.bytes()).all(|(pattern, digit)| pattern == b'x' || pattern == digit)
-    };
-    TABLE.iter().find(|(pattern, _)| fits(pattern))
+pub fn row(status: u16) -> Option<&'static (&'static str, Verdict)> {
+    verdict::row(TABLE, status, "")
 }
 
 fn outcome(reply: &Reply) -> Outcome {
-    match row(reply.status).map_or(PushVerdict::Retry, |(_, verdict)| *verdict) {
-        PushVerdict::Sent => Outcome::Sent { provider_id: reply.id.clone() },
-        PushVerdict::Retry => Outcome::Retry { after: reply.retry_after, limit: None },
-        PushVerdict::Failed => Outcome::Failed,
-        PushVerdict::TargetGone => Outcome::GONE,
-        PushVerdict::PauseProvider => Outcome::PauseProvider,
-    }
+    let verdict = row(reply.status).map_or(Verdict::Retry, |(_, verdict)| *verdict);
+    verdict.outcome(Hints { provider_id: reply.id.clone(), retry_after: reply.retry_after, gone_since: None })
 }
 
 /// Makes a text presentable: limited in length, on one line, and without the endpoint, because anyone who has the endpoint

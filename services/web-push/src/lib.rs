@@ -7,18 +7,19 @@ mod call;
 mod channel;
 mod doubts;
 mod encryption;
+mod kinds;
 mod payload;
-mod probe;
+mod push_services;
 pub mod settings;
+mod vapid;
 
 use service_kit::Context;
 
 pub use channel::WebPushSender;
 pub use encryption::{MAX_PLAINTEXT, Unencrypted, encrypt};
-pub use probe::probe;
-
-/// Provider kinds of this channel.
-pub const KINDS: &[worker::Kind] = &[settings::VAPID];
+pub use kinds::KINDS;
+pub use push_services::PushServices;
+pub use vapid::Vapid;
 
 /// Runs the web push worker until the process stops.
 ///

@@ -1,26 +1,12 @@
 //! The settings of a provider of kind `vapid`.
 
 use domain::Problem;
-use domain::fields::Fields;
+use domain::settings::SettingsReader;
 use domain::web_push::{Urgency, read_ttl, read_urgency};
 use serde_json::Value;
 
-/// Name of this provider kind.
-pub const KIND: &str = "vapid";
 /// Maximum length of the subject in bytes.
 const MAX_SUBJECT: usize = 255;
-
-/// Provider kind for the push services of browsers. They identify the app by its key pair.
-pub const VAPID: worker::Kind = worker::Kind {
-    name: KIND,
-    secrets: &[],
-    check: |settings| VapidSettings::parse(settings).map(drop),
-    example: r#"{
-      "subject": "mailto:push@example.com",   whom push services can write to: mailto: or https:
-      "ttl": 86400,                optional: seconds that they keep a message for a browser that is away
-      "urgency": "normal"          optional: very-low, low, normal or high, in place of the lane's
-    }"#,
-};
 
 /// Values sent to push services.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,26 +25,17 @@ impl VapidSettings {
     /// # Errors
     /// Every problem of the settings.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
-        if !settings.is_object() {
-            return Err(vec![Problem::new("settings", "wrong_type", "settings must be an object")]);
-        }
-        let mut problems = Vec::new();
-        let Some(mut fields) = Fields::open("settings", settings.clone(), &mut problems) else {
-            return Err(problems);
-        };
-        fields.require("subject", &mut problems);
-        let subject = fields.string("subject", MAX_SUBJECT, &mut problems);
+        let mut reader = SettingsReader::open(settings)?;
+        let (fields, problems) = reader.fields();
+        fields.require("subject", problems);
+        let subject = fields.string("subject", MAX_SUBJECT, problems);
         if subject.as_deref().is_some_and(|subject| !is_contact(subject)) {
             let message = "settings.subject must be a mailto: or https: URI, such as mailto:push@example.com";
             problems.push(Problem::new("settings.subject", "invalid", message));
         }
-        let ttl = read_ttl(&mut fields, &mut problems);
-        let urgency = read_urgency(&mut fields, &mut problems);
-        fields.finish(true, &mut problems);
-        match subject {
-            Some(subject) if problems.is_empty() => Ok(VapidSettings { subject, ttl, urgency }),
-            _ => Err(problems),
-        }
+        let ttl = read_ttl(fields, problems);
+        let urgency = read_urgency(fields, problems);
+        reader.finish(subject.map(|subject| VapidSettings { subject, ttl, urgency }))
     }
 }
 

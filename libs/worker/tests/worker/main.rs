@@ -6,6 +6,7 @@ mod claims;
 mod exchange;
 mod fairness;
 mod limits;
+mod open_providers;
 mod outages;
 mod routing;
 mod scripted;

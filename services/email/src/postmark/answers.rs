@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{Answer, Outcome};
 use serde::Deserialize;
-use worker::verdict::{Hints, Verdict, fits, presentable};
+use worker::verdict::{self, Hints, Verdict, presentable};
 
 /// Verdicts by HTTP status and `ErrorCode`. The first matching row applies. `x` matches any digit, and a status alone
 /// matches any code.
@@ -118,11 +118,8 @@ pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
 #[must_use]
 pub fn row(reply: &PostmarkReply) -> Option<&'static (&'static str, Verdict)> {
     let codes = reply.codes();
-    let (status, code) = codes.split_once(' ').unwrap_or((&codes, ""));
-    TABLE.iter().find(|(pattern, _)| match pattern.split_once(' ') {
-        Some((of_status, of_code)) => fits(of_status, status) && fits(of_code, code),
-        None => fits(pattern, status),
-    })
+    let code = codes.split_once(' ').map_or("", |(_, code)| code);
+    verdict::row(TABLE, reply.status, code)
 }
 
 /// Returns true if the API accepted the email but will not send it to the delivery's recipient, because that address is

@@ -1,35 +1,15 @@
 //! Settings of a provider of kind `postmark`.
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use secrecy::SecretString;
 use serde_json::Value;
 use url::Url;
 
 use crate::identity::Identity;
-use crate::reader::Reader;
+use crate::settings::{identity, line};
 
-/// Name of this kind of provider.
-pub const KIND: &str = "postmark";
 const BASE_URL: &str = "https://api.postmarkapp.com";
-
-/// Postmark's HTTP API.
-pub const POSTMARK: worker::Kind = worker::Kind {
-    name: KIND,
-    secrets: &["serverToken"],
-    check: |settings| PostmarkSettings::parse(settings).map(drop),
-    example: r#"{
-      "serverToken": "...",        stored encrypted; if absent, the old one stays
-      "messageStream": "outbound",   optional
-      "from": "shop@example.com",
-      "fromName": "The shop",      optional
-      "replyTo": "help@example.com",   optional
-      "allowedFrom": ["@example.com"],   optional: senders that a send may use; default: every sender in the domain of from
-      "baseUrl": "https://api.postmarkapp.com"   optional
-    }"#,
-};
-
-const MEMBERS: &[&str] =
-    &["serverToken", "messageStream", "from", "fromName", "replyTo", "allowedFrom", "baseUrl"];
 
 /// Settings of the API and of the sender.
 #[derive(Clone, Debug)]
@@ -50,20 +30,17 @@ impl PostmarkSettings {
     /// # Errors
     /// All problems; none repeats the token.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
-        let mut reader = Reader::open(settings, MEMBERS)?;
-        let token = reader.text("serverToken", true).filter(|token| {
+        let mut reader = SettingsReader::open(settings)?;
+        let token = reader.required_as("serverToken", line).filter(|token| {
             let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
             if !is_plain {
                 reader.problem("serverToken", "invalid", "must be ASCII without spaces");
             }
             is_plain
         });
-        let stream = reader.text("messageStream", false);
-        let base_url = match reader.value("baseUrl") {
-            Some(_) => reader.url("baseUrl", true),
-            None => Url::parse(BASE_URL).ok(),
-        };
-        let identity = reader.identity();
+        let stream = line(&mut reader, "messageStream");
+        let base_url = reader.url("baseUrl").or_else(|| Url::parse(BASE_URL).ok());
+        let identity = identity(&mut reader);
         let required = token.zip(base_url).zip(identity);
         reader.finish(required.map(|((token, base_url), identity)| PostmarkSettings {
             base_url,

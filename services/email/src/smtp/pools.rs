@@ -5,24 +5,14 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::AppId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use worker::ProviderVersion;
 
 use super::connection::Connection;
 use super::pool::{Pool, PoolLimits};
 
 /// Time limit for closing idle connections with QUIT; after it they are just dropped.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
-
-/// A version of a provider. Changed settings are another version with separate connections.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ProviderVersion {
-    pub(crate) app: AppId,
-    /// Identifier, unique in the app.
-    pub(crate) identifier: String,
-    /// Increases with every change.
-    pub(crate) version: i64,
-}
 
 /// One pool for each provider version in use.
 pub(crate) struct Pools {

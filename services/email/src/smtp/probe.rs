@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::Pool;
 use super::failure::{Failure, Stage};
+use super::pool::Pool;
 use super::settings::{Login, Proof};
 
 /// Time limit of a probe.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Connects, logs in, sends NOOP and QUIT. Returns one sentence that describes the successful check.
 pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use rustls::pki_types::ServerName;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -12,62 +13,7 @@ use url::Url;
 use super::tls;
 use crate::dkim::Signer;
 use crate::identity::Identity;
-use crate::reader::Reader;
-
-/// Name of this kind of provider.
-pub const KIND: &str = "smtp";
-/// Members that are stored encrypted and never shown.
-pub const SECRETS: &[&str] = &["password", "accessToken", "clientSecret", "refreshToken", "dkim.privateKey"];
-
-/// A relay that speaks SMTP.
-pub const SMTP: worker::Kind = worker::Kind {
-    name: KIND,
-    secrets: SECRETS,
-    check: |settings| SmtpSettings::parse(settings).map(drop),
-    example: r#"{
-      "host": "mail.example.com",
-      "port": 587,
-      "security": "starttls",      none, starttls or tls
-      "caCertificate": "-----BEGIN CERTIFICATE-----\n...",   optional: authority of the server's certificate, as PEM; default: those of the system
-      "auth": "auto",              optional: auto, plain, login or xoauth2
-      "username": "shop",          with a password or a token, if the server needs a login
-      "password": "...",           stored encrypted; if absent, the old one stays
-      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead its source:
-      "tokenUrl": "https://login.example.com/token",
-      "clientId": "...",
-      "clientSecret": "...",       stored encrypted; optional
-      "refreshToken": "...",       stored encrypted
-      "from": "shop@example.com",
-      "fromName": "The shop",      optional
-      "replyTo": "help@example.com",   optional
-      "allowedFrom": ["@example.com", "ceo@example.org"],   optional: senders that a send may use; default: every sender in the domain of from
-      "dkim": {                    optional: signs every email
-        "domain": "example.com",
-        "selector": "tidings",     the public key is in the DNS at tidings._domainkey.example.com
-        "privateKey": "-----BEGIN PRIVATE KEY-----\n..."   stored encrypted; RSA (2048 bits or more) or Ed25519
-      }
-    }"#,
-};
-
-const MEMBERS: &[&str] = &[
-    "host",
-    "port",
-    "security",
-    "caCertificate",
-    "auth",
-    "username",
-    "password",
-    "accessToken",
-    "tokenUrl",
-    "clientId",
-    "clientSecret",
-    "refreshToken",
-    "from",
-    "fromName",
-    "replyTo",
-    "allowedFrom",
-    "dkim",
-];
+use crate::settings::{identity, line};
 
 /// Settings of the server and of the sender.
 #[derive(Clone, Debug)]
@@ -146,20 +92,14 @@ impl SmtpSettings {
     /// # Errors
     /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
-        let mut reader = Reader::open(settings, MEMBERS)?;
+        let mut reader = SettingsReader::open(settings)?;
         let host = host(&mut reader);
         let port = port(&mut reader);
         let security = security(&mut reader);
         let ca_certificate = ca_certificate(&mut reader);
         let login = login(&mut reader);
-        let identity = reader.identity();
-        let signer = reader.value("dkim").and_then(|dkim| match Signer::read(dkim) {
-            Ok(signer) => Some(Arc::new(signer)),
-            Err(problems) => {
-                reader.problems(problems);
-                None
-            }
-        });
+        let identity = identity(&mut reader);
+        let signer = reader.object("dkim", Signer::read).map(Arc::new);
         let required = host.zip(port).zip(security).zip(identity);
         reader.finish(required.map(|(((host, port), security), identity)| SmtpSettings {
             host,
@@ -178,8 +118,8 @@ impl SmtpSettings {
     }
 }
 
-fn host(reader: &mut Reader<'_>) -> Option<String> {
-    let host = reader.text("host", true)?;
+fn host(reader: &mut SettingsReader) -> Option<String> {
+    let host = reader.required("host")?;
     if host.parse::<IpAddr>().is_err() && ServerName::try_from(host.as_str()).is_err() {
         reader.problem("host", "invalid", "must be a DNS name or an IP address, without a port");
         return None;
@@ -187,32 +127,18 @@ fn host(reader: &mut Reader<'_>) -> Option<String> {
     Some(host)
 }
 
-fn port(reader: &mut Reader<'_>) -> Option<u16> {
-    let given = reader.value("port");
-    let port =
-        given.and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
-    match (given, port) {
-        (None, _) => reader.problem("port", "required", "is required"),
-        (Some(_), None) => reader.problem("port", "invalid", "must be a number from 1 to 65535"),
-        (Some(_), Some(_)) => {}
-    }
-    port
+fn port(reader: &mut SettingsReader) -> Option<u16> {
+    let port = reader.required_as("port", |reader, member| reader.number(member, 1..=65_535))?;
+    u16::try_from(port).ok()
 }
 
-fn security(reader: &mut Reader<'_>) -> Option<Security> {
-    match reader.text("security", true)?.as_str() {
-        "none" => Some(Security::None),
-        "starttls" => Some(Security::StartTls),
-        "tls" => Some(Security::Tls),
-        _ => {
-            reader.problem("security", "invalid", "must be none, starttls or tls");
-            None
-        }
-    }
+fn security(reader: &mut SettingsReader) -> Option<Security> {
+    let known = [("none", Security::None), ("starttls", Security::StartTls), ("tls", Security::Tls)];
+    reader.required_as("security", |reader, member| reader.choice(member, &known))
 }
 
-fn ca_certificate(reader: &mut Reader<'_>) -> Option<String> {
-    let pem = reader.lines("caCertificate", false)?;
+fn ca_certificate(reader: &mut SettingsReader) -> Option<String> {
+    let pem = reader.lines("caCertificate")?;
     if tls::roots(&pem).is_none() {
         reader.problem("caCertificate", "invalid", "must be one or more certificates as PEM");
         return None;
@@ -221,10 +147,10 @@ fn ca_certificate(reader: &mut Reader<'_>) -> Option<String> {
 }
 
 /// Reads the login. Without `auth`, the given members determine the mechanism.
-fn login(reader: &mut Reader<'_>) -> Option<Login> {
-    let auth = reader.text("auth", false);
-    let username = reader.text("username", false);
-    let password = reader.text("password", false);
+fn login(reader: &mut SettingsReader) -> Option<Login> {
+    let auth = line(reader, "auth");
+    let username = line(reader, "username");
+    let password = line(reader, "password");
     let token = token(reader);
     let mechanism = match auth.as_deref() {
         None | Some("auto") if token.is_some() && password.is_none() => "xoauth2",
@@ -261,21 +187,21 @@ fn login(reader: &mut Reader<'_>) -> Option<Login> {
     Some(Login { username: username?, proof })
 }
 
-fn token(reader: &mut Reader<'_>) -> Option<Token> {
-    let given = reader.text("accessToken", false);
-    let refreshes = ["tokenUrl", "clientId", "clientSecret", "refreshToken"]
-        .iter()
-        .any(|name| reader.value(name).is_some());
-    if let Some(given) = given {
-        return Some(Token::Given(given.into()));
+/// Members that together are the source of access tokens.
+const SOURCE: [&str; 4] = ["tokenUrl", "clientId", "clientSecret", "refreshToken"];
+
+fn token(reader: &mut SettingsReader) -> Option<Token> {
+    let given = line(reader, "accessToken");
+    if given.is_some() || !SOURCE.iter().any(|name| reader.has(name)) {
+        for name in SOURCE {
+            reader.take(name);
+        }
+        return given.map(|given| Token::Given(given.into()));
     }
-    if !refreshes {
-        return None;
-    }
-    let url = reader.url("tokenUrl", true);
-    let client_id = reader.text("clientId", true);
-    let client_secret = reader.text("clientSecret", false);
-    let refresh_token = reader.text("refreshToken", true);
+    let url = reader.required_as("tokenUrl", SettingsReader::url);
+    let client_id = reader.required_as("clientId", line);
+    let client_secret = line(reader, "clientSecret");
+    let refresh_token = reader.required_as("refreshToken", line);
     Some(Token::Refreshed {
         url: url?,
         client_id: client_id?,

@@ -6,10 +6,11 @@ use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, Timestam
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
+use service_kit::clock;
 use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
-use worker::{Call, Outbound, Provider};
+use worker::{Call, Outbound, Probe, Provider};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const TO: &str = "ada@example.org";
@@ -102,6 +103,12 @@ pub(crate) fn text(text: &str) -> EmailContent {
 pub(crate) fn job(to: &str, content: EmailContent) -> DeliveryJob {
     let id = DeliveryId(Uuid::from_u128(7));
     DeliveryJob::first(id, Channel::Email, UserNumber(1), to.to_owned(), Content::Email(content))
+}
+
+/// Probes a provider as `tidings provider test` does.
+pub(crate) async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
+    let probe = Probe { provider, outbound, now: clock::now(), installation: None };
+    worker::probe(email::KINDS, &probe).await
 }
 
 #[track_caller]

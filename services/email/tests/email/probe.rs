@@ -1,5 +1,4 @@
 use domain::Outcome;
-use email::probe;
 use serde_json::json;
 use stand_ins::http::{Reaction, Rule as HttpRule};
 use stand_ins::outbox::Outbox;
@@ -7,7 +6,7 @@ use stand_ins::postmark::{PostmarkSettings, PostmarkStandIn};
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use worker::Outbound;
 
-use crate::fixture::{Mailer, limits, provider};
+use crate::fixture::{Mailer, limits, probe, provider};
 
 #[tokio::test]
 async fn a_login_is_verified_without_an_email() {

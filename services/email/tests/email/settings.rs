@@ -27,14 +27,14 @@ fn all_problems_are_reported_at_once() {
         "fromName": "a\r\nBcc: b", "replyTo": 7, "user": "u",
     }));
     let expected = [
-        ("settings.user", "unknown"),
         ("settings.host", "invalid"),
         ("settings.port", "invalid"),
         ("settings.security", "invalid"),
         ("settings.username", "required"),
         ("settings.from", "invalid"),
         ("settings.fromName", "invalid"),
-        ("settings.replyTo", "wrong_type"),
+        ("settings.replyTo", "invalid_type"),
+        ("settings.user", "unknown_member"),
     ];
     assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code)));
     let found = problems(&json!({
@@ -45,11 +45,15 @@ fn all_problems_are_reported_at_once() {
     let expected =
         ["host", "port", "security", "from"].map(|member| (format!("settings.{member}"), "required"));
     assert_eq!(found, expected);
-    assert_eq!(problems(&json!([])), [("settings".to_owned(), "wrong_type")]);
+    assert_eq!(problems(&json!([])), [("settings".to_owned(), "invalid_type")]);
     let found = problems(&json!({
         "host": "h", "port": "25", "security": "none", "from": "a@example.com\r\nX: y", "username": "u\r\n", "password": "p\0",
     }));
-    let expected =
-        ["port", "username", "password", "from"].map(|member| (format!("settings.{member}"), "invalid"));
-    assert_eq!(found, expected);
+    let expected = [
+        ("settings.port", "invalid_type"),
+        ("settings.username", "invalid"),
+        ("settings.password", "invalid"),
+        ("settings.from", "invalid"),
+    ];
+    assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code)));
 }

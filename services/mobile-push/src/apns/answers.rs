@@ -11,7 +11,7 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::Hints;
 
-use crate::answers::{Row, ServiceReply, judge};
+use crate::answers::{ServiceReply, judge};
 
 /// Code of the response to an expired provider token.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
@@ -24,37 +24,37 @@ const TOO_MANY: &str = "TooManyRequests";
 const ONCE: RetryLimit = RetryLimit { retries: 1, over: Duration::from_secs(300) };
 
 /// Responses and their verdicts; the first matching row applies.
-pub const TABLE: &[Row] = &[
+pub const TABLE: &[(&str, Verdict)] = &[
     // The token belongs to the other environment or to another app, or is invalid. It may still be valid for another
     // provider.
-    ("400", "BadDeviceToken", Verdict::TargetGoneHere),
-    ("400", "DeviceTokenNotForTopic", Verdict::TargetGoneHere),
+    ("400 BadDeviceToken", Verdict::TargetGoneHere),
+    ("400 DeviceTokenNotForTopic", Verdict::TargetGoneHere),
     // The connection was idle for too long.
-    ("400", "IdleTimeout", Verdict::Retry),
-    ("400", "*", Verdict::Failed),
-    ("403", "ExpiredProviderToken", Verdict::RetryWithin(ONCE)),
-    ("403", "InvalidProviderToken", Verdict::PauseProvider),
-    ("403", "MissingProviderToken", Verdict::PauseProvider),
-    ("403", "UnrelatedKeyIdInToken", Verdict::PauseProvider),
-    ("403", "BadEnvironmentKeyIdInToken", Verdict::PauseProvider),
-    ("403", "BadCertificate", Verdict::PauseProvider),
-    ("403", "BadCertificateEnvironment", Verdict::PauseProvider),
-    ("403", "Forbidden", Verdict::PauseProvider),
-    ("403", "*", Verdict::PauseProvider),
-    ("404", "*", Verdict::Failed),
-    ("405", "*", Verdict::Failed),
-    ("410", "Unregistered", Verdict::TargetGone),
-    ("410", "ExpiredToken", Verdict::TargetGone),
-    ("410", "*", Verdict::TargetGone),
-    ("413", "*", Verdict::Failed),
-    ("429", "TooManyProviderTokenUpdates", Verdict::PauseProvider),
-    ("429", "*", Verdict::Retry),
-    ("500", "*", Verdict::Retry),
-    ("503", "*", Verdict::Retry),
-    ("401", "*", Verdict::PauseProvider),
-    ("3xx", "*", Verdict::Failed),
-    ("4xx", "*", Verdict::Failed),
-    ("5xx", "*", Verdict::Retry),
+    ("400 IdleTimeout", Verdict::Retry),
+    ("400", Verdict::Failed),
+    ("403 ExpiredProviderToken", Verdict::RetryWithin(ONCE)),
+    ("403 InvalidProviderToken", Verdict::PauseProvider),
+    ("403 MissingProviderToken", Verdict::PauseProvider),
+    ("403 UnrelatedKeyIdInToken", Verdict::PauseProvider),
+    ("403 BadEnvironmentKeyIdInToken", Verdict::PauseProvider),
+    ("403 BadCertificate", Verdict::PauseProvider),
+    ("403 BadCertificateEnvironment", Verdict::PauseProvider),
+    ("403 Forbidden", Verdict::PauseProvider),
+    ("403", Verdict::PauseProvider),
+    ("404", Verdict::Failed),
+    ("405", Verdict::Failed),
+    ("410 Unregistered", Verdict::TargetGone),
+    ("410 ExpiredToken", Verdict::TargetGone),
+    ("410", Verdict::TargetGone),
+    ("413", Verdict::Failed),
+    ("429 TooManyProviderTokenUpdates", Verdict::PauseProvider),
+    ("429", Verdict::Retry),
+    ("500", Verdict::Retry),
+    ("503", Verdict::Retry),
+    ("401", Verdict::PauseProvider),
+    ("3xx", Verdict::Failed),
+    ("4xx", Verdict::Failed),
+    ("5xx", Verdict::Retry),
 ];
 
 /// Body of an error response.

@@ -5,7 +5,6 @@ use domain::content::Object;
 use domain::{Answer, Outcome};
 use serde_json::{Value, json};
 
-use crate::answers::ours;
 use crate::body::fitting;
 use crate::merge::merge;
 use crate::options::Message;
@@ -48,7 +47,7 @@ impl Notification {
             Some(body) => Ok(Notification { headers, payload: text(&body).into() }),
             None => {
                 let problem = format!("without any body, the payload has more than {largest} bytes");
-                Err(ours(Outcome::Failed, "too_large", problem))
+                Err(Answer::new(Outcome::Failed, "too_large", problem))
             }
         }
     }
@@ -72,7 +71,7 @@ fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'stati
         let is_ours = name != "apns-topic" || value == topic || value.starts_with(&format!("{topic}."));
         let is_short = name != "apns-collapse-id" || value.len() <= LONGEST_COLLAPSE_ID;
         if !is_sound || !is_ours || !is_short {
-            return Err(ours(Outcome::Failed, "options", format!("APNs does not accept this {name}")));
+            return Err(Answer::new(Outcome::Failed, "options", format!("APNs does not accept this {name}")));
         }
         headers.push((name, value));
     }

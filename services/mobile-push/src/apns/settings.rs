@@ -1,28 +1,11 @@
 //! The settings of a provider of kind `apns`.
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use reqwest::{Certificate, Identity, Url};
 use serde_json::Value;
-use worker::settings::Reader;
 
-use crate::apns::ApnsClient;
-use crate::apns::token::ProviderToken;
-
-/// Provider kind for APNs; each provider serves one iOS app.
-pub const APNS: worker::Kind = worker::Kind {
-    name: ApnsClient::KIND,
-    secrets: &["key"],
-    check: |settings| ApnsSettings::parse(settings).map(drop),
-    example: r#"{
-    "environment": "production",     production or sandbox; a token is of one of them
-    "topic": "com.example.shop",     the app's bundle id
-    "teamId": "DEF123GHIJ",          these two with a .p8 file; with a certificate, "certificate" (PEM) in their place
-    "keyId": "ABC123DEFG",
-    "key": "-----BEGIN PRIVATE KEY-----",     the .p8 file's content; with a certificate, its private key
-    "baseUrl": "https://push.example.com",    optional: another server than Apple's
-    "caCertificate": ""              optional: PEM of authorities to trust beside the system's
-  }"#,
-};
+use super::token::ProviderToken;
 
 /// APNs server, app and credential.
 pub(crate) struct ApnsSettings {
@@ -46,7 +29,7 @@ impl ApnsSettings {
     /// # Errors
     /// Every problem of the settings. No problem contains a secret.
     pub(crate) fn parse(settings: &Value) -> Result<ApnsSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let base = base(&mut reader);
         let topic = word(&mut reader, "topic");
         let authorities = authorities(&mut reader);
@@ -57,7 +40,7 @@ impl ApnsSettings {
 }
 
 /// Reads the server's URL: `baseUrl` if it is set, else the URL of the environment.
-fn base(reader: &mut Reader) -> Option<Url> {
+fn base(reader: &mut SettingsReader) -> Option<Url> {
     let other = reader.url("baseUrl");
     let url = match reader.required("environment")?.as_str() {
         "production" => "https://api.push.apple.com",
@@ -71,7 +54,7 @@ fn base(reader: &mut Reader) -> Option<Url> {
 }
 
 /// Reads a required text without spaces or control characters, for use in headers and tokens.
-fn word(reader: &mut Reader, member: &str) -> Option<String> {
+fn word(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required(member)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         reader.problem(member, "invalid", "must be letters, digits and signs without spaces");
@@ -80,7 +63,7 @@ fn word(reader: &mut Reader, member: &str) -> Option<String> {
     Some(text)
 }
 
-fn authorities(reader: &mut Reader) -> Vec<Certificate> {
+fn authorities(reader: &mut SettingsReader) -> Vec<Certificate> {
     let Some(pem) = reader.lines("caCertificate") else { return Vec::new() };
     let read = Certificate::from_pem_bundle(pem.as_bytes()).unwrap_or_default();
     if read.is_empty() {
@@ -89,7 +72,7 @@ fn authorities(reader: &mut Reader) -> Vec<Certificate> {
     read
 }
 
-fn auth(reader: &mut Reader) -> Option<Auth> {
+fn auth(reader: &mut SettingsReader) -> Option<Auth> {
     let (certificate, key) = (reader.lines("certificate"), reader.lines("key"));
     if key.is_none() {
         reader.problem("key", "required", "is required");

@@ -11,7 +11,6 @@ use serde_json::json;
 use url::form_urlencoded;
 use worker::exchange::{Caller, Silence};
 
-use crate::answers::ours;
 use crate::fcm::answers::of_oauth;
 use crate::fcm::settings::FcmSettings;
 
@@ -91,7 +90,7 @@ impl AccessTokens {
     ) -> Result<Arc<str>, Answer> {
         let began = Instant::now();
         let Ok(mut failed) = tokio::time::timeout(http.time_left(), self.fetching.lock()).await else {
-            return Err(ours(
+            return Err(Answer::new(
                 Outcome::RETRY,
                 "oauth timeout",
                 "another attempt took too long to fetch a token",
@@ -133,8 +132,9 @@ impl AccessTokens {
         if reply.status != 200 {
             return Err(of_oauth(&reply));
         }
-        let granted: TokenResponse = serde_json::from_slice(&reply.body)
-            .map_err(|_| ours(Outcome::RETRY, "oauth", "the OAuth server's answer holds no access token"))?;
+        let granted: TokenResponse = serde_json::from_slice(&reply.body).map_err(|_| {
+            Answer::new(Outcome::RETRY, "oauth", "the OAuth server's answer holds no access token")
+        })?;
         let text: Arc<str> = granted.access_token.into();
         let token = AccessToken { text: text.clone(), ends: now + Duration::from_secs(granted.expires_in) };
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
@@ -162,5 +162,5 @@ fn assertion(settings: &FcmSettings, now: Timestamp) -> Result<String, Answer> {
         "exp": issued.saturating_add_unsigned(ASSERTED_FOR),
     });
     jsonwebtoken::encode(&header, &claims, &settings.key)
-        .map_err(|error| ours(Outcome::PauseProvider, "oauth", error.to_string()))
+        .map_err(|error| Answer::new(Outcome::PauseProvider, "oauth", error.to_string()))
 }

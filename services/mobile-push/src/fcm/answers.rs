@@ -11,7 +11,7 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::Hints;
 
-use crate::answers::{Row, ServiceReply, judge};
+use crate::answers::{ServiceReply, judge};
 
 /// Code for a token that belongs to another sender.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
@@ -23,35 +23,35 @@ const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
 const QUOTA: Duration = Duration::from_secs(60);
 
 /// Responses to messages and their verdicts; the first matching row applies.
-pub const TABLE: &[Row] = &[
-    ("400", WRONG_TOKEN, Verdict::TargetGone),
-    ("400", "*", Verdict::Failed),
+pub const TABLE: &[(&str, Verdict)] = &[
+    ("400 INVALID_ARGUMENT message.token", Verdict::TargetGone),
+    ("400", Verdict::Failed),
     // The project lacks a valid APNs certificate or web push key.
-    ("401", "THIRD_PARTY_AUTH_ERROR", Verdict::PauseProvider),
-    ("401", "*", Verdict::PauseProvider),
-    ("403", "SENDER_ID_MISMATCH", Verdict::TargetGoneHere),
-    ("403", "*", Verdict::PauseProvider),
-    ("404", "UNREGISTERED", Verdict::TargetGone),
+    ("401 THIRD_PARTY_AUTH_ERROR", Verdict::PauseProvider),
+    ("401", Verdict::PauseProvider),
+    ("403 SENDER_ID_MISMATCH", Verdict::TargetGoneHere),
+    ("403", Verdict::PauseProvider),
+    ("404 UNREGISTERED", Verdict::TargetGone),
     // The project does not exist.
-    ("404", "*", Verdict::PauseProvider),
-    ("429", "*", Verdict::RetryAfter(QUOTA)),
-    ("500", "*", Verdict::Retry),
-    ("503", "*", Verdict::Retry),
-    ("3xx", "*", Verdict::Failed),
-    ("4xx", "*", Verdict::Failed),
-    ("5xx", "*", Verdict::Retry),
+    ("404", Verdict::PauseProvider),
+    ("429", Verdict::RetryAfter(QUOTA)),
+    ("500", Verdict::Retry),
+    ("503", Verdict::Retry),
+    ("3xx", Verdict::Failed),
+    ("4xx", Verdict::Failed),
+    ("5xx", Verdict::Retry),
 ];
 
 /// Responses of the OAuth server (RFC 6749 section 5.2) and their verdicts; the first matching row applies.
-pub const OAUTH_TABLE: &[Row] = &[
+pub const OAUTH_TABLE: &[(&str, Verdict)] = &[
     // The key was revoked, or the local clock is wrong.
-    ("400", "*", Verdict::PauseProvider),
-    ("401", "*", Verdict::PauseProvider),
-    ("403", "*", Verdict::PauseProvider),
-    ("429", "*", Verdict::Retry),
-    ("3xx", "*", Verdict::PauseProvider),
-    ("4xx", "*", Verdict::PauseProvider),
-    ("5xx", "*", Verdict::Retry),
+    ("400", Verdict::PauseProvider),
+    ("401", Verdict::PauseProvider),
+    ("403", Verdict::PauseProvider),
+    ("429", Verdict::Retry),
+    ("3xx", Verdict::PauseProvider),
+    ("4xx", Verdict::PauseProvider),
+    ("5xx", Verdict::Retry),
 ];
 
 #[derive(Default, Deserialize)]

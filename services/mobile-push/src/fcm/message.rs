@@ -7,7 +7,6 @@ use domain::size::json_size;
 use domain::{Answer, Outcome};
 use serde_json::{Value, json};
 
-use crate::answers::ours;
 use crate::body::fitting;
 use crate::merge::merge;
 use crate::options::Message;
@@ -25,7 +24,7 @@ pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
     let Some(body) = fitting(message.body.clone().unwrap_or_default(), LARGEST, size) else {
         let problem = format!("without any body, notification and data have more than {LARGEST} bytes");
-        return Err(ours(Outcome::Failed, "too_large", problem));
+        return Err(Answer::new(Outcome::Failed, "too_large", problem));
     };
     let mut made = Object::new();
     made.insert("token".to_owned(), token.into());
@@ -70,7 +69,7 @@ fn data(message: &Message) -> Result<Object, Answer> {
             || key.starts_with("gcm");
         if is_reserved {
             let problem = format!("FCM reserves data.{key}");
-            return Err(ours(Outcome::Failed, "reserved_key", problem));
+            return Err(Answer::new(Outcome::Failed, "reserved_key", problem));
         }
         match value {
             Value::Null => {}

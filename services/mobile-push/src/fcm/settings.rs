@@ -1,25 +1,11 @@
 //! The settings of a provider of kind `fcm`.
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use jsonwebtoken::EncodingKey;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
-use worker::settings::Reader;
-
-use crate::fcm::FcmClient;
-
-/// Provider kind for Firebase Cloud Messaging; each provider serves one Firebase project.
-pub const FCM: worker::Kind = worker::Kind {
-    name: FcmClient::KIND,
-    secrets: &["serviceAccount"],
-    check: |settings| FcmSettings::parse(settings).map(drop),
-    example: r#"{
-    "serviceAccount": "...",         the JSON file of a service account, as an object or as its text
-    "baseUrl": "https://fcm.googleapis.com",            optional
-    "tokenUrl": "https://oauth2.googleapis.com/token"   optional: another OAuth server than the file's
-  }"#,
-};
 
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
@@ -48,7 +34,7 @@ impl FcmSettings {
     /// # Errors
     /// Every problem of the settings. No problem contains the secret.
     pub(crate) fn parse(settings: &Value) -> Result<FcmSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let (base, token_url) = (reader.url("baseUrl"), reader.url("tokenUrl"));
         let base = base.or_else(|| Url::parse(BASE).ok());
         let account = reader.take("serviceAccount");
@@ -67,7 +53,7 @@ impl FcmSettings {
     }
 }
 
-fn wrong(reader: &mut Reader, says: &str) {
+fn wrong(reader: &mut SettingsReader, says: &str) {
     let says = format!("must be the JSON file of a service account from Google: {says}");
     reader.problem("serviceAccount", "invalid", &says);
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use domain::{DeliveryId, Outcome};
 use futures_util::future::join_all;
-use mobile_push::probe;
 use serde_json::json;
 use stand_ins::apns::{ApnsSettings, refusal};
 use stand_ins::http::{Reaction, Rule};
@@ -12,7 +11,7 @@ use stand_ins::tls::Authority;
 use uuid::Uuid;
 use worker::Outbound;
 
-use crate::fixture::{NOW, PHONE, Pusher, RETRY, assert_sent, content, minutes};
+use crate::fixture::{NOW, PHONE, Pusher, RETRY, assert_sent, content, minutes, probe};
 
 #[tokio::test]
 async fn a_push_carries_the_delivery_as_its_id() {

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use domain::Outcome;
 use futures_util::future::join_all;
-use mobile_push::probe;
 use serde_json::json;
 use stand_ins::http::{Reaction, Rule, status};
 use worker::Outbound;
 
-use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, minutes, sender_within};
+use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, minutes, probe, sender_within};
 
 #[tokio::test]
 async fn an_accepted_message_records_googles_id() {

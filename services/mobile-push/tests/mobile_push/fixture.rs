@@ -5,11 +5,12 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserNumber};
 use mobile_push::MobilePushSender;
 use serde_json::{Value, json};
+use service_kit::clock;
 use stand_ins::apns::{ApnsSettings, ApnsStandIn};
 use stand_ins::fcm::FcmStandIn;
 use stand_ins::outbox::Outbox;
 use uuid::Uuid;
-use worker::{Call, ChannelSender as _, Outbound, Provider};
+use worker::{Call, ChannelSender as _, Outbound, Probe, Provider};
 
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
@@ -103,6 +104,12 @@ pub(crate) fn with_options(options: &Value) -> PushContent {
 
 pub(crate) fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
+}
+
+/// Probes a provider as `tidings provider test` does.
+pub(crate) async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
+    let probe = Probe { provider, outbound, now: clock::now(), installation: None };
+    worker::probe(mobile_push::KINDS, &probe).await
 }
 
 #[track_caller]

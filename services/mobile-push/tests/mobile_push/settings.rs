@@ -1,12 +1,12 @@
 //! Settings of providers, and the tokens that each kind serves.
 
 use domain::Outcome;
-use mobile_push::apns::APNS;
-use mobile_push::fcm::FCM;
+use mobile_push::apns::Apns;
+use mobile_push::fcm::Fcm;
 use mobile_push::{KINDS, MobilePushSender};
 use serde_json::{Value, json};
 use stand_ins::tls::Authority;
-use worker::ChannelSender as _;
+use worker::{ChannelSender as _, Kind};
 
 use crate::fixture::{ANDROID, PHONE, Pusher};
 
@@ -15,8 +15,8 @@ fn with(mut settings: Value, member: &str, value: Value) -> Value {
     settings
 }
 
-fn wrong(kind: &worker::Kind, settings: &Value) -> Vec<String> {
-    let problems = (kind.check)(settings).err().unwrap_or_default();
+fn wrong(kind: &dyn Kind, settings: &Value) -> Vec<String> {
+    let problems = kind.check(settings).err().unwrap_or_default();
     for problem in &problems {
         assert!(!problem.message.contains("BEGIN"), "a secret is told: {}", problem.message);
     }
@@ -26,7 +26,7 @@ fn wrong(kind: &worker::Kind, settings: &Value) -> Vec<String> {
 #[tokio::test]
 async fn every_problem_of_apns_settings_is_reported() {
     let good = Pusher::apns().await.provider.settings;
-    assert_eq!(wrong(&APNS, &good), [""; 0]);
+    assert_eq!(wrong(&Apns, &good), [""; 0]);
     let cases = [
         (with(good.clone(), "environment", json!("test")), vec!["settings.environment"]),
         (with(good.clone(), "topic", json!("a b")), vec!["settings.topic"]),
@@ -38,28 +38,28 @@ async fn every_problem_of_apns_settings_is_reported() {
         (with(good.clone(), "odd", json!(1)), vec!["settings.odd"]),
     ];
     for (settings, fields) in cases {
-        assert_eq!(wrong(&APNS, &settings), fields, "{fields:?}");
+        assert_eq!(wrong(&Apns, &settings), fields, "{fields:?}");
     }
     let client = Authority::new().unwrap().client().clone();
     let both = with(good, "certificate", json!(client.certificate));
-    assert_eq!(wrong(&APNS, &both), ["settings.teamId", "settings.keyId"]);
+    assert_eq!(wrong(&Apns, &both), ["settings.teamId", "settings.keyId"]);
     let certificate = json!({
         "environment": "production", "topic": "com.example.shop", "certificate": client.certificate, "key": client.key,
     });
-    assert_eq!(wrong(&APNS, &certificate), [""; 0]);
-    assert_eq!(wrong(&APNS, &with(certificate, "key", json!("x"))), ["settings.certificate"]);
+    assert_eq!(wrong(&Apns, &certificate), [""; 0]);
+    assert_eq!(wrong(&Apns, &with(certificate, "key", json!("x"))), ["settings.certificate"]);
     let required =
         ["settings.environment", "settings.topic", "settings.key", "settings.teamId", "settings.keyId"];
-    assert_eq!(wrong(&APNS, &json!({})), required);
+    assert_eq!(wrong(&Apns, &json!({})), required);
 }
 
 #[tokio::test]
 async fn every_problem_of_fcm_settings_is_reported() {
     let good = Pusher::fcm().await.provider.settings;
-    assert_eq!(wrong(&FCM, &good), [""; 0]);
+    assert_eq!(wrong(&Fcm, &good), [""; 0]);
     let text = good["serviceAccount"].to_string();
-    assert_eq!(wrong(&FCM, &with(good.clone(), "serviceAccount", json!(text))), [""; 0], "the file's text");
-    assert_eq!(wrong(&FCM, &json!({})), ["settings.serviceAccount"]);
+    assert_eq!(wrong(&Fcm, &with(good.clone(), "serviceAccount", json!(text))), [""; 0], "the file's text");
+    assert_eq!(wrong(&Fcm, &json!({})), ["settings.serviceAccount"]);
     let account = |member: &str, value: Value| {
         with(good.clone(), "serviceAccount", with(good["serviceAccount"].clone(), member, value))
     };
@@ -70,14 +70,14 @@ async fn every_problem_of_fcm_settings_is_reported() {
         account("token_uri", json!("nowhere")),
         with(good.clone(), "serviceAccount", json!("{")),
     ] {
-        assert_eq!(wrong(&FCM, &settings), ["settings.serviceAccount"]);
+        assert_eq!(wrong(&Fcm, &settings), ["settings.serviceAccount"]);
     }
-    assert_eq!(wrong(&FCM, &with(good.clone(), "tokenUrl", json!("x"))), ["settings.tokenUrl"]);
+    assert_eq!(wrong(&Fcm, &with(good.clone(), "tokenUrl", json!("x"))), ["settings.tokenUrl"]);
 }
 
 #[tokio::test]
 async fn each_kind_serves_the_tokens_of_its_service() {
-    assert_eq!(KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["apns", "fcm"]);
+    assert_eq!(KINDS.iter().map(|kind| kind.name()).collect::<Vec<_>>(), ["apns", "fcm"]);
     let serves = MobilePushSender::serves;
     assert!(serves("apns", "apns:x") && serves("fcm", "fcm:x:y"));
     assert!(!serves("apns", "fcm:x") && !serves("fcm", "apns:x") && !serves("fcm", "x"));

@@ -3,39 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::settings::SettingsReader;
 use domain::{Outcome, Problem};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use secrecy::SecretString;
 use serde_json::Value;
-use worker::settings::Reader;
 
-use super::exposed;
 use super::template::{Encoding, Secrets, Template, Values, in_form, in_json, in_url};
 use crate::settings::sender;
-
-/// Provider kind for HTTP APIs that the settings describe.
-pub const HTTP: worker::Kind = worker::Kind {
-    name: "http",
-    secrets: &["secretHeaders", "secrets"],
-    check: |settings| HttpSettings::parse(settings).and_then(|_| exposed::check(settings)),
-    example: r#"{
-      "url": "https://sms.example.com/v1/messages",  may have {to}, {text}, {from}, {id}, {secret:NAME} after its host
-      "method": "POST",                POST, PUT or GET
-      "headers": {"accept": "application/json"},  optional
-      "secretHeaders": {"authorization": "Bearer ..."},  optional; stored encrypted
-      "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; stored encrypted
-      "contentType": "application/json",  or application/x-www-form-urlencoded
-      "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
-      "from": "Shop",                  value of {from}, unless a send sets another
-      "successStatuses": [200, 202],   optional; default: every 2xx
-      "idPointer": "/message/id",      optional: JSON pointer to the provider's id in an answer
-      "codePointer": "/error/code",    optional: JSON pointer to a code in an answer, for codes
-      "codes": {"invalid_number": "target_gone"},  sent, retry, failed, target_gone, pause_provider or unknown
-      "idempotent": false,             true: the provider de-duplicates calls by Idempotency-Key
-      "probeUrl": "https://sms.example.com/v1/balance"  optional, for tidings provider test
-    }"#,
-};
 
 /// Headers that the worker sets. Settings must not contain them.
 const OWN_HEADERS: [&str; 7] = [
@@ -132,11 +108,12 @@ impl HttpSettings {
     /// # Errors
     /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<HttpSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let secrets = secrets(&mut reader);
         let url = url(&mut reader, &secrets);
-        let method =
-            reader.choice("method", &[("POST", "POST"), ("PUT", "PUT"), ("GET", "GET")]).unwrap_or("POST");
+        let method = reader
+            .choice_or_first("method", &[("POST", "POST"), ("PUT", "PUT"), ("GET", "GET")])
+            .unwrap_or("POST");
         let mut headers = HeaderMap::new();
         read_headers(&mut reader, "headers", false, &mut headers);
         read_headers(&mut reader, "secretHeaders", true, &mut headers);
@@ -178,7 +155,7 @@ impl HttpSettings {
 }
 
 /// Reads the URL. Its host must be literal, so that no value of a message can redirect the call.
-fn url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Template> {
+fn url(reader: &mut SettingsReader, secrets: &Arc<Secrets>) -> Option<Template> {
     let text = reader.required("url")?;
     let template = Template::new(text.as_str(), secrets);
     has_its_secrets(reader, "url", &template);
@@ -199,7 +176,7 @@ fn url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Template> {
     Some(template)
 }
 
-fn secrets(reader: &mut Reader) -> Arc<Secrets> {
+fn secrets(reader: &mut SettingsReader) -> Arc<Secrets> {
     let mut named = Vec::new();
     for (name, value) in reader.texts("secrets") {
         let is_name =
@@ -216,13 +193,13 @@ fn secrets(reader: &mut Reader) -> Arc<Secrets> {
     Arc::new(named.into_iter().collect())
 }
 
-fn has_its_secrets(reader: &mut Reader, member: &str, template: &Template) {
+fn has_its_secrets(reader: &mut SettingsReader, member: &str, template: &Template) {
     if !template.missing().is_empty() {
         reader.problem(member, "unknown_secret", "has a {secret:NAME} that is missing in settings.secrets");
     }
 }
 
-fn probe_url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Url> {
+fn probe_url(reader: &mut SettingsReader, secrets: &Arc<Secrets>) -> Option<Url> {
     let text = reader.text("probeUrl")?;
     let template = Template::new(text.as_str(), secrets);
     has_its_secrets(reader, "probeUrl", &template);
@@ -238,7 +215,7 @@ fn probe_url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Url> {
     url
 }
 
-fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &mut HeaderMap) {
+fn read_headers(reader: &mut SettingsReader, member: &str, are_secret: bool, headers: &mut HeaderMap) {
     for (name, value) in reader.texts(member) {
         let parsed = HeaderName::try_from(name.as_str()).ok().zip(HeaderValue::try_from(value).ok());
         match parsed {
@@ -255,9 +232,11 @@ fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &m
     }
 }
 
-fn body(reader: &mut Reader, has_none: bool, secrets: &Arc<Secrets>) -> Option<Body> {
-    let media =
-        reader.choice("contentType", &[(Media::Json.name(), Media::Json), (Media::Form.name(), Media::Form)]);
+fn body(reader: &mut SettingsReader, has_none: bool, secrets: &Arc<Secrets>) -> Option<Body> {
+    let media = reader.choice_or_first(
+        "contentType",
+        &[(Media::Json.name(), Media::Json), (Media::Form.name(), Media::Form)],
+    );
     let text = reader.lines("body");
     match (text, has_none) {
         (Some(_), true) => {
@@ -287,7 +266,7 @@ fn body(reader: &mut Reader, has_none: bool, secrets: &Arc<Secrets>) -> Option<B
     }
 }
 
-fn names_text_and_number(reader: &mut Reader, url: &Template, body: Option<&Body>) {
+fn names_text_and_number(reader: &mut SettingsReader, url: &Template, body: Option<&Body>) {
     for place in ["{to}", "{text}"] {
         if !url.has(place) && !body.is_some_and(|body| body.template.has(place)) {
             let member = if body.is_some() { "body" } else { "url" };
@@ -296,7 +275,7 @@ fn names_text_and_number(reader: &mut Reader, url: &Template, body: Option<&Body
     }
 }
 
-fn statuses(reader: &mut Reader) -> Vec<u16> {
+fn statuses(reader: &mut SettingsReader) -> Vec<u16> {
     let listed = reader.list("successStatuses");
     let statuses: Option<Vec<u16>> = listed
         .iter()
@@ -309,7 +288,7 @@ fn statuses(reader: &mut Reader) -> Vec<u16> {
     })
 }
 
-fn pointer(reader: &mut Reader, member: &str) -> Option<String> {
+fn pointer(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.text(member)?;
     if !text.starts_with('/') {
         reader.problem(member, "invalid", "must be a JSON pointer such as /message/id (RFC 6901)");
@@ -318,7 +297,7 @@ fn pointer(reader: &mut Reader, member: &str) -> Option<String> {
     Some(text)
 }
 
-fn codes(reader: &mut Reader, has_pointer: bool) -> BTreeMap<String, Outcome> {
+fn codes(reader: &mut SettingsReader, has_pointer: bool) -> BTreeMap<String, Outcome> {
     let mut codes = BTreeMap::new();
     for (code, word) in reader.texts("codes") {
         match OUTCOMES.iter().find(|(known, _)| *known == word) {

@@ -16,7 +16,6 @@ use worker::Outbound;
 use worker::outbound::NotPublic;
 
 use super::settings::SmppSettings;
-use crate::answers::local_answer;
 
 /// Time limit per address, so that an unreachable address leaves time for the next one.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
@@ -34,11 +33,11 @@ pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<
     if !settings.tls && !outbound.allows_private() {
         let message = "the password and every message would be sent unencrypted: set security to tls, or allow \
                        private addresses (outbound.allow_private)";
-        return Err(local_answer(Outcome::PauseProvider, "insecure_login", message));
+        return Err(Answer::new(Outcome::PauseProvider, "insecure_login", message));
     }
     secured(outbound, settings).await.map_err(|error| match NotPublic::among(&error) {
-        Some(refused) => local_answer(Outcome::PauseProvider, "not_public", refused.to_string()),
-        None => local_answer(Outcome::RETRY, "connect", error.to_string()).blaming_provider(),
+        Some(refused) => Answer::new(Outcome::PauseProvider, "not_public", refused.to_string()),
+        None => Answer::new(Outcome::RETRY, "connect", error.to_string()).blaming_provider(),
     })
 }
 

@@ -21,7 +21,6 @@ use super::dial::Connection;
 use super::receipt::DeliveryReceipt;
 use super::settings::SmppSettings;
 use super::status;
-use crate::answers::local_answer;
 use crate::recorder::{Post, Recorded};
 
 /// Maximum size of a received PDU in octets.
@@ -99,9 +98,9 @@ impl<'a> Link<'a> {
             was_used: false,
         };
         let bind = bind_transceiver(settings).ok_or_else(|| {
-            local_answer(Outcome::PauseProvider, "settings", "the login does not fit its fields")
+            Answer::new(Outcome::PauseProvider, "settings", "the login does not fit its fields")
         })?;
-        let broken = |cause: String| local_answer(Outcome::RETRY, "connect", cause);
+        let broken = |cause: String| Answer::new(Outcome::RETRY, "connect", cause);
         let sequence = link.request(bind).await.map_err(broken)?;
         loop {
             let answer = link.read().await.map_err(broken)?;
@@ -111,7 +110,7 @@ impl<'a> Link<'a> {
             return match u32::from(answer.status()) {
                 0 if answer.sequence_number() == sequence => Ok(link),
                 0 => Err(broken("the bind got an answer to another request".to_owned())),
-                code => Err(local_answer(
+                code => Err(Answer::new(
                     status::outcome_of_bind(code),
                     &status::name(code),
                     "the bind was refused",

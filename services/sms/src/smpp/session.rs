@@ -12,7 +12,6 @@ use worker::Outbound;
 use super::dial::dial;
 use super::link::{End, Link, Order, Reply};
 use super::settings::SmppSettings;
-use crate::answers::local_answer;
 use crate::recorder::Post;
 
 /// First and longest pause before a failed connection is retried.
@@ -64,7 +63,7 @@ impl Session {
         let (taken, mut is_taken) = oneshot::channel();
         let (reply, answer) = oneshot::channel();
         let busy = || {
-            NotSubmitted(local_answer(
+            NotSubmitted(Answer::new(
                 Outcome::RETRY,
                 "busy",
                 "the session had no room for the message in time",
@@ -96,7 +95,7 @@ impl Session {
 }
 
 fn lost() -> NotSubmitted {
-    NotSubmitted(local_answer(
+    NotSubmitted(Answer::new(
         Outcome::RETRY,
         "connection_lost",
         "the connection was lost before the message was submitted",
@@ -125,7 +124,7 @@ impl Keeper {
                         pause = FIRST_PAUSE;
                         continue;
                     }
-                    local_answer(Outcome::RETRY, "connect", cause)
+                    Answer::new(Outcome::RETRY, "connect", cause)
                 }
                 Err(refusal) => refusal,
             };
@@ -143,7 +142,7 @@ impl Keeper {
             Link::bind(stream, &self.settings, &self.post).await
         };
         let bound = timeout(self.connecting, bound).await;
-        bound.unwrap_or_else(|_| Err(local_answer(Outcome::RETRY, "connect", "binding timed out")))
+        bound.unwrap_or_else(|_| Err(Answer::new(Outcome::RETRY, "connect", "binding timed out")))
     }
 }
 
@@ -170,9 +169,9 @@ pub(crate) async fn check(
     let bound = async {
         let stream = dial(outbound, settings).await?;
         let mut link = Link::bind(stream, settings, &post).await?;
-        link.unbind().await.map_err(|cause| local_answer(Outcome::RETRY, "connection_lost", cause))
+        link.unbind().await.map_err(|cause| Answer::new(Outcome::RETRY, "connection_lost", cause))
     };
     timeout(limit, bound)
         .await
-        .unwrap_or_else(|_| Err(local_answer(Outcome::RETRY, "timeout", "no answer in time")))
+        .unwrap_or_else(|_| Err(Answer::new(Outcome::RETRY, "timeout", "no answer in time")))
 }

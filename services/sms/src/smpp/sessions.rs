@@ -30,7 +30,7 @@ impl Sessions {
     }
 
     /// Returns the session of a provider. Changed settings start a new one; the old one ends after its open submissions.
-    pub(crate) fn of(&self, provider: &Provider, settings: SmppSettings, post: Post) -> Arc<Session> {
+    pub(crate) fn of(&self, provider: &Provider, settings: &SmppSettings, post: Post) -> Arc<Session> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (provider.app, provider.identifier.clone());
         if let Some((version, session)) = known.get(&key)
@@ -38,7 +38,8 @@ impl Sessions {
         {
             return session.clone();
         }
-        let session = Session::start(settings, self.outbound, self.limits.connecting, post, &self.tasks);
+        let session =
+            Session::start(settings.clone(), self.outbound, self.limits.connecting, post, &self.tasks);
         let session = Arc::new(session);
         known.insert(key, (provider.version, session.clone()));
         session

@@ -3,34 +3,13 @@
 use std::time::Duration;
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
-use worker::settings::Reader;
 
 use crate::settings::sender;
-
-/// Provider kind for message centres that speak SMPP 3.4.
-pub const SMPP: worker::Kind = worker::Kind {
-    name: "smpp",
-    secrets: &["password"],
-    check: |settings| SmppSettings::parse(settings).map(drop),
-    example: r#"{
-      "host": "smpp.example.com",
-      "port": 3550,
-      "security": "tls",               with "caCertificate" for a private authority; none only with outbound.allow_private
-      "systemId": "shop",
-      "password": "...",               up to 8 characters; stored encrypted
-      "systemType": "",                optional
-      "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
-      "window": 10,                    messages that may await their answers, 1 to 1000
-      "enquireLinkSeconds": 30,        interval of checks of a silent connection, 1 to 600
-      "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
-      "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
-      "receipts": true                 requests delivery receipts
-    }"#,
-};
 
 /// Maximum length of system_id, password and system_type in octets, without terminators (section 5.2.1 and the following).
 const LONGEST_SYSTEM_ID: usize = 15;
@@ -91,10 +70,10 @@ impl SmppSettings {
     /// # Errors
     /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let host = reader.host("host");
-        let port = reader.number("port", 2775, 1..=65_535).and_then(|port| u16::try_from(port).ok());
-        let tls = reader.choice("security", &[("none", false), ("tls", true)]);
+        let port = reader.number_or("port", 2775, 1..=65_535).and_then(|port| u16::try_from(port).ok());
+        let tls = reader.choice_or_first("security", &[("none", false), ("tls", true)]);
         let authorities = authorities(&mut reader);
         let system_id = reader.required("systemId");
         let password = reader.required("password").map(SecretString::from);
@@ -105,12 +84,15 @@ impl SmppSettings {
         fits(&mut reader, "systemType", Some(&system_type), LONGEST_SYSTEM_TYPE);
         let from = reader.required("from");
         let from = sender(&mut reader, "from", from);
-        let window = reader.number("window", 10, 1..=1000).and_then(|window| usize::try_from(window).ok());
-        let enquire = reader.number("enquireLinkSeconds", 30, 1..=600);
+        let window = reader.number_or("window", 10, 1..=1000).and_then(|window| usize::try_from(window).ok());
+        let enquire = reader.number_or("enquireLinkSeconds", 30, 1..=600);
         let enquire_link = enquire.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
-        let alphabets = reader.choice("alphabet", &[("auto", Alphabets::Both), ("ucs2", Alphabets::Ucs2)]);
-        let concatenation = reader
-            .choice("concatenation", &[("udh", Concatenation::Udh), ("payload", Concatenation::Payload)]);
+        let alphabets =
+            reader.choice_or_first("alphabet", &[("auto", Alphabets::Both), ("ucs2", Alphabets::Ucs2)]);
+        let concatenation = reader.choice_or_first(
+            "concatenation",
+            &[("udh", Concatenation::Udh), ("payload", Concatenation::Payload)],
+        );
         let receipts = reader.flag("receipts", true);
         let settings = (|| {
             Some(SmppSettings {
@@ -133,7 +115,7 @@ impl SmppSettings {
     }
 }
 
-fn authorities(reader: &mut Reader) -> Vec<CertificateDer<'static>> {
+fn authorities(reader: &mut SettingsReader) -> Vec<CertificateDer<'static>> {
     let Some(pem) = reader.lines("caCertificate") else { return Vec::new() };
     match CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>() {
         Ok(authorities) if !authorities.is_empty() => authorities,
@@ -144,7 +126,7 @@ fn authorities(reader: &mut Reader) -> Vec<CertificateDer<'static>> {
     }
 }
 
-fn fits(reader: &mut Reader, member: &str, text: Option<&str>, longest: usize) {
+fn fits(reader: &mut SettingsReader, member: &str, text: Option<&str>, longest: usize) {
     if text.is_some_and(|text| !text.is_ascii() || text.len() > longest) {
         reader.problem(member, "too_long", &format!("must be ASCII with at most {longest} characters"));
     }

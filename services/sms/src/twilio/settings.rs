@@ -1,30 +1,15 @@
 //! Settings of a provider of kind `twilio`.
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::Value;
-use worker::settings::Reader;
 
 use crate::settings::sender as number;
 
 /// Origin of Twilio's API.
 const BASE_URL: &str = "https://api.twilio.com";
-
-/// Provider kind for Twilio accounts.
-pub const TWILIO: worker::Kind = worker::Kind {
-    name: "twilio",
-    secrets: &["authToken", "apiSecret"],
-    check: |settings| TwilioSettings::parse(settings).map(drop),
-    example: r#"{
-      "accountSid": "AC0123456789abcdef0123456789abcdef",
-      "authToken": "...",              stored encrypted; also verifies status callbacks
-      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: login instead of the account
-      "apiSecret": "...",              with apiKey; stored encrypted
-      "from": "+15005550006",          or "messagingServiceSid": "MG..."
-      "baseUrl": "https://api.twilio.com"  optional
-    }"#,
-};
 
 /// Twilio account, login and sender.
 #[derive(Clone, Debug)]
@@ -64,10 +49,10 @@ impl TwilioSettings {
     /// # Errors
     /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<TwilioSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let account_sid = reader.required("accountSid");
         let account_sid = as_sid(&mut reader, "accountSid", "AC", account_sid);
-        let auth_token = reader.secret("authToken");
+        let auth_token = reader.text("authToken").map(SecretString::from);
         let login = login(&mut reader, auth_token.clone());
         let sender = sender(&mut reader);
         let base_url = reader.url("baseUrl").or_else(|| Url::parse(BASE_URL).ok());
@@ -81,8 +66,8 @@ impl TwilioSettings {
     }
 }
 
-fn login(reader: &mut Reader, auth_token: Option<SecretString>) -> Option<Login> {
-    match (sid(reader, "apiKey", "SK"), reader.secret("apiSecret"), auth_token) {
+fn login(reader: &mut SettingsReader, auth_token: Option<SecretString>) -> Option<Login> {
+    match (sid(reader, "apiKey", "SK"), reader.text("apiSecret").map(SecretString::from), auth_token) {
         (Some(key), Some(secret), _) => Some(Login::Key(key, secret)),
         (None, None, Some(token)) => Some(Login::Account(token)),
         (Some(_), None, _) => {
@@ -100,7 +85,7 @@ fn login(reader: &mut Reader, auth_token: Option<SecretString>) -> Option<Login>
     }
 }
 
-fn sender(reader: &mut Reader) -> Option<TwilioSender> {
+fn sender(reader: &mut SettingsReader) -> Option<TwilioSender> {
     match (reader.text("from"), reader.text("messagingServiceSid")) {
         (Some(_), Some(_)) => {
             reader.problem("from", "invalid", "must be absent if messagingServiceSid is set");
@@ -115,13 +100,13 @@ fn sender(reader: &mut Reader) -> Option<TwilioSender> {
     }
 }
 
-fn sid(reader: &mut Reader, member: &str, prefix: &str) -> Option<String> {
+fn sid(reader: &mut SettingsReader, member: &str, prefix: &str) -> Option<String> {
     let text = reader.text(member);
     as_sid(reader, member, prefix, text)
 }
 
 /// Returns `text` if it is a Twilio SID: `prefix` and 32 hex digits. Otherwise reports a problem with `member`.
-fn as_sid(reader: &mut Reader, member: &str, prefix: &str, text: Option<String>) -> Option<String> {
+fn as_sid(reader: &mut SettingsReader, member: &str, prefix: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     let is_sid = text
         .strip_prefix(prefix)

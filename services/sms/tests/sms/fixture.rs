@@ -5,7 +5,7 @@ use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserNumber};
 use serde_json::{Value, json};
-use service_kit::Tasks;
+use service_kit::{Tasks, clock};
 use sms::{Limits, Receipt, SmsSender};
 use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::sms_http::{SmsHttpStandIn, TOKEN};
@@ -13,7 +13,7 @@ use stand_ins::smsc::{SmscSettings, SmscStandIn};
 use stand_ins::twilio::{TwilioSettings, TwilioStandIn};
 use tokio::sync::mpsc;
 use uuid::Uuid;
-use worker::{Call, Outbound, Provider};
+use worker::{Call, Outbound, Probe, Provider};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const TO: &str = "+4915112345678";
@@ -144,6 +144,12 @@ pub(crate) fn only(outbox: &Arc<Outbox>) -> (String, String, String) {
     let [one] = &captures[..] else { panic!("{} messages", captures.len()) };
     assert_eq!(one.channel, "sms");
     (one.from.clone(), one.to[0].clone(), one.summary.text.clone().unwrap())
+}
+
+/// Probes a provider as `tidings provider test` does.
+pub(crate) async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
+    let probe = Probe { provider, outbound, now: clock::now(), installation: None };
+    worker::probe(sms::KINDS, &probe).await
 }
 
 #[track_caller]

@@ -10,7 +10,7 @@ use worker::Outbound;
 
 use crate::fixture::{
     Line, TO, assert_answer, assert_sent, captures, http, http_settings, http_within, job, limits, only,
-    short, twilio,
+    probe, short, twilio,
 };
 
 const TEXT: &str = "A \"quote\", {to}, 50 % & more\n=\\ Ж";
@@ -190,7 +190,7 @@ async fn credentials_are_sent_only_over_https_unless_private_addresses_are_allow
     let answer = line.send(TO, "Hello").await;
     assert_answer(&answer, &Outcome::PauseProvider, "insecure_url");
     assert!(answer.message.contains("https"), "{answer:?}");
-    let probed = sms::probe(Outbound::new(false), &line.provider).await.unwrap_err();
+    let probed = probe(Outbound::new(false), &line.provider).await.unwrap_err();
     assert_answer(&probed, &Outcome::PauseProvider, "insecure_url");
 }
 

@@ -1,10 +1,9 @@
 use domain::Outcome;
 use serde_json::json;
-use sms::probe;
 use stand_ins::smsc::{Reaction, Rule, Stage};
 use worker::Outbound;
 
-use crate::fixture::{assert_answer, captures, http, smsc, twilio};
+use crate::fixture::{assert_answer, captures, http, probe, smsc, twilio};
 
 #[tokio::test]
 async fn a_probe_verifies_the_credential_without_sending() {
@@ -40,5 +39,5 @@ async fn a_probe_reports_the_problem() {
     server.script(Rule::new(Stage::Bind, Reaction::CutBefore));
     assert_answer(&probe(outbound, &line.provider).await.unwrap_err(), &Outcome::RETRY, "connect");
     line.provider.kind = "fax".to_owned();
-    assert_answer(&probe(outbound, &line.provider).await.unwrap_err(), &z, "kind");
+    assert_answer(&probe(outbound, &line.provider).await.unwrap_err(), &z, "settings");
 }

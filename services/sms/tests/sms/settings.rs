@@ -5,8 +5,8 @@ use sms::KINDS;
 use crate::fixture::{Line, TO, assert_answer};
 
 fn problems(kind: &str, settings: &Value) -> Vec<(String, &'static str)> {
-    let kind = KINDS.iter().find(|known| known.name == kind).unwrap();
-    let problems = (kind.check)(settings).err().unwrap_or_default();
+    let kind = KINDS.iter().find(|known| known.name() == kind).unwrap();
+    let problems = kind.check(settings).err().unwrap_or_default();
     problems.into_iter().map(|problem| (problem.field, problem.code)).collect()
 }
 
@@ -37,7 +37,7 @@ fn every_problem_of_a_twilio_account_is_reported_at_once() {
             ("settings.apiSecret", "required"),
             ("settings.from", "invalid"),
             ("settings.baseUrl", "invalid"),
-            ("settings.token", "unknown"),
+            ("settings.token", "unknown_member"),
         ],
     );
     assert_problems("twilio", &json!("x"), &[("settings", "invalid_type")]);
@@ -130,11 +130,11 @@ fn every_problem_of_a_message_centre_is_reported_at_once() {
 fn no_problem_repeats_a_secret() {
     let canary = "canary\u{7}";
     for kind in KINDS {
-        let settings: Value = kind.secrets.iter().map(|name| ((*name).to_owned(), json!(canary))).collect();
+        let settings: Value = kind.secrets().iter().map(|name| ((*name).to_owned(), json!(canary))).collect();
         let nested: Value =
-            kind.secrets.iter().map(|name| ((*name).to_owned(), json!({"x": canary}))).collect();
+            kind.secrets().iter().map(|name| ((*name).to_owned(), json!({"x": canary}))).collect();
         for settings in [settings, nested] {
-            for problem in (kind.check)(&settings).unwrap_err() {
+            for problem in kind.check(&settings).unwrap_err() {
                 assert!(!problem.message.contains("canary"), "{}", problem.message);
             }
         }
@@ -150,5 +150,5 @@ async fn unusable_settings_pause_the_provider() {
             "settings",
         );
     }
-    assert_answer(&Line::new("fax", json!({})).send(TO, "Hello").await, &Outcome::PauseProvider, "kind");
+    assert_answer(&Line::new("fax", json!({})).send(TO, "Hello").await, &Outcome::PauseProvider, "settings");
 }

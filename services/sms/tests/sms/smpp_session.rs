@@ -3,7 +3,7 @@ use std::time::Duration;
 use domain::Outcome;
 use serde_json::json;
 use service_kit::Tasks;
-use sms::{Limits, SmsSender, probe};
+use sms::{Limits, SmsSender};
 use stand_ins::outbox::Outbox;
 use stand_ins::smsc::{Reaction, Rule, SmscSettings, SmscStandIn, Stage};
 use stand_ins::tls::Authority;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use worker::Outbound;
 
 use crate::fixture::{
-    LIMIT, Line, TO, assert_answer, assert_sent, captures, limits, smpp_settings, smsc, smsc_with,
+    LIMIT, Line, TO, assert_answer, assert_sent, captures, limits, probe, smpp_settings, smsc, smsc_with,
 };
 
 #[tokio::test]

@@ -15,7 +15,7 @@ const SHOWN: [&str; 3] = ["hasSecret", "version", "updatedAt"];
 /// A parsed document. Its settings are checked later, together with the secrets of the provider that it replaces.
 pub(super) struct Draft {
     pub(super) channel: Channel,
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static dyn Kind,
     identifier: Option<String>,
     priority: i32,
     enabled: bool,
@@ -76,7 +76,7 @@ impl Draft {
 
     /// Returns true if the document omits a secret of its kind.
     pub(super) fn leaves_secrets_out(&self) -> bool {
-        self.kind.secrets.iter().any(|name| secret_members::find(&self.settings, name).is_none())
+        self.kind.secrets().iter().any(|name| secret_members::find(&self.settings, name).is_none())
     }
 
     /// Adds the secrets in `kept` that the document omits, and then checks the settings. Null removes a secret; removing an
@@ -93,7 +93,7 @@ impl Draft {
             mut problems,
         } = self;
         let is_absent = |name: &&str| secret_members::find(&settings, name).is_none();
-        let absent: Vec<_> = kind.secrets.iter().copied().filter(is_absent).collect();
+        let absent: Vec<_> = kind.secrets().iter().copied().filter(is_absent).collect();
         let mut kept_names = Vec::new();
         for &name in &absent {
             if let Some(secret) = secret_members::find(kept, name)
@@ -103,7 +103,7 @@ impl Draft {
             }
         }
         let complete = Value::Object(settings);
-        if let Err(found) = (kind.check)(&complete) {
+        if let Err(found) = kind.check(&complete) {
             // If the document has other problems, the kept secrets have not been read, so missing secrets are not reported.
             let is_unknown = |problem: &Problem| {
                 absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
@@ -114,7 +114,7 @@ impl Draft {
         let Value::Object(mut settings) = complete else { return Err(problems) };
         let mut secrets = Map::new();
         let mut given = Vec::new();
-        for &name in kind.secrets {
+        for &name in kind.secrets() {
             let Some(secret) = secret_members::take(&mut settings, name) else { continue };
             if secret.is_null() || secret.as_str() == Some("") {
                 continue;
@@ -128,7 +128,7 @@ impl Draft {
             Some(identifier) if problems.is_empty() => Ok(ProviderDocument {
                 identifier,
                 channel,
-                kind: kind.name,
+                kind: kind.name(),
                 priority,
                 enabled,
                 max_per_second,
@@ -142,15 +142,18 @@ impl Draft {
     }
 }
 
-fn channel_and_kind(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<(Channel, &'static Kind)> {
+fn channel_and_kind(
+    fields: &mut Fields,
+    problems: &mut Vec<Problem>,
+) -> Option<(Channel, &'static dyn Kind)> {
     let channel = fields.required_identifier("channel", problems);
     let kind = fields.required_identifier("kind", problems);
     let (channel, kind) = (channel?, kind?);
-    let named = |(of, known): &(Channel, &Kind)| of.as_str() == channel && known.name == kind;
+    let named = |(of, known): &(Channel, &dyn Kind)| of.as_str() == channel && known.name() == kind;
     if let Some(known) = kinds::all().find(named) {
         return Some(known);
     }
-    let known: Vec<_> = kinds::all().map(|(channel, kind)| format!("{channel}/{}", kind.name)).collect();
+    let known: Vec<_> = kinds::all().map(|(channel, kind)| format!("{channel}/{}", kind.name())).collect();
     let known = known.join(", ");
     let message =
         format!("channel {channel:?} has no kind {kind:?} of provider; the known ones are: {known}");

@@ -1,40 +1,20 @@
 //! All kinds of providers.
 
-use credentials::MasterKey;
-use domain::{Answer, Channel, Outcome};
-use service_kit::clock;
-use worker::{Kind, Provider};
-
-use crate::control_plane::ControlPlane;
-
-const KINDS: [(Channel, &[Kind]); 4] = [
-    (Channel::Email, email::KINDS),
-    (Channel::WebPush, web_push::KINDS),
-    (Channel::MobilePush, mobile_push::KINDS),
-    (Channel::Sms, sms::KINDS),
-];
+use domain::Channel;
+use worker::Kind;
 
 /// Lists all kinds with their channels.
-pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static Kind)> {
-    KINDS.iter().flat_map(|(channel, kinds)| kinds.iter().map(move |kind| (*channel, kind)))
+pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static dyn Kind)> {
+    let email = email::KINDS.iter().map(|&kind| (Channel::Email, kind as &dyn Kind));
+    let web_push = web_push::KINDS.iter().map(|&kind| (Channel::WebPush, kind as &dyn Kind));
+    let mobile_push = mobile_push::KINDS.iter().map(|&kind| (Channel::MobilePush, kind as &dyn Kind));
+    let sms = sms::KINDS.iter().map(|&kind| (Channel::Sms, kind as &dyn Kind));
+    email.chain(web_push).chain(mobile_push).chain(sms)
 }
 
-/// Makes a real call that proves the provider's credentials and sends nothing to a person. Returns what it proved.
-pub(super) async fn probe(
-    control_plane: &ControlPlane,
-    master_key: &MasterKey,
-    channel: Channel,
-    provider: &Provider,
-) -> Result<String, Answer> {
-    let (outbound, store) = (control_plane.outbound, &control_plane.store);
-    match channel {
-        Channel::Email => email::probe(outbound, provider).await,
-        Channel::Sms => sms::probe(outbound, provider).await,
-        Channel::MobilePush => mobile_push::probe(outbound, provider).await,
-        // The credentials are the app's own key pair.
-        Channel::WebPush => web_push::probe(store, master_key, provider, clock::now()).await,
-        _ => Err(Answer::new(Outcome::Failed, "untested", format!("{channel} has no test call"))),
-    }
+/// Finds the kind of a channel by its name.
+pub(crate) fn find(channel: Channel, name: &str) -> Option<&'static dyn Kind> {
+    all().find(|(of, kind)| *of == channel && kind.name() == name).map(|(_, kind)| kind)
 }
 
 /// Help text of `tidings provider set`: the document, with an example for each kind.
@@ -58,9 +38,9 @@ secrets.
 "#,
     );
     for (channel, kind) in all() {
-        text.push_str(&format!("Settings of {channel}/{}:\n  {}\n", kind.name, kind.example));
-        if !kind.secrets.is_empty() {
-            text.push_str(&format!("  Secrets: {}\n", kind.secrets.join(", ")));
+        text.push_str(&format!("Settings of {channel}/{}:\n  {}\n", kind.name(), kind.example()));
+        if !kind.secrets().is_empty() {
+            text.push_str(&format!("  Secrets: {}\n", kind.secrets().join(", ")));
         }
         text.push('\n');
     }
@@ -94,14 +74,14 @@ mod tests {
     #[test]
     fn the_example_of_every_kind_is_valid_and_names_its_secrets() {
         for (channel, kind) in all() {
-            let name = format!("{channel}/{}", kind.name);
-            let settings = settings(kind.example);
+            let name = format!("{channel}/{}", kind.name());
+            let settings = settings(kind.example());
             // Examples abbreviate keys and certificates, because valid ones are too long for the help.
             let is_key = |field: &str| {
                 let name = field.strip_prefix("settings.").unwrap_or(field);
-                kind.secrets.contains(&name) || name == "caCertificate" || name == "certificate"
+                kind.secrets().contains(&name) || name == "caCertificate" || name == "certificate"
             };
-            let mut problems = (kind.check)(&settings).err().unwrap_or_default();
+            let mut problems = kind.check(&settings).err().unwrap_or_default();
             problems.retain(|problem| !is_key(&problem.field));
             assert!(problems.is_empty(), "the example of {name}: {problems:?}");
             assert!(format().contains(&name), "{name}");

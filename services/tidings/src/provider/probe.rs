@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use domain::{Answer, Outcome};
 use serde_json::json;
-use service_kit::install_crypto_provider;
+use service_kit::{clock, install_crypto_provider};
 use store::control::provider::StoredProvider;
 use tokio::time::timeout;
-use worker::Provider;
+use worker::{Probe, Provider};
 
 use super::{kinds, unknown};
 use crate::options::Options;
@@ -52,11 +52,22 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let master_key = control_plane.master_key().await?;
     let provider = Provider::open(&master_key, app.id, row)?;
     install_crypto_provider();
-    let probing = kinds::probe(&control_plane, &master_key, channel, &provider);
-    let result = timeout(arguments.timeout, probing).await.unwrap_or_else(|_| {
-        let message = format!("no answer within {}", humantime::format_duration(arguments.timeout));
-        Err(Answer::new(Outcome::RETRY, "timeout", message))
-    });
+    let probe = Probe {
+        provider: &provider,
+        outbound: control_plane.outbound,
+        now: clock::now(),
+        installation: Some((&control_plane.store, &master_key)),
+    };
+    let result = match kinds::find(channel, &kind) {
+        Some(known) => timeout(arguments.timeout, known.probe(&probe)).await.unwrap_or_else(|_| {
+            let message = format!("no answer within {}", humantime::format_duration(arguments.timeout));
+            Err(Answer::new(Outcome::RETRY, "timeout", message))
+        }),
+        None => {
+            let message = format!("this release knows no providers of {channel}/{kind}");
+            Err(Answer::new(Outcome::PauseProvider, "settings", message))
+        }
+    };
     match result {
         Ok(proved) if arguments.options.json => {
             Ok(format!("{}\n", json!({"identifier": identifier, "passed": true, "proved": proved})))

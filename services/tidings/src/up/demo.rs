@@ -7,13 +7,21 @@ use std::time::Duration;
 use anyhow::Context as _;
 use credentials::secrets::{constant_time_eq, sha256};
 use domain::{AppId, Channel};
+use email::smtp::Smtp;
+use mobile_push::apns::Apns;
+use mobile_push::fcm::Fcm;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use service_kit::Context;
+use sms::http::Http;
+use sms::smpp::Smpp;
+use sms::twilio::Twilio;
 use stand_ins::StandIns;
 use stand_ins::interface;
 use store::control::provider::{NewProvider, SecretChange};
+use web_push::Vapid;
+use worker::ProviderKind as _;
 
 use crate::app::{Created, Openness, create_with_credentials, renew_secret};
 use crate::control_plane::actor;
@@ -95,7 +103,7 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     let email = StandIn {
         identifier: "stand-in",
         channel: Channel::Email,
-        kind: email::settings::KIND,
+        kind: Smtp::NAME,
         settings: json!({
             "host": interface::host(),
             "port": smtp.port(),
@@ -107,27 +115,25 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     let web_push = StandIn {
         identifier: "stand-in-web-push",
         channel: Channel::WebPush,
-        kind: web_push::settings::KIND,
+        kind: Vapid::NAME,
         settings: json!({"subject": "mailto:demo@tidings.example"}),
     };
     let apns = StandIn {
         identifier: "stand-in-apns",
         channel: Channel::MobilePush,
-        kind: mobile_push::apns::APNS.name,
+        kind: Apns::NAME,
         settings: stand_ins.apns().provider_settings(),
     };
     let fcm = StandIn {
         identifier: "stand-in-fcm",
         channel: Channel::MobilePush,
-        kind: mobile_push::fcm::FCM.name,
+        kind: Fcm::NAME,
         settings: stand_ins.fcm().provider_settings(),
     };
     let sms = |identifier, kind, settings| StandIn { identifier, channel: Channel::Sms, kind, settings };
-    let twilio =
-        sms("stand-in-sms", sms::twilio::settings::TWILIO.name, stand_ins.twilio().provider_settings());
-    let smpp = sms("stand-in-sms-smpp", sms::smpp::settings::SMPP.name, stand_ins.smsc().provider_settings());
-    let http =
-        sms("stand-in-sms-http", sms::http::settings::HTTP.name, stand_ins.sms_http().provider_settings());
+    let twilio = sms("stand-in-sms", Twilio::NAME, stand_ins.twilio().provider_settings());
+    let smpp = sms("stand-in-sms-smpp", Smpp::NAME, stand_ins.smsc().provider_settings());
+    let http = sms("stand-in-sms-http", Http::NAME, stand_ins.sms_http().provider_settings());
     vec![email, web_push, apns, fcm, twilio, smpp, http]
 }
 
@@ -165,8 +171,7 @@ fn seal(
     (channel, kind): (Channel, &str),
     settings: &mut Value,
 ) -> anyhow::Result<Option<Vec<u8>>> {
-    let known = kinds::all().find(|(of, known)| *of == channel && known.name == kind);
-    let names = known.map_or(&[][..], |(_, kind)| kind.secrets);
+    let names = kinds::find(channel, kind).map_or(&[][..], |kind| kind.secrets());
     let secrets: Map<String, Value> = match settings {
         Value::Object(members) => names.iter().filter_map(|name| members.remove_entry(*name)).collect(),
         _ => Map::new(),

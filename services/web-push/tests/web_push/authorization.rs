@@ -5,7 +5,7 @@ use domain::Outcome;
 use domain::content::PushContent;
 use serde_json::json;
 use service_kit::clock;
-use worker::Call;
+use worker::{Call, Outbound, Probe};
 
 use crate::fixture::{World, assert_sent, push_service};
 
@@ -41,6 +41,7 @@ async fn a_token_is_used_for_hours_and_renewed_before_it_expires() {
         "its token holds there; only the browser's keys are another's: {answer:?}"
     );
     world.provider.settings = json!({"subject": "https://shop.example/contact"});
+    world.provider.version += 1;
     assert_sent(&world.send(&browser).await);
     assert_eq!(world.push_service.outbox().captures()[0].from, "https://shop.example/contact");
 }
@@ -72,8 +73,9 @@ async fn without_a_key_pair_no_push_service_is_called() {
 async fn a_probe_signs_and_verifies_and_states_what_it_did_not_check() {
     let mut world = World::with(|_| {}).await;
     let probe = async |world: &World| {
-        let (store, master_key) = (&world.context.store, &world.context.master_key);
-        web_push::probe(store, master_key, &world.provider, clock::now()).await
+        let installation = Some((&world.context.store, &world.context.master_key));
+        let (provider, outbound) = (&world.provider, Outbound::new(false));
+        worker::probe(web_push::KINDS, &Probe { provider, outbound, now: clock::now(), installation }).await
     };
     assert_eq!(probe(&world).await.unwrap_err().code, "vapid_key");
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();

@@ -97,6 +97,7 @@ async fn options_of_the_send_override_the_provider_which_overrides_the_lane() {
     assert_eq!(headers(&world, &bulk).await, three("2419200", "normal", &topic));
 
     world.provider.settings = json!({"subject": "https://shop.example", "ttl": 600, "urgency": "low"});
+    world.provider.version += 1;
     assert_eq!(headers(&world, &world.call(&job)).await, three("600", "low", &topic));
     let call = world.call(&job);
     let until =

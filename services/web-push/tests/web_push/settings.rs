@@ -36,7 +36,7 @@ fn all_problems_are_reported_at_once() {
     ];
     assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code)));
     assert_eq!(problems(&json!({})), [("settings.subject".to_owned(), "required")]);
-    assert_eq!(problems(&json!([])), [("settings".to_owned(), "wrong_type")]);
+    assert_eq!(problems(&json!([])), [("settings".to_owned(), "invalid_type")]);
     for subject in
         ["", "mailto:", "mailto:@b", "https://", "https:///a", "http://a", "mailto:a@b\r\nX: y", "tel:1"]
     {
@@ -51,12 +51,12 @@ fn all_problems_are_reported_at_once() {
 #[test]
 fn the_only_kind_has_no_secret_and_a_valid_example() {
     let [kind] = web_push::KINDS else { panic!("one kind") };
-    assert_eq!((kind.name, kind.secrets), ("vapid", &[][..]));
+    assert_eq!((kind.name(), kind.secrets()), ("vapid", &[][..]));
     let uncommented: Vec<_> =
-        kind.example.lines().map(|line| line.split("   ").find(|part| part.contains('"'))).collect();
+        kind.example().lines().map(|line| line.split("   ").find(|part| part.contains('"'))).collect();
     let example: String = uncommented.into_iter().flatten().collect();
     let settings: Value = serde_json::from_str(&format!("{{{example}}}")).unwrap();
-    assert_eq!((kind.check)(&settings), Ok(()));
+    assert_eq!(kind.check(&settings), Ok(()));
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 #![allow(clippy::unwrap_used)]
+use std::pin::Pin;
+
+use domain::Answer;
 use serde_json::json;
+use worker::Probe;
 
 use super::*;
 
@@ -29,10 +33,22 @@ fn fields(problems: &[Problem]) -> Vec<&str> {
 }
 
 /// A kind with secrets on two levels, of which `token` is required.
-const NESTED: Kind = Kind {
-    name: "nested",
-    secrets: &["token", "dkim.privateKey"],
-    check: |settings| {
+struct Nested;
+
+impl Kind for Nested {
+    fn name(&self) -> &'static str {
+        "nested"
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        &["token", "dkim.privateKey"]
+    }
+
+    fn example(&self) -> &'static str {
+        "{}"
+    }
+
+    fn check(&self, settings: &Value) -> Result<(), Vec<Problem>> {
         let missing = |field: &str| Problem::new(field, "required", format!("{field} is required"));
         let mut problems = Vec::new();
         if settings["token"].is_null() {
@@ -42,14 +58,20 @@ const NESTED: Kind = Kind {
             problems.push(missing("settings.dkim.privateKey"));
         }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
-    },
-    example: "{}",
-};
+    }
+
+    fn probe<'a>(
+        &'a self,
+        _: &'a Probe<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<String, Answer>> + Send + 'a>> {
+        Box::pin(async { Ok(String::new()) })
+    }
+}
 
 fn nested(settings: Value, kept: Value) -> Result<ProviderDocument, Vec<Problem>> {
     let draft = Draft {
         channel: Channel::Email,
-        kind: &NESTED,
+        kind: &Nested,
         identifier: Some("main".to_owned()),
         max_per_second: None,
         priority: 1,

@@ -1,37 +1,50 @@
 //! Reads the settings of a provider and reports every problem at once; no problem repeats a value.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
-use domain::Problem;
-use domain::fields::Fields;
-use reqwest::Url;
-use secrecy::SecretString;
 use serde_json::Value;
-use url::Host;
+use url::{Host, Url};
+
+use crate::Problem;
+use crate::fields::Fields;
 
 /// Longest text of a member, in bytes.
 const LONGEST: usize = 4_096;
-/// Longest multi-line text, such as a key in PEM, in bytes.
-const LONGEST_LINES: usize = 32_768;
+/// Longest multi-line text, such as certificates in PEM, in bytes.
+const LONGEST_LINES: usize = 262_144;
 
-/// Reader of a provider's settings.
+/// Reader of settings: the members of an object, and the problems found so far.
+///
+/// Null and blank texts count as missing.
 #[derive(Debug)]
-pub struct Reader {
+pub struct SettingsReader {
     fields: Fields,
     problems: Vec<Problem>,
 }
 
-impl Reader {
+impl SettingsReader {
     /// Opens settings for reading.
     ///
     /// # Errors
     /// The settings are not an object.
-    pub fn open(settings: &Value) -> Result<Reader, Vec<Problem>> {
+    pub fn open(settings: &Value) -> Result<SettingsReader, Vec<Problem>> {
+        SettingsReader::open_at("settings", settings.clone())
+    }
+
+    fn open_at(path: &str, settings: Value) -> Result<SettingsReader, Vec<Problem>> {
         let mut problems = Vec::new();
-        match Fields::open("settings", settings.clone(), &mut problems) {
-            Some(fields) => Ok(Reader { fields, problems }),
+        // An empty array is no object here; the bodies of requests accept it as one.
+        let settings = if settings.is_array() { Value::Null } else { settings };
+        match Fields::open(path, settings, &mut problems) {
+            Some(fields) => Ok(SettingsReader { fields, problems }),
             None => Err(problems),
         }
+    }
+
+    /// Returns the members and the list of problems, for values that requests have too.
+    pub fn fields(&mut self) -> (&mut Fields, &mut Vec<Problem>) {
+        (&mut self.fields, &mut self.problems)
     }
 
     /// Reports a problem with a member.
@@ -46,7 +59,13 @@ impl Reader {
         self.problems.is_empty()
     }
 
-    /// Reads a text without control characters; null and the empty string count as missing.
+    /// Returns true if the member exists and is not null.
+    #[must_use]
+    pub fn has(&self, member: &str) -> bool {
+        self.fields.has(member)
+    }
+
+    /// Reads a text without control characters.
     pub fn text(&mut self, member: &str) -> Option<String> {
         let text = self.fields.string(member, LONGEST, &mut self.problems)?;
         if text.chars().any(char::is_control) {
@@ -62,24 +81,28 @@ impl Reader {
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// Reads a required text.
-    pub fn required(&mut self, member: &str) -> Option<String> {
+    /// Reads a member with `read`, and reports a problem if it is missing.
+    pub fn required_as<T>(
+        &mut self,
+        member: &str,
+        read: impl FnOnce(&mut SettingsReader, &str) -> Option<T>,
+    ) -> Option<T> {
         let problems = self.problems.len();
-        let text = self.text(member);
-        if text.is_none() && self.problems.len() == problems {
+        let value = read(self, member);
+        if value.is_none() && self.problems.len() == problems {
             self.problem(member, "required", "is required");
         }
-        text
+        value
+    }
+
+    /// Reads a required text without control characters.
+    pub fn required(&mut self, member: &str) -> Option<String> {
+        self.required_as(member, SettingsReader::text)
     }
 
     /// Reads a member of any type.
     pub fn take(&mut self, member: &str) -> Option<Value> {
         self.fields.take(member)
-    }
-
-    /// Reads a secret text.
-    pub fn secret(&mut self, member: &str) -> Option<SecretString> {
-        self.text(member).map(SecretString::from)
     }
 
     /// Reads an `http` or `https` URL.
@@ -88,20 +111,15 @@ impl Reader {
         let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.filter(|url| url.username().is_empty() && url.password().is_none());
         if url.is_none() {
-            self.problem(
-                member,
-                "invalid",
-                "must be a URL that begins with https:// or http://, without a login",
-            );
+            let says = "must be a URL that begins with https:// or http://, without a login";
+            self.problem(member, "invalid", says);
         }
         url
     }
 
-    /// Reads one of the known words. A missing member means the first word.
+    /// Reads one of the known words.
     pub fn choice<T: Copy>(&mut self, member: &str, known: &[(&str, T)]) -> Option<T> {
-        let Some(text) = self.text(member) else {
-            return known.first().map(|(_, value)| *value);
-        };
+        let text = self.text(member)?;
         let found = known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
             let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
@@ -110,25 +128,27 @@ impl Reader {
         found
     }
 
-    /// Reads a whole number within `range`; `default` if the member is missing.
-    pub fn number(
-        &mut self,
-        member: &str,
-        default: i64,
-        range: std::ops::RangeInclusive<i64>,
-    ) -> Option<i64> {
+    /// Reads one of the known words. A missing member means the first word.
+    pub fn choice_or_first<T: Copy>(&mut self, member: &str, known: &[(&str, T)]) -> Option<T> {
         let problems = self.problems.len();
-        let number = match self.fields.whole_number(member, &mut self.problems) {
-            None if self.problems.len() > problems => return None,
-            None => default,
-            Some(number) => number,
-        };
+        let chosen = self.choice(member, known);
+        chosen.or_else(|| known.first().filter(|_| self.problems.len() == problems).map(|(_, value)| *value))
+    }
+
+    /// Reads a whole number within `range`.
+    pub fn number(&mut self, member: &str, range: RangeInclusive<i64>) -> Option<i64> {
+        let number = self.fields.whole_number(member, &mut self.problems)?;
         if !range.contains(&number) {
             let says = format!("must be a whole number from {} to {}", range.start(), range.end());
             self.problem(member, "invalid", &says);
             return None;
         }
         Some(number)
+    }
+
+    /// Reads a whole number within `range`; `default` if the member is missing.
+    pub fn number_or(&mut self, member: &str, default: i64, range: RangeInclusive<i64>) -> Option<i64> {
+        if self.has(member) { self.number(member, range) } else { Some(default) }
     }
 
     /// Reads a boolean; `default` if the member is missing.
@@ -164,14 +184,27 @@ impl Reader {
         self.fields.array(member, &mut self.problems).unwrap_or_default()
     }
 
+    /// Reads an object with `read`.
+    pub fn object<T>(
+        &mut self,
+        member: &str,
+        read: impl FnOnce(&mut SettingsReader) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.fields.take(member)?;
+        let read = SettingsReader::open_at(&self.fields.path(member), value).and_then(|mut reader| {
+            let value = read(&mut reader);
+            reader.finish(value)
+        });
+        read.map_err(|problems| self.problems.extend(problems)).ok()
+    }
+
     /// Returns the settings if there is no problem and no unknown member.
     ///
     /// # Errors
     /// Every problem.
     pub fn finish<T>(mut self, settings: Option<T>) -> Result<T, Vec<Problem>> {
-        for member in self.fields.rest().keys() {
-            let path = format!("settings.{member}");
-            self.problems.push(Problem::new(&path, "unknown", format!("{path} is not known")));
+        for member in self.fields.keys() {
+            self.problem(&member, "unknown_member", "is not known");
         }
         match settings {
             Some(settings) if self.problems.is_empty() => Ok(settings),

@@ -1,0 +1,59 @@
+//! The providers in use, with their parsed settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Answer, Outcome};
+use moka::future::Cache;
+
+use crate::Provider;
+use crate::provider::ProviderVersion;
+use crate::provider_kind::{Attempt, ChannelKind, OpenProvider, ProviderChannel, find, unusable};
+
+/// Time after which the settings of an unused provider are dropped.
+const IDLE: Duration = Duration::from_secs(600);
+/// Maximum number of providers whose settings are kept.
+const MAX_PROVIDERS: u64 = 10_000;
+
+/// Providers of a channel, each opened once for each version of its settings. Clones share them.
+pub struct OpenProviders<C: ProviderChannel> {
+    kinds: &'static [&'static dyn ChannelKind<C>],
+    known: Cache<ProviderVersion, Arc<dyn OpenProvider<C>>>,
+}
+
+impl<C: ProviderChannel> OpenProviders<C> {
+    /// Creates a cache of providers of these kinds.
+    #[must_use]
+    pub fn new(kinds: &'static [&'static dyn ChannelKind<C>]) -> OpenProviders<C> {
+        OpenProviders {
+            kinds,
+            known: Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build(),
+        }
+    }
+
+    /// Makes one attempt through the call's provider. Settings that cannot be parsed pause the provider.
+    pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
+        let provider = match self.open(attempt.call.provider).await {
+            Ok(provider) => provider,
+            Err(unusable) => return unusable,
+        };
+        if attempt.call.job.route.keyed && !provider.deduplicates() {
+            let message = "the provider may have accepted the message and is no longer idempotent: it was not called again";
+            return Answer::new(Outcome::Unknown, "provider_changed", message);
+        }
+        provider.send(attempt).await
+    }
+
+    async fn open(&self, provider: &Provider) -> Result<Arc<dyn OpenProvider<C>>, Answer> {
+        let kind = find(self.kinds, &provider.kind)?;
+        let opening = async { kind.open(&provider.settings).map(Arc::from) };
+        let opened = self.known.try_get_with(ProviderVersion::of(provider), opening).await;
+        opened.map_err(|problems| unusable(&problems))
+    }
+}
+
+impl<C: ProviderChannel> Clone for OpenProviders<C> {
+    fn clone(&self) -> Self {
+        OpenProviders { kinds: self.kinds, known: self.known.clone() }
+    }
+}

@@ -1,0 +1,209 @@
+//! Kinds of providers. A kind is one type: its settings, its call and its probe. A channel lists its kinds once, and both its
+//! worker and the command line use this list.
+
+use std::time::Duration;
+
+use credentials::MasterKey;
+use domain::problem::joined;
+use domain::{Answer, Outcome, Problem, Timestamp};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use store::Store;
+
+use crate::exchange::Caller;
+use crate::{Call, Outbound, Provider};
+
+/// A channel as its kinds of providers see it: what they share, such as connections and limits.
+pub trait ProviderChannel: Send + Sync + 'static {
+    /// Content of a job after the checks that are the same for every kind.
+    type Message<'a>: Send;
+}
+
+/// A kind of provider.
+pub trait ProviderKind: Send + Sync + 'static {
+    type Channel: ProviderChannel;
+    /// Parsed settings of one version of a provider, with the state that lasts as long as this version is in use.
+    type Settings: Send + Sync + 'static;
+
+    /// Name in the document of a provider, such as `smtp`.
+    const NAME: &'static str;
+    /// Members of the settings that are stored encrypted and never shown; dots separate the names of nested members
+    /// (`dkim.privateKey`).
+    const SECRETS: &'static [&'static str];
+    /// Settings that pass the check, as JSON with comments, for the command's help.
+    const EXAMPLE: &'static str;
+
+    /// Parses complete settings, including secrets. The result is kept as long as this version of the provider is in use.
+    ///
+    /// # Errors
+    /// Every problem; none repeats a secret.
+    fn parse(settings: &Value) -> Result<Self::Settings, Vec<Problem>>;
+
+    /// Checks new settings. May refuse more than [`parse`](Self::parse), which must also accept settings stored before.
+    ///
+    /// # Errors
+    /// Every problem; none repeats a secret.
+    fn check_new(settings: &Value) -> Result<(), Vec<Problem>> {
+        Self::parse(settings).map(drop)
+    }
+
+    /// Returns true if the provider recognises a repeated call by the delivery's id and sends the message only once.
+    fn deduplicates(_settings: &Self::Settings) -> bool {
+        false
+    }
+
+    /// Makes one attempt. The future may be dropped at any time, as that of [`ChannelSender::send`](crate::ChannelSender::send).
+    fn send(
+        attempt: Attempt<'_, Self::Channel>,
+        settings: &Self::Settings,
+    ) -> impl Future<Output = Answer> + Send;
+
+    /// Makes a real call that proves the credentials without sending a message. Returns one sentence that describes the
+    /// successful check.
+    ///
+    /// # Errors
+    /// The answer that an attempt would get.
+    fn probe(
+        settings: &Self::Settings,
+        probe: &Probe<'_>,
+    ) -> impl Future<Output = Result<String, Answer>> + Send;
+}
+
+/// One attempt through a provider.
+pub struct Attempt<'a, C: ProviderChannel> {
+    pub channel: &'a C,
+    pub call: &'a Call<'a>,
+    pub message: C::Message<'a>,
+}
+
+/// A kind without its types, as the command line uses it.
+pub trait Kind: Send + Sync + 'static {
+    /// See [`ProviderKind::NAME`].
+    fn name(&self) -> &'static str;
+
+    /// See [`ProviderKind::SECRETS`].
+    fn secrets(&self) -> &'static [&'static str];
+
+    /// See [`ProviderKind::EXAMPLE`].
+    fn example(&self) -> &'static str;
+
+    /// See [`ProviderKind::check_new`].
+    ///
+    /// # Errors
+    /// Every problem; none repeats a secret.
+    fn check(&self, settings: &Value) -> Result<(), Vec<Problem>>;
+
+    /// Parses the provider's settings and probes it, see [`ProviderKind::probe`].
+    ///
+    /// # Errors
+    /// The answer that an attempt would get.
+    fn probe<'a>(&'a self, probe: &'a Probe<'a>) -> BoxFuture<'a, Result<String, Answer>>;
+}
+
+/// An entry in the list of a channel's kinds.
+pub trait ChannelKind<C: ProviderChannel>: Kind {
+    /// Parses the settings of a provider.
+    ///
+    /// # Errors
+    /// Every problem; none repeats a secret.
+    fn open(&self, settings: &Value) -> Result<Box<dyn OpenProvider<C>>, Vec<Problem>>;
+}
+
+/// A provider with parsed settings.
+pub trait OpenProvider<C: ProviderChannel>: Send + Sync {
+    /// See [`ProviderKind::deduplicates`].
+    fn deduplicates(&self) -> bool;
+
+    /// See [`ProviderKind::send`].
+    fn send<'p, 'a: 'p>(&'p self, attempt: Attempt<'a, C>) -> BoxFuture<'p, Answer>;
+}
+
+/// Means of a probe.
+#[derive(Clone, Copy)]
+pub struct Probe<'a> {
+    pub provider: &'a Provider,
+    pub outbound: Outbound,
+    pub now: Timestamp,
+    /// Database and master key, for kinds whose credential is the app's. None if only the provider is at hand.
+    pub installation: Option<(&'a Store, &'a MasterKey)>,
+}
+
+impl Probe<'_> {
+    /// Creates a caller for HTTP calls that take at most `limit`.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn caller(&self, limit: Duration) -> Result<Caller, Answer> {
+        let client = self.outbound.client().build().map_err(|error| {
+            Answer::new(Outcome::RETRY, "tls", format!("TLS cannot be set up: {}", error.without_url()))
+        })?;
+        Ok(Caller::new(client, self.outbound, limit))
+    }
+}
+
+/// Probes a provider of one of these kinds.
+///
+/// # Errors
+/// The answer that an attempt would get.
+pub async fn probe<K: Kind + ?Sized>(kinds: &[&K], probe: &Probe<'_>) -> Result<String, Answer> {
+    find(kinds, &probe.provider.kind)?.probe(probe).await
+}
+
+/// Returns the answer for a provider with invalid settings: the provider is paused.
+#[must_use]
+pub fn unusable(problems: &[Problem]) -> Answer {
+    Answer::new(Outcome::PauseProvider, "settings", joined(problems))
+}
+
+/// Finds a kind by its name. The error pauses a provider of an unknown kind.
+pub(crate) fn find<'a, K: Kind + ?Sized>(kinds: &[&'a K], name: &str) -> Result<&'a K, Answer> {
+    kinds.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
+        let known: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+        let message =
+            format!("{name:?} is not a kind of provider of this channel, only {}", known.join(", "));
+        Answer::new(Outcome::PauseProvider, "settings", message)
+    })
+}
+
+impl<K: ProviderKind> Kind for K {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        K::SECRETS
+    }
+
+    fn example(&self) -> &'static str {
+        K::EXAMPLE
+    }
+
+    fn check(&self, settings: &Value) -> Result<(), Vec<Problem>> {
+        K::check_new(settings)
+    }
+
+    fn probe<'a>(&'a self, probe: &'a Probe<'a>) -> BoxFuture<'a, Result<String, Answer>> {
+        Box::pin(async move {
+            let settings = K::parse(&probe.provider.settings).map_err(|problems| unusable(&problems))?;
+            K::probe(&settings, probe).await
+        })
+    }
+}
+
+impl<K: ProviderKind> ChannelKind<K::Channel> for K {
+    fn open(&self, settings: &Value) -> Result<Box<dyn OpenProvider<K::Channel>>, Vec<Problem>> {
+        Ok(Box::new(Opened::<K>(K::parse(settings)?)))
+    }
+}
+
+struct Opened<K: ProviderKind>(K::Settings);
+
+impl<K: ProviderKind> OpenProvider<K::Channel> for Opened<K> {
+    fn deduplicates(&self) -> bool {
+        K::deduplicates(&self.0)
+    }
+
+    fn send<'p, 'a: 'p>(&'p self, attempt: Attempt<'a, K::Channel>) -> BoxFuture<'p, Answer> {
+        Box::pin(K::send(attempt, &self.0))
+    }
+}

@@ -1,0 +1,34 @@
+//! Connections that the kinds of providers share.
+
+use reqwest::Client;
+use worker::exchange::Caller;
+use worker::{Outbound, ProviderChannel};
+
+use crate::letter::Enclosures;
+use crate::smtp::pool::PoolLimits;
+use crate::smtp::pools::Pools;
+
+/// Connections to mail servers and HTTP APIs, with their limits.
+pub struct Connections {
+    pub(crate) pools: Pools,
+    pub(crate) client: Client,
+    pub(crate) outbound: Outbound,
+    /// Caller of HTTP APIs.
+    pub(crate) caller: Caller,
+}
+
+impl Connections {
+    /// Creates connections with these limits for each provider.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub(crate) fn new(limits: PoolLimits, outbound: Outbound) -> reqwest::Result<Connections> {
+        let client = outbound.client().build()?;
+        let caller = Caller::new(client.clone(), outbound, limits.content);
+        Ok(Connections { pools: Pools::new(limits), client, outbound, caller })
+    }
+}
+
+impl ProviderChannel for Connections {
+    type Message<'a> = Enclosures;
+}

@@ -1,0 +1,50 @@
+//! Calls of push services: allowed hosts, time limits, and the message of an attempt.
+
+use std::time::Duration;
+
+use domain::content::PushContent;
+use domain::{Answer, Outcome};
+use worker::{Outbound, ProviderChannel};
+
+/// Time limit of one call to a service, including its response. An attempt with less time left shortens it.
+pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(15);
+/// Time limit of a probe.
+pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Allowed hosts, and the time limit of an attempt.
+#[derive(Clone, Copy)]
+pub struct Calls {
+    pub(crate) outbound: Outbound,
+    pub(crate) limit: Duration,
+}
+
+impl ProviderChannel for Calls {
+    type Message<'a> = Push<'a>;
+}
+
+/// A push and its target.
+#[derive(Clone, Copy)]
+pub struct Push<'a> {
+    pub(crate) content: &'a PushContent,
+    /// Target such as `fcm:{token}`. The service has the same name as its kind of provider.
+    target: &'a str,
+}
+
+impl<'a> Push<'a> {
+    pub(crate) fn new(content: &'a PushContent, target: &'a str) -> Push<'a> {
+        Push { content, target }
+    }
+
+    /// Returns the device token. The error pauses a provider of another push service.
+    pub(crate) fn token_of(&self, service: &str) -> Result<&'a str, Answer> {
+        match self.target.split_once(':') {
+            Some((named, token)) if named == service => Ok(token),
+            _ => Err(Answer::new(Outcome::PauseProvider, "target", "the token is of another push service")),
+        }
+    }
+}
+
+/// Returns the answer for a provider whose HTTP client cannot be created, for instance because of a wrong certificate.
+pub(crate) fn no_client(error: &reqwest::Error) -> Answer {
+    Answer::new(Outcome::PauseProvider, "settings", format!("cannot create a client: {error}"))
+}

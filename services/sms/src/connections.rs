@@ -1,0 +1,36 @@
+//! Connections that the kinds of providers share.
+
+use domain::content::SmsContent;
+use domain::sms::segment::Segmented;
+use domain::{Answer, Outcome};
+use tokio::sync::mpsc;
+use worker::ProviderChannel;
+use worker::exchange::Caller;
+
+use crate::limits::Limits;
+use crate::recorder::Receipt;
+use crate::smpp::sessions::Sessions;
+
+/// HTTP connections and SMPP sessions, with their limits and the destination of receipts.
+pub struct Connections {
+    pub(crate) caller: Caller,
+    /// Public address of the gateway, for status callbacks.
+    pub(crate) public_url: Option<String>,
+    pub(crate) limits: Limits,
+    pub(crate) sessions: Sessions,
+    pub(crate) receipts: mpsc::Sender<Receipt>,
+}
+
+impl ProviderChannel for Connections {
+    type Message<'a> = &'a SmsContent;
+}
+
+/// Adds the number of segments to the answer if the message was accepted or may have been accepted.
+pub(crate) fn counted(answer: Answer, segments: &Segmented<'_>) -> Answer {
+    match answer.outcome {
+        Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. } => {
+            Answer { segments: Some(segments.count()), ..answer }
+        }
+        _ => answer,
+    }
+}

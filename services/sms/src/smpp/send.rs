@@ -1,0 +1,187 @@
+//! The kind `smpp`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::content::SmsContent;
+use domain::sms::segment::{MOST_SEGMENTS, Segmented};
+use domain::{Answer, Outcome, Problem};
+use rusmpp::pdus::SubmitSm;
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout_at};
+use worker::{Attempt, Call, Probe, Provider, ProviderKind, unusable};
+
+use super::link::Reply;
+use super::session::{NotSubmitted, Session, check};
+use super::settings::{Alphabets, SmppSettings};
+use super::{status, submission};
+use crate::connections::{Connections, counted};
+use crate::limits::Limits;
+use crate::recorder::Post;
+
+/// Pause before a refused later part is submitted again.
+const PART_PAUSE: Duration = Duration::from_millis(500);
+/// Time limit of a probe.
+const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Kind of message centres that speak SMPP 3.4.
+pub struct Smpp;
+
+impl ProviderKind for Smpp {
+    type Channel = Connections;
+    type Settings = SmppSettings;
+
+    const NAME: &'static str = "smpp";
+    const SECRETS: &'static [&'static str] = &["password"];
+    const EXAMPLE: &'static str = r#"{
+      "host": "smpp.example.com",
+      "port": 3550,
+      "security": "tls",               with "caCertificate" for a private authority; none only with outbound.allow_private
+      "systemId": "shop",
+      "password": "...",               up to 8 characters; stored encrypted
+      "systemType": "",                optional
+      "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
+      "window": 10,                    messages that may await their answers, 1 to 1000
+      "enquireLinkSeconds": 30,        interval of checks of a silent connection, 1 to 600
+      "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
+      "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
+      "receipts": true                 requests delivery receipts
+    }"#;
+
+    fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
+        SmppSettings::parse(settings)
+    }
+
+    async fn send(attempt: Attempt<'_, Connections>, settings: &SmppSettings) -> Answer {
+        let Attempt { channel: connections, call, message: content } = attempt;
+        let session = session(connections, call.provider, settings);
+        let segments = segmented(session.settings(), &content.text);
+        counted(send(&session, connections.limits, call, content, &segments).await, &segments)
+    }
+
+    async fn probe(settings: &SmppSettings, probe: &Probe<'_>) -> Result<String, Answer> {
+        check(settings, probe.outbound, PROBE_LIMIT).await?;
+        Ok(format!("{} bound and unbound {} as a transceiver", settings.host, settings.system_id))
+    }
+}
+
+/// Binds the session of a provider, or keeps it bound, so that its receipts arrive. Does nothing if the settings request no
+/// receipts.
+pub(crate) fn listen(connections: &Connections, provider: &Provider) -> Result<(), Answer> {
+    let settings = SmppSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
+    if settings.receipts {
+        session(connections, provider, &settings).keep();
+    }
+    Ok(())
+}
+
+fn session(connections: &Connections, provider: &Provider, settings: &SmppSettings) -> Arc<Session> {
+    let post = Post::new(provider, connections.receipts.clone());
+    connections.sessions.of(provider, settings, post)
+}
+
+/// Splits a text into segments, in an alphabet that the settings allow.
+fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented<'a> {
+    match settings.alphabets {
+        Alphabets::Both => Segmented::of(text),
+        Alphabets::Ucs2 => Segmented::in_ucs2(text),
+    }
+}
+
+/// Sends one message, part by part.
+///
+/// A message may be repeated as long as the server has certainly accepted none of its parts. After the first accepted
+/// part, only the refused part is repeated, while there is time. If the rest cannot follow, the message has failed and is
+/// not sent again, because the user would get the first part twice. If the outcome of a part is unknown, so is that of the
+/// message.
+async fn send(
+    session: &Session,
+    limits: Limits,
+    call: &Call<'_>,
+    content: &SmsContent,
+    segments: &Segmented<'_>,
+) -> Answer {
+    if segments.parts.len() > MOST_SEGMENTS {
+        return Answer::new(
+            Outcome::Failed,
+            "too_long",
+            format!("a message has at most {MOST_SEGMENTS} segments"),
+        );
+    }
+    let Some(parts) = submission::parts(session.settings(), call, content, segments) else {
+        return Answer::new(
+            Outcome::Failed,
+            "unsendable",
+            "the sender or the recipient does not fit an SMPP address",
+        );
+    };
+    let end = Instant::now() + limits.call;
+    let total = parts.len();
+    let mut provider_id = None;
+    for (index, part) in parts.into_iter().enumerate() {
+        let answer = if index == 0 {
+            submit(session, limits, part, end).await
+        } else {
+            submit_until_accepted(session, limits, part, end).await
+        };
+        match answer.outcome {
+            Outcome::Sent { provider_id: id } => provider_id = id,
+            _ if index == 0 => return blaming(answer, content.from.is_some()),
+            _ => return incomplete(answer, index, total),
+        }
+    }
+    Answer::new(Outcome::Sent { provider_id }, status::name(0), String::new())
+}
+
+/// Submits one part and waits for the response.
+async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
+    let begun_by = end.min(Instant::now() + limits.connecting);
+    let reply = match session.submit(part, begun_by).await {
+        Ok(reply) => reply,
+        Err(NotSubmitted(answer)) => return answer,
+    };
+    let answered_by = end.min(Instant::now() + limits.response);
+    match timeout_at(answered_by, reply).await {
+        Ok(Ok(Reply { status: 0, message_id })) => {
+            Answer::new(Outcome::Sent { provider_id: message_id }, status::name(0), String::new())
+        }
+        Ok(Ok(Reply { status, .. })) => {
+            Answer::new(status::outcome(status), status::name(status), String::new())
+        }
+        Ok(Err(_)) => {
+            Answer::new(Outcome::Unknown, "connection_lost", "the connection was lost before the answer")
+        }
+        Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
+    }
+}
+
+/// Submits a later part, again after each temporary refusal while there is time.
+async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
+    loop {
+        let answer = submit(session, limits, part.clone(), end).await;
+        let is_temporary = matches!(answer.outcome, Outcome::Retry { .. });
+        if !is_temporary || Instant::now() + PART_PAUSE >= end {
+            return answer;
+        }
+        sleep(PART_PAUSE).await;
+    }
+}
+
+/// Answer for a message whose first `index` parts were accepted and whose next part was not.
+fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
+    let outcome = match answer.outcome {
+        Outcome::Unknown => Outcome::Unknown,
+        _ => Outcome::Failed,
+    };
+    let message = format!("part {} of {total}, after {index} were accepted: {}", index + 1, answer.message);
+    Answer { outcome, message, ..answer }
+}
+
+/// A refused sender must not pause the provider if the send chose it.
+fn blaming(answer: Answer, chose_sender: bool) -> Answer {
+    if chose_sender && status::is_about_sender(&answer.code) {
+        Answer { outcome: Outcome::Failed, ..answer }
+    } else {
+        answer
+    }
+}

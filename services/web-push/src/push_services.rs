@@ -1,0 +1,118 @@
+//! The push services of browsers, and the keys for calling them.
+
+use std::time::Duration;
+
+use credentials::click;
+use domain::content::PushContent;
+use domain::web_push::PushHost;
+use domain::{Answer, Outcome};
+use service_kit::Context;
+use store::database::batch::Batcher;
+use store::directory::web_push::{BrowserKeys, SubscriptionName};
+use worker::{Call, Outbound, ProviderChannel};
+
+use crate::authorization::Authorizations;
+use crate::call::PushClient;
+use crate::doubts::Doubts;
+use crate::encryption::{MAX_PLAINTEXT, encrypt};
+use crate::payload::Payload;
+
+/// Maximum number of subscriptions that one statement looks up.
+const BATCH: usize = 256;
+
+/// Connections to push services, with the app's and the browsers' keys.
+pub struct PushServices {
+    context: Context,
+    pub(crate) hosts: Vec<PushHost>,
+    pub(crate) client: PushClient,
+    pub(crate) authorizations: Authorizations,
+    browsers: Batcher<SubscriptionName, Option<BrowserKeys>>,
+    pub(crate) doubts: Doubts,
+}
+
+impl ProviderChannel for PushServices {
+    type Message<'a> = &'a PushContent;
+}
+
+impl PushServices {
+    /// Opens the connections. The look-ups of browsers run as a task of the process and end with it.
+    ///
+    /// # Errors
+    /// TLS cannot be set up on this machine.
+    pub(crate) fn new(context: &Context) -> anyhow::Result<PushServices> {
+        let store = context.store.clone();
+        let (browsers, looking_up) = Batcher::new(BATCH, move |named: Vec<SubscriptionName>| {
+            let store = store.clone();
+            async move { store.directory().browser_keys(&named).await }
+        });
+        context.spawn("web push subscriptions", async {
+            looking_up.await;
+            Ok(())
+        });
+        let outbound = Outbound::new(context.config.outbound.allow_private);
+        Ok(PushServices {
+            context: context.clone(),
+            hosts: context.config.web_push.hosts.clone(),
+            client: PushClient::new(outbound, call_limit(context.config.delivery.lease))?,
+            authorizations: Authorizations::new(context),
+            browsers,
+            doubts: Doubts::new(),
+        })
+    }
+
+    /// Loads the keys of the browser. The subscription must still exist and belong to the user; otherwise the delivery
+    /// fails.
+    pub(crate) async fn browser(&self, call: &Call<'_>) -> Result<BrowserKeys, Answer> {
+        let name = SubscriptionName { app: call.app, user: call.job.user, endpoint: call.job.target.clone() };
+        match self.browsers.call(name).await {
+            Ok(Some(browser)) => Ok(browser),
+            Ok(None) => {
+                let message = "the subscription has expired, was removed, or is another user's now";
+                Err(Answer::new(Outcome::Failed, "unsubscribed", message))
+            }
+            Err(error) => Err(Answer::new(Outcome::RETRY, "database", error.to_string()).sparing_provider()),
+        }
+    }
+
+    pub(crate) async fn body(
+        &self,
+        call: &Call<'_>,
+        content: &PushContent,
+        browser: &BrowserKeys,
+    ) -> Result<Vec<u8>, Answer> {
+        let click_url = match call.send_id {
+            Some(send_id) => {
+                let url = click::url(
+                    &self.context.links,
+                    self.context.public_url(),
+                    call.app,
+                    call.job.user,
+                    send_id,
+                )
+                .await;
+                url.map_err(|error| {
+                    Answer::new(Outcome::RETRY, "click_link", error.to_string()).sparing_provider()
+                })?
+            }
+            None => None,
+        };
+        let payload = Payload::new(content, call.job.delivery_id, call.send_id, click_url.as_deref());
+        let plaintext = serde_json::to_vec(&payload)
+            .map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
+        if plaintext.len() > MAX_PLAINTEXT {
+            let message = format!(
+                "the message has {} bytes, and push services take {MAX_PLAINTEXT}: shorten it or its data",
+                plaintext.len()
+            );
+            return Err(Answer::new(Outcome::Failed, "too_large", message));
+        }
+        encrypt(browser, &plaintext)
+            .map_err(|error| Answer::new(Outcome::Failed, "encryption", error.to_string()))
+    }
+}
+
+/// Time limit of a call: two fifths of a lease, at most 30 s. It ends before the worker's own limit, so that this channel
+/// decides the outcome.
+fn call_limit(lease: Duration) -> Duration {
+    (lease * 2 / 5).min(Duration::from_secs(30))
+}

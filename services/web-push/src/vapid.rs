@@ -1,0 +1,141 @@
+//! The kind `vapid`.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::content::PushContent;
+use domain::problem::joined;
+use domain::web_push::{MAX_TTL, Urgency, WebPushOptions, origin_of};
+use domain::{Answer, Lane, Outcome, Problem, Timestamp};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde_json::Value;
+use worker::{Attempt, Call, Probe, ProviderKind};
+
+use crate::answers;
+use crate::authorization::{Signer, Unauthorized};
+use crate::call::Message;
+use crate::push_services::PushServices;
+use crate::settings::VapidSettings;
+
+/// Origin for the test token of a probe; no push service has it.
+const NOWHERE: &str = "https://push.invalid";
+
+/// Kind of the push services of browsers, which identify the app by its key pair.
+pub struct Vapid;
+
+impl ProviderKind for Vapid {
+    type Channel = PushServices;
+    type Settings = VapidSettings;
+
+    const NAME: &'static str = "vapid";
+    const SECRETS: &'static [&'static str] = &[];
+    const EXAMPLE: &'static str = r#"{
+      "subject": "mailto:push@example.com",   whom push services can write to: mailto: or https:
+      "ttl": 86400,                optional: seconds that they keep a message for a browser that is away
+      "urgency": "normal"          optional: very-low, low, normal or high, in place of the lane's
+    }"#;
+
+    fn parse(settings: &Value) -> Result<VapidSettings, Vec<Problem>> {
+        VapidSettings::parse(settings)
+    }
+
+    async fn send(attempt: Attempt<'_, PushServices>, settings: &VapidSettings) -> Answer {
+        let Attempt { channel: services, call, message: content } = attempt;
+        match send(services, settings, call, content).await {
+            Ok(answer) | Err(answer) => answer,
+        }
+    }
+
+    /// Checks as much as possible without a subscription: the settings are valid, the app's key pair can be decrypted, and its
+    /// public key verifies its signatures. No push service is called, because every call needs a subscription.
+    async fn probe(settings: &VapidSettings, probe: &Probe<'_>) -> Result<String, Answer> {
+        let Some((store, master_key)) = probe.installation else {
+            return Err(Answer::new(Outcome::Failed, "untested", "the app's key pair is in the database"));
+        };
+        let signer = Signer::load(store, master_key, probe.provider.app).await;
+        let signer = signer.map_err(|error| unauthorized(&error))?;
+        prove(&signer, settings, probe.now)
+    }
+}
+
+fn prove(signer: &Signer, settings: &VapidSettings, now: Timestamp) -> Result<String, Answer> {
+    let refused = |what: &dyn ToString| Answer::new(Outcome::PauseProvider, "vapid_key", what.to_string());
+    let token = signer.token(&settings.subject, NOWHERE, now).map_err(|error| refused(&error))?;
+    let point = URL_SAFE_NO_PAD.decode(signer.public_key()).map_err(|error| refused(&error))?;
+    let mut validation = Validation::new(Algorithm::ES256);
+    validation.set_audience(&[NOWHERE]);
+    // The token was signed just now, but a caller may pass a `now` far from the system clock.
+    validation.validate_exp = false;
+    decode::<Value>(&token, &DecodingKey::from_ec_der(&point), &validation)
+        .map_err(|error| refused(&error))?;
+    Ok(format!(
+        "the app's key pair signs, and its signature fits the public key {} that browsers subscribe with; \
+         push services can only be asked with a subscription, so none was called",
+        signer.public_key()
+    ))
+}
+
+/// Makes one attempt. The error is an answer too: the attempt ended before the push service was called.
+async fn send(
+    services: &PushServices,
+    settings: &VapidSettings,
+    call: &Call<'_>,
+    content: &PushContent,
+) -> Result<Answer, Answer> {
+    let Call { app, provider, job, now, .. } = *call;
+    let mut problems = Vec::new();
+    let path = "override.channel.webPush";
+    let options = WebPushOptions::parse(content.options.clone(), path, &mut problems);
+    if !problems.is_empty() {
+        return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
+    }
+    let Some(origin) = origin_of(&job.target, &services.hosts) else {
+        let message = "the subscription is at no push service that web_push.hosts names";
+        return Err(Answer::new(Outcome::Failed, "endpoint_refused", message));
+    };
+    let browser = services.browser(call).await?;
+    let body = services.body(call, content, &browser).await?;
+    let authorization = services.authorizations.header(app, &settings.subject, origin, now).await;
+    let message = Message {
+        endpoint: &job.target,
+        authorization: authorization.map_err(|error| unauthorized(&error))?,
+        ttl: ttl(&options, settings, job.expires_at, now),
+        urgency: urgency(&options, settings, call.lane),
+        // Every attempt has the same topic, so a repetition replaces an undelivered first copy.
+        topic: options.topic.unwrap_or_else(|| job.delivery_id.0.simple().to_string()),
+        body,
+    };
+    let answer = answers::answer(&services.client.push(message, now).await, &job.target);
+    Ok(services.doubts.settle(provider, origin, job.user, answer).await)
+}
+
+/// Seconds that the push service keeps the message: at most until the message expires.
+fn ttl(
+    options: &WebPushOptions,
+    settings: &VapidSettings,
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+) -> u32 {
+    let left = expires_at.map(|at| u32::try_from(at.since(now).as_secs()).unwrap_or(MAX_TTL));
+    match (options.ttl, left) {
+        (Some(wanted), Some(left)) => wanted.min(left),
+        (Some(wanted), None) => wanted,
+        (None, Some(left)) => left.min(MAX_TTL),
+        (None, None) => settings.ttl.unwrap_or(MAX_TTL),
+    }
+}
+
+fn urgency(options: &WebPushOptions, settings: &VapidSettings, lane: Lane) -> Urgency {
+    let by_lane = match lane {
+        Lane::Transactional => Urgency::High,
+        Lane::Bulk => Urgency::Normal,
+    };
+    options.urgency.or(settings.urgency).unwrap_or(by_lane)
+}
+
+fn unauthorized(error: &Unauthorized) -> Answer {
+    let outcome = match error {
+        Unauthorized::Key(_) => Outcome::RETRY,
+        Unauthorized::NoKey | Unauthorized::Unsigned(_) | Unauthorized::NoHeader(_) => Outcome::PauseProvider,
+    };
+    Answer::new(outcome, "vapid_key", error.to_string())
+}
