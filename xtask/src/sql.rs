@@ -97,7 +97,14 @@ fn describe() -> anyhow::Result<Descriptions> {
         Source::Docker => Some(Container::postgres(&crate::private_directory().join("test"))?),
         Source::Running | Source::Programs => None,
     };
-    steps::run(steps::cargo().args(["build", "--quiet", "--package", "testkit", "--bin", "with-schema"]))?;
+    steps::run(steps::cargo().args([
+        "build",
+        "--quiet",
+        "--package",
+        "local-servers",
+        "--bin",
+        "with-schema",
+    ]))?;
     let target = steps::target_directory()?;
     let written = empty(target.join("statements").join("descriptions"))?;
 
