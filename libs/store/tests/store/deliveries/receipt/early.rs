@@ -11,7 +11,7 @@ async fn a_receipt_that_precedes_the_settled_answer_is_recorded_after_it() {
     let token = fixture.claim_sms(app, ids[0]).await;
     let receipts = [receipt(app, 1, of(ids[0]), arrived()), receipt(app, 2, by_id("p-2"), Outcome::Failed)];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
-    assert_eq!(recorded, [Recorded::Early, Recorded::Early]);
+    assert_eq!(recorded, [ReceiptResult::Early, ReceiptResult::Early]);
     let look = async || {
         let now = "UPDATE early_receipt SET next_look_at = now()";
         sqlx::query(now).execute(&fixture.pool).await.unwrap();
@@ -65,7 +65,7 @@ async fn an_early_receipt_for_an_erased_user_loses_its_text() {
         receipt(app, 3, of(ids[2]), arrived()),
     ];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
-    assert_eq!(recorded, [Recorded::Early; 3]);
+    assert_eq!(recorded, [ReceiptResult::Early; 3]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
     fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
 
