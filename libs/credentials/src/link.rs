@@ -38,7 +38,7 @@ pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
 const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 const SEALED: u8 = 3;
-/// Purpose of a link: the first byte of the sealed text.
+/// Purposes of a link: the first byte of its text before sealing.
 const UNSUBSCRIBE: u8 = 1;
 const CLICK: u8 = 2;
 

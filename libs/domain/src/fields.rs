@@ -152,7 +152,7 @@ impl Fields {
         }
     }
 
-    /// Reads an object whose members are read in turn.
+    /// Removes the object `key` and returns its fields, which the caller reads next.
     pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
         let value = self.take(key)?;
         Fields::open(&self.path(key), value, problems)

@@ -20,7 +20,7 @@ pub struct ItemState {
 /// A change to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemChange {
-    /// Marked seen; the time of an earlier change is kept.
+    /// Marked seen. An item that was already seen keeps its time.
     Seen,
     /// Marked unseen, which also marks the item unread.
     Unseen,

@@ -9,8 +9,8 @@ use store::sends::plan::Decisions;
 
 use crate::Template;
 
-/// Decides which channels are used for each recipient of the chunk at `position` in the facts. If the send names a template, but
-/// `template` is None because it is missing or cannot be compiled, no channel has content.
+/// Decides the channels of each recipient of the chunk. `position` is the index of the chunk in `facts`. If the send names a
+/// template, and `template` is None because it is missing or cannot be compiled, no channel has content.
 #[must_use]
 pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
     let offered = offered(&chunk.send, template);

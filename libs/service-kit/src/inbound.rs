@@ -103,7 +103,7 @@ impl Inbound {
             Err(error) => {
                 tracing::warn!(
                     stream = %self.stream, seq = delivered.seq, %error,
-                    "cannot record a message's failure; returning the message"
+                    "cannot count the failure of a message; the log redelivers the message"
                 );
                 self.return_later(delivered).await;
             }

@@ -165,7 +165,9 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Done(state)) => self.conclude(job, &state).await,
             Ok(Claim::Leased(wait)) => job.inbound.return_after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
-                tracing::error!("the database lacks this attempt; it may be behind the log");
+                tracing::error!(
+                    "the database lacks the delivery of a job, and may be behind the log; the job is redelivered"
+                );
             }
             Err(refused) if refused.is_refused_data() => {
                 job.inbound.count_failure(job.delivered, job.owner(), &refused.to_string()).await;

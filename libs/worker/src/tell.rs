@@ -36,7 +36,7 @@ impl<S: ChannelSender> Worker<S> {
         let is_suppressed = match self.has_suppressed(job, reason).await {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
-                tracing::warn!(%error, "cannot read the target's suppression; retrying the job");
+                tracing::warn!(%error, "cannot read the target's suppression; publishing the outcome when the job is redelivered");
                 return job.inbound.return_later(job.delivered).await;
             }
         };
@@ -73,7 +73,10 @@ impl<S: ChannelSender> Worker<S> {
                 job.inbound.acknowledge(job.delivered).await;
             }
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "cannot publish the outcome; retrying the job");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "cannot publish the outcome; trying again when the job is redelivered"
+                );
                 job.inbound.return_later(job.delivered).await;
             }
         }

@@ -238,7 +238,7 @@ impl Intake {
             // The last chunk of the send has been acted on.
             Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
             Ok(None) => {
-                tracing::error!(%send_id, "the database lacks the send of a continuation; is the database behind the log?");
+                tracing::error!(%send_id, "the database lacks the send that a message continues, and may be behind the log; retrying the message");
                 MessageAction::Later
             }
             Err(error) => {

@@ -28,7 +28,7 @@ use crate::shares::connections::Connections;
 use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
 use crate::waiting::{WaitError, WaitingRoom, wait};
 
-/// Memory for all concurrent bodies, both as sent and as parsed, in KiB.
+/// Memory for all concurrent bodies in KiB: the bytes received plus their parsed form.
 pub const BODY_ROOM: usize = 128 * 1024;
 /// Memory for the bodies of callbacks, whose callers have proven nothing yet, in KiB.
 pub const CALLBACK_ROOM: usize = 4 * 1024;

@@ -29,7 +29,7 @@ pub(crate) struct WaitingRoom {
     permits: Arc<Permits>,
 }
 
-/// Permits for database calls of callers without the secret, so that these never occupy all connections.
+/// Limits on concurrent database calls of callers without the API secret, which keep connections free for the others.
 struct Permits {
     /// Half of the connections.
     users: Semaphore,

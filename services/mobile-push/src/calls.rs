@@ -35,7 +35,7 @@ impl<'a> Push<'a> {
         Push { content, target }
     }
 
-    /// Returns the device token. The error pauses a provider of another push service.
+    /// Returns the device token. If the token belongs to another push service, the error is an answer that pauses the provider.
     pub(crate) fn token_of(&self, service: &str) -> Result<&'a str, Answer> {
         match self.target.split_once(':') {
             Some((named, token)) if named == service => Ok(token),

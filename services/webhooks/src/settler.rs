@@ -67,7 +67,9 @@ impl Settler {
         let (done, settling) = oneshot::channel();
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {
-            return tracing::warn!("the settler has stopped; the webhook is sent again");
+            return tracing::warn!(
+                "cannot record the answer to a webhook: the settler has stopped; the webhook is sent again after its lease"
+            );
         }
         // The settler never sends a value: it drops the other end.
         drop(settling.await);

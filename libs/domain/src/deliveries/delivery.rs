@@ -15,8 +15,8 @@ text_enum! {
         Sent = "sent",
         /// A receipt confirms that the message arrived. For the in-app channel: the inbox lists the item.
         Delivered = "delivered",
-        /// Permanently failed: the provider refused the message, its content could not be rendered, or its limited retries are
-        /// exhausted.
+        /// Permanently failed: the provider refused the message or called its target dead, its content could not be rendered,
+        /// or the attempts of a retry limit are used up. Without such a limit, the delivery is parked instead.
         Failed = "failed",
         /// The outcome of the call is unknown (SMS only); the message is never sent again.
         Unknown = "unknown",

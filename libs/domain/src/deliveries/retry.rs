@@ -9,7 +9,7 @@ use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 /// The usual retry schedule. After its last attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Delay before attempt n at index n − 1.
+    /// Element n − 1 is the delay before attempt n.
     pub schedule: Vec<Duration>,
 }
 

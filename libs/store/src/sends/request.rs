@@ -79,7 +79,7 @@ pub struct Attempt {
     pub ended_at: Timestamp,
     /// Provider that was called; None if no provider was available.
     pub provider: Option<String>,
-    /// Class of the answer.
+    /// Name of the attempt's outcome, such as `sent`.
     pub outcome: String,
     /// Code from the provider.
     pub provider_code: String,

@@ -96,7 +96,7 @@ async fn send(
         counter!(PROVIDER_ALERTS, "channel" => Channel::Email.as_str()).increment(1);
         let code = &answer.code;
         let provider = &call.provider.identifier;
-        tracing::error!(app = %call.app, provider, code, "the server rejects emails of this sender");
+        tracing::error!(app = %call.app, provider, code, "the mail server refuses the provider's sender, and so all its emails");
     }
     Ok(answer)
 }

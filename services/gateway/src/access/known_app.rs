@@ -42,7 +42,7 @@ impl KnownApp {
                 let opened = SignatureKey::open(&app, secret, master_key);
                 opened
                     .inspect_err(|error| {
-                        tracing::error!(app = %app.id, %error, "cannot open an API secret; its user signatures are rejected");
+                        tracing::error!(app = %app.id, %error, "cannot decrypt an API secret; rejecting user signatures made with it");
                     })
                     .ok()
             });

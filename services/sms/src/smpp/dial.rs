@@ -28,7 +28,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 /// Connects to the message centre.
 ///
 /// # Errors
-/// Answer for the waiting submissions: pauses the provider if the settings forbid the connection, else a retry.
+/// The answer that every waiting submission gets: the provider is paused if the settings forbid the connection; otherwise the
+/// submissions are retried.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
     if !settings.tls && !outbound.allows_private() {
         let message = "the password and every message would be sent unencrypted: set security to tls, or allow \
