@@ -44,7 +44,7 @@ impl Rebuild<'_> {
     /// killed, the next run drops them.
     ///
     /// # Errors
-    /// The log does not reach back far enough ([`crate::OutOfReach`]), another rebuild is running, or a server failed. The
+    /// The log does not reach back far enough ([`crate::UnreachableStart`]), another rebuild is running, or a server failed. The
     /// live tables are unchanged, unless the commit of the switch failed.
     pub async fn run(&self, report: StepCallback<'_>) -> anyhow::Result<RebuildReport> {
         let Some(mut shadow) = Shadow::take(self.database, Purpose::Replacement).await? else {
