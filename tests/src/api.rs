@@ -28,12 +28,13 @@ impl App {
     }
 }
 
-/// The gateway asks for the same request again: it did not receive it in time, or did not process it.
+/// Returns true for statuses after which the request can be repeated: the gateway did not receive it in time, or did not
+/// process it.
 fn is_busy(status: u16) -> bool {
     matches!(status, 408 | 503)
 }
 
-/// The app's backend, or one of its clients that acts for a user, at one gateway.
+/// Client of one gateway, as the app's backend or on behalf of a user.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -42,14 +43,14 @@ pub struct Api {
 }
 
 impl Api {
-    /// `origin` is that of the gateway, without `/v3`.
+    /// Creates a client of the gateway at `origin`, which must not contain `/v3`.
     pub fn new(origin: &str, app: &App) -> Api {
         service_kit::install_crypto_provider();
         let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
         Api { client, origin: origin.to_owned(), app: app.clone() }
     }
 
-    /// The same client at another origin.
+    /// Returns the same client for another origin.
     #[must_use]
     pub fn at(&self, origin: &str) -> Api {
         Api { origin: origin.to_owned(), ..self.clone() }
@@ -60,14 +61,14 @@ impl Api {
         request.header("X-SERVICE-API-KEY", &self.app.key).header("X-SERVICE-API-SECRET", &self.app.secret)
     }
 
-    /// Makes the call once, and returns the status with the body. None if no complete answer came.
+    /// Makes the call once, and returns the status and the body; None if no complete answer arrived.
     pub async fn try_once(request: RequestBuilder) -> Option<(u16, Value)> {
         let answer = request.send().await.ok()?;
         let (status, body) = (answer.status().as_u16(), answer.bytes().await.ok()?);
         Some((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    /// Repeats the request while the gateway answers 503, or 408 because a busy machine was slow to send it.
+    /// Repeats the request while the gateway answers 503, or 408 if a busy machine was slow to send it. Returns the body.
     ///
     /// # Panics
     /// The status is not `expected`.
@@ -80,7 +81,7 @@ impl Api {
         .await
     }
 
-    /// The resource, or None if it is unknown. Repeats the request while the gateway is busy.
+    /// Reads a resource; None if it is unknown. Repeats the request while the gateway is busy.
     pub async fn find(&self, path: &str) -> Option<Value> {
         eventually(SOON, "an answer", async || {
             let (status, answer) = Self::try_once(self.call(Method::GET, path)).await?;
@@ -104,7 +105,7 @@ impl Api {
         Self::answer(call.json(subscription), 200).await;
     }
 
-    /// Returns the id of the request. Repeated under its key, a send stays one.
+    /// Sends a notification and returns the id of the request. A repeated call with the same key does not send again.
     pub async fn send(&self, key: &str, body: &Value) -> String {
         let call = self.call(Method::POST, "/v3/notifications").header("Idempotency-Key", key);
         let answer = Self::answer(call.json(body), 202).await;
@@ -115,7 +116,7 @@ impl Api {
         Self::answer(self.call(Method::GET, &format!("/v3/requests/{id}")), 200).await
     }
 
-    /// Cancels a request, as soon as it is stored.
+    /// Cancels a request; waits until the request is stored.
     pub async fn cancel(&self, request: &str) {
         eventually(STORED_WITHIN, "the request is cancelled", async || {
             let call = self.call(Method::DELETE, &format!("/v3/requests/{request}"));
@@ -128,7 +129,7 @@ impl Api {
         Self::answer(self.call(Method::DELETE, &format!("/v3/users/{user}")), 202).await;
     }
 
-    /// A page of a user's inbox.
+    /// Reads a page of a user's inbox.
     pub async fn inbox(&self, user: &str, cursor: Option<&str>) -> Value {
         let mut query = vec![("limit", "20")];
         query.extend(cursor.map(|cursor| ("cursor", cursor)));

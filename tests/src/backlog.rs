@@ -1,4 +1,4 @@
-//! Work that is left in a system.
+//! Remaining work in a system.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,12 @@ use crate::checkpoint::{self, Place};
 use crate::process::Role;
 use crate::system::System;
 
-/// A look at every place that can hold work, one after the other.
+/// Work in all places of a system. The places are read one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Number of things that are left, by what they are; without zeros.
+    /// Number of remaining items by kind, without zeros.
     pub left: BTreeMap<String, i64>,
-    /// Number of messages that all streams ever had; those of a stream with several readers count for each.
+    /// Number of messages that all streams have ever had. The messages of a stream with several readers count once per reader.
     written: u64,
 }
 
@@ -77,8 +77,8 @@ impl Backlog {
         }
     }
 
-    /// Returns true if nothing is left and nothing moved since the look before: work that went from one place to another between
-    /// the two was written meanwhile.
+    /// Returns true if no work remains and this backlog equals the previous one. Work that moved between two places while one
+    /// backlog was read changes `written`.
     #[must_use]
     pub fn is_idle_since(&self, before: Option<&Backlog>) -> bool {
         self.left.is_empty() && before == Some(self)
@@ -86,7 +86,7 @@ impl Backlog {
 }
 
 impl System {
-    /// Waits until no work is left.
+    /// Waits until no work remains.
     ///
     /// # Panics
     /// The backlog does not change for `stalled_after`, or a process ends.

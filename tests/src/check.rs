@@ -1,17 +1,17 @@
-//! Named checks of the record of a run.
+//! Checks of the record of a run, by name.
 
 use std::collections::BTreeMap;
 
-/// Violations that are shown of each check.
+/// Maximum number of violations to show per check.
 const SHOWN: usize = 5;
 
-/// Returns the violations, one line each.
+/// A check, which returns its violations, one line each.
 pub type Check<Record> = fn(&Record) -> Vec<String>;
 
 /// Violations by the name of the check.
 pub type Failures = BTreeMap<&'static str, Vec<String>>;
 
-/// Runs the checks, and returns those that fail.
+/// Runs the checks, and returns the violations of the checks that fail.
 pub fn failures<'c, Record: 'c>(
     checks: impl IntoIterator<Item = &'c (&'static str, Check<Record>)>,
     record: &Record,
@@ -20,7 +20,7 @@ pub fn failures<'c, Record: 'c>(
     results.filter(|(_, violations)| !violations.is_empty()).collect()
 }
 
-/// Describes some violations of each check.
+/// Describes the first violations of each failed check.
 pub fn describe(failures: &Failures) -> String {
     let mut text = String::new();
     for (name, violations) in failures {

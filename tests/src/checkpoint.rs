@@ -8,7 +8,7 @@ use store::webhooks::WEBHOOKS;
 /// Projection and stream, such as `inbox` and `INBOX_0`.
 pub type Place = (String, String);
 
-/// Last sequence that a projection committed of a stream.
+/// Last sequence of a stream that a projection has committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub place: Place,
@@ -26,7 +26,7 @@ pub fn of_webhooks(partitions: u32) -> impl Iterator<Item = (Place, StreamName)>
     streams.map(|stream| followed(WEBHOOKS, stream))
 }
 
-/// Everything that either of them follows.
+/// Streams that the inbox projection or webhooks follow.
 pub fn places(partitions: u32) -> impl Iterator<Item = (Place, StreamName)> {
     of_inbox(partitions).chain(of_webhooks(partitions))
 }
@@ -35,7 +35,7 @@ fn followed(projection: &str, stream: StreamName) -> (Place, StreamName) {
     ((projection.to_owned(), stream.to_string()), stream)
 }
 
-/// Every checkpoint that exists.
+/// Reads all checkpoints.
 pub async fn current(database: impl PgExecutor<'_>) -> sqlx::Result<Vec<Checkpoint>> {
     let rows: Vec<(String, String, i64)> =
         sqlx::query_as("SELECT projection, stream, seq FROM checkpoint ORDER BY projection, stream")

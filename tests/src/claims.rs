@@ -1,12 +1,12 @@
-//! Every claim of a delivery, recorded by the database that grants it.
+//! Recording every claim of a delivery, by triggers of the database that grants it.
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// Records every claim with the start of its statement, which is the clock that decides on the claim. Only a claim changes the
-/// token of a delivery. `seen` is what was committed before the statement read suppressions: a statement trigger fires before
-/// the statement reads its rows.
+/// Records every claim with the start time of its statement, by which the claim is decided. A changed token identifies a claim,
+/// because only claims change the token of a delivery. `seen` is the snapshot before the statement reads suppressions: a
+/// statement trigger fires before the statement reads its rows.
 const CLAIMS: &str = "
     CREATE TABLE claimed (
       delivery_id uuid NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL, seen pg_snapshot NOT NULL
@@ -26,16 +26,16 @@ const CLAIMS: &str = "
     CREATE TRIGGER note_claim AFTER UPDATE ON delivery FOR EACH ROW
       WHEN (NEW.status = 'sending' AND NEW.token IS DISTINCT FROM OLD.token) EXECUTE FUNCTION note_claim();";
 
-/// Records every later claim in the table `claimed`.
+/// Starts to record claims in the table `claimed`.
 pub async fn record(database: &PgPool) {
     sqlx::raw_sql(CLAIMS).execute(database).await.unwrap();
 }
 
-/// A recorded claim: delivery, attempt, time, and true if the suppression of its target was committed by then. A suppression is
-/// written by one transaction, and never changed.
+/// A recorded claim: delivery, attempt, time, and true if the suppression of its target was already committed. One transaction
+/// writes a suppression, which never changes afterwards.
 pub type Claim = (Uuid, i32, DateTime<Utc>, bool);
 
-/// Every recorded claim, in order.
+/// Reads all recorded claims, earliest first.
 pub async fn all(database: impl PgExecutor<'_>) -> Vec<Claim> {
     sqlx::query_as(
         "SELECT c.delivery_id, c.attempt, c.at, coalesce(pg_visible_in_snapshot(s.xmin::text::xid8, c.seen), false)

@@ -1,4 +1,4 @@
-//! Programs of the workspace with the configuration of a system, run to their end.
+//! Running programs of the workspace to completion, with the configuration of a system.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 pub struct Environment(Vec<(String, String)>);
 
 impl Environment {
-    /// These variables and `more`, which take precedence.
+    /// Returns these variables and `more`, which take precedence.
     #[must_use]
     pub fn with<N: AsRef<str>, V: AsRef<str>>(&self, more: impl IntoIterator<Item = (N, V)>) -> Environment {
         let more =
@@ -20,19 +20,19 @@ impl Environment {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// A command of the workspace's program `name`.
+    /// Creates a command that runs the workspace's program `name`.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(testkit::binary(name));
         command.envs(self.pairs());
         command
     }
 
-    /// Runs the program `name`, whether it succeeds or not.
+    /// Runs the program `name`, and returns its output even if it fails.
     pub fn run(&self, name: &str, arguments: &[&str]) -> Output {
         self.command(name).args(arguments).output().unwrap()
     }
 
-    /// Runs `tidings`, and returns what it printed.
+    /// Runs `tidings`, and returns its standard output.
     ///
     /// # Panics
     /// The command fails.
@@ -44,7 +44,7 @@ impl Environment {
     pub fn tidings_with_input(&self, arguments: &[&str], input: &str) -> String {
         let mut command = self.command("tidings");
         let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // A command without input may end before the input is written.
+        // Ignore a failure: a command that reads no input may end before the input is written.
         child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
         let ended = child.wait_with_output().unwrap();
         assert!(ended.status.success(), "tidings {arguments:?}: {}", ended.status);

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-/// Linux counts in hundredths of a second, whatever the kernel's own ticks are.
+/// Linux reports processor time in hundredths of a second, regardless of the kernel's own tick rate.
 const MICROS_PER_TICK: u64 = 10_000;
 
-/// A process and its direct children: `postgres` serves each connection in a child.
+/// A process and its direct children. `postgres`, for example, serves each connection in a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Processes {
     root: u32,
@@ -16,17 +16,17 @@ impl Processes {
         Processes { root }
     }
 
-    /// The child of this process that runs the program; None if there is none, or no `/proc`.
+    /// Finds the child of this process that runs the program; None if no such child or no `/proc` exists.
     pub fn named(program: &str) -> Option<Processes> {
         let us = std::process::id();
         let ours = all().into_iter().find(|process| process.parent == us && process.name == program);
         ours.map(|process| Processes { root: process.id })
     }
 
-    /// Microseconds so far.
+    /// Processor time so far, in microseconds.
     pub fn micros(self) -> u64 {
         let ticks = |process: Process| match process {
-            // Children that have ended count for their parent.
+            // The parent's counters include children that have ended.
             Process { id, own, ended, .. } if id == self.root => own + ended,
             Process { parent, own, .. } if parent == self.root => own,
             _ => 0,
@@ -51,7 +51,7 @@ fn all() -> Vec<Process> {
     ids.filter_map(read).collect()
 }
 
-/// See proc(5): `id (name) state parent … utime stime cutime cstime`, of which a name may hold anything.
+/// Reads `/proc/{id}/stat`: `id (name) state parent … utime stime cutime cstime` (proc(5)). The name may contain any character.
 fn read(id: u32) -> Option<Process> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (name, rest) = (text.split_once('(')?.1).rsplit_once(')')?;

@@ -1,5 +1,5 @@
-//! The system under test as processes, and what scenarios do with it: calls of its API, providers, people, sends that can be
-//! recognised, and a look at the work that is left.
+//! The system under test as processes, and tools for scenarios: API calls, providers, users, numbered sends, and the backlog of
+//! remaining work.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod api;

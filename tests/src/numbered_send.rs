@@ -1,5 +1,4 @@
-//! Sends with a number in their title and their text, so that a message that a provider received can be traced back to its
-//! delivery.
+//! Sends with a number in title and text, so that a test can trace a message that a provider received back to its delivery.
 
 use serde_json::{Value, json};
 use stand_ins::outbox::Capture;
@@ -7,12 +6,12 @@ use stand_ins::outbox::Capture;
 const NAME: &str = "notice-";
 const DIGITS: usize = 7;
 
-/// The title of a send.
+/// Title of the send with this number.
 pub fn title(number: usize) -> String {
     format!("{NAME}{number:0DIGITS$}")
 }
 
-/// The request's body.
+/// Body of the request for the send with this number.
 pub fn body(number: usize, recipients: &[String], channels: &[&str], lane: &str) -> Value {
     let title = title(number);
     json!({
@@ -23,10 +22,10 @@ pub fn body(number: usize, recipients: &[String], channels: &[&str], lane: &str)
     })
 }
 
-/// The title in a message that a provider received.
+/// Finds the title in a message that a provider received.
 ///
 /// # Panics
-/// The message has none.
+/// The message contains no title.
 pub fn title_in(capture: &Capture) -> String {
     let raw = String::from_utf8_lossy(&capture.raw);
     let summary = &capture.summary;

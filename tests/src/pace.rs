@@ -1,10 +1,10 @@
-//! A pace for what is done again and again.
+//! Pacing of repeated work.
 
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// Ticks once per `span`; a late tick delays the following ones.
+/// Creates an interval that ticks once per `span`. A late tick delays the following ticks.
 pub fn pace(span: Duration) -> Interval {
     let mut pace = tokio::time::interval(span);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);

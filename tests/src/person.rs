@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A user, by a number that is unique in the run.
+/// A user, given by a number that is unique in the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Person(pub usize);
 
@@ -24,7 +24,7 @@ impl Person {
         format!("+1415{:07}", self.0)
     }
 
-    /// 32 bytes in hexadecimal, as from APNs.
+    /// Device token in the format of APNs: 32 bytes in hexadecimal.
     pub fn apns_token(self) -> String {
         format!("{:064x}", 0xa000_0000_usize + self.0)
     }
@@ -33,7 +33,7 @@ impl Person {
         format!("fcm-token-{:020}", self.0)
     }
 
-    /// An item of `POST /v3/users/bulk`.
+    /// The user as an item of `POST /v3/users/bulk`.
     pub fn user(self) -> Value {
         json!({
             "identifier": self.identifier(),

@@ -14,7 +14,7 @@ use crate::command::Environment;
 /// Time that a service has for an orderly stop.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// A paused process must not hold up the caller.
+/// Time limit for an answer, so that a paused process does not block the caller.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The service that a process runs.
@@ -66,7 +66,7 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     pub role: Role,
-    /// From 1.
+    /// Number of the process within its role, from 1.
     pub number: usize,
 }
 
@@ -81,14 +81,14 @@ impl fmt::Display for Name {
 pub struct Process {
     pub name: Name,
     pub service: Service,
-    /// Origin of its metrics and health endpoints.
+    /// Origin of the metrics and health endpoints.
     origin: String,
-    /// Peak memory of the processes so far, in bytes.
+    /// Peak memory over all restarts so far, in bytes.
     most_memory: u64,
 }
 
 impl Process {
-    /// Starts the service. Its log goes to the file `log`, or to one that is removed with the process.
+    /// Starts the service. It logs to the file `log`, or to a temporary file that is removed with the process.
     pub fn start(name: Name, environment: &Environment, log: Option<&Path>) -> Process {
         let metrics = format!("127.0.0.1:{}", port::free().unwrap());
         let environment = environment.with([("TIDINGS_METRICS__LISTEN", &metrics)]);
@@ -109,7 +109,7 @@ impl Process {
     /// Waits until the service is ready.
     ///
     /// # Panics
-    /// It ends, or is not ready within 60 s.
+    /// The process ends, or the service is not ready within 60 s.
     pub async fn ready(&mut self, client: &Client) {
         let what = format!("{} is ready", self.name);
         eventually(READY_WITHIN, &what, async || {
@@ -125,7 +125,7 @@ impl Process {
         answer.text().await.unwrap().lines().any(|other| other == line)
     }
 
-    /// Exit status; None while it runs.
+    /// Returns the exit status; None while the process runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.service.ended().unwrap()
     }
@@ -137,10 +137,10 @@ impl Process {
         assert!(ended.is_none(), "{name} ended by itself ({ended:?}); {}", self.service.last_words());
     }
 
-    /// Waits for the end of a process that was asked to stop.
+    /// Waits until a process that has received SIGTERM ends.
     ///
     /// # Panics
-    /// It runs for longer than 30 s.
+    /// The process runs for longer than 30 s.
     pub async fn stopped(&mut self) -> ExitStatus {
         let what = format!("{} stops", self.name);
         eventually(STOPPED_WITHIN, &what, async || self.ended()).await
@@ -149,7 +149,7 @@ impl Process {
     /// Stops the service with SIGTERM, starts it again, and waits until it is ready.
     ///
     /// # Panics
-    /// It does not stop with exit code 0, or is not ready in time.
+    /// The service does not stop with exit code 0, or is not ready in time.
     pub async fn restart_orderly(&mut self, client: &Client) {
         self.service.terminate().unwrap();
         let ended = self.stopped().await;
@@ -158,19 +158,20 @@ impl Process {
         self.ready(client).await;
     }
 
-    /// Kills the process with SIGKILL if it runs, and starts it again, with additional variables for this run.
+    /// Kills the process with SIGKILL if it runs, and starts it again with additional environment variables for this run only.
     pub fn restart(&mut self, environment: &[(&str, &str)]) {
         self.note_memory();
         self.service.restart_with(environment).unwrap();
     }
 
-    /// Peak memory of its processes so far, in bytes.
+    /// Returns the peak memory over all restarts so far, in bytes.
     pub fn most_memory(&mut self) -> u64 {
         self.note_memory();
         self.most_memory
     }
 
-    /// `VmHWM:   12345 kB` of proc(5) is the peak of this process. A process that is gone, or another system, has none.
+    /// Reads the peak memory of the current process from the line `VmHWM: 12345 kB` (proc(5)). The line is missing if the
+    /// process has ended or the system is not Linux.
     fn note_memory(&mut self) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.service.id()));
         let status = status.unwrap_or_default();

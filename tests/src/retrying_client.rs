@@ -1,4 +1,4 @@
-//! A client of two gateways: if one does not answer, it asks the other.
+//! A client of two gateways: if one does not answer, the client calls the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use crate::pace;
 
 /// Time limit of one try.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Tries of one call, over both gateways, one of which always runs.
+/// Maximum number of tries of one call, over both gateways. At least one gateway always runs.
 const TRIES: usize = 6;
 /// Interval between tries.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
-/// The app's backend.
+/// Client that makes the calls of the app's backend.
 #[derive(Clone)]
 pub struct RetryingClient {
     client: Client,
@@ -26,7 +26,7 @@ pub struct RetryingClient {
     tries: Arc<[AtomicUsize]>,
 }
 
-/// A call that can be repeated.
+/// A call that is safe to repeat.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     pub method: &'a str,
@@ -45,7 +45,7 @@ impl RetryingClient {
         RetryingClient { client, origins: origins.to_vec(), app: app.clone(), tries }
     }
 
-    /// Makes a call, first at the gateway with this number.
+    /// Makes a call, and tries the gateway with this number first.
     ///
     /// # Panics
     /// Every try fails.
@@ -70,7 +70,7 @@ impl RetryingClient {
         panic!("{} {} failed for good: {heard:#?}", call.method, call.path);
     }
 
-    /// Numbers of calls that were tried at least once, at least twice, and so on.
+    /// Number of calls that were tried at least once, number that were tried at least twice, and so on.
     pub fn tries(&self) -> Vec<usize> {
         self.tries.iter().map(|tried| tried.load(Ordering::Relaxed)).collect()
     }

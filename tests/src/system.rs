@@ -14,7 +14,7 @@ use crate::api::App;
 use crate::command::Environment;
 use crate::process::{Name, Process, Role};
 
-/// Private servers, schema and streams, and the processes that were started.
+/// Private servers with schema and streams, and the processes that run on them.
 pub struct System {
     pub servers: Servers,
     pub database: PgPool,
@@ -22,7 +22,7 @@ pub struct System {
     /// Number of inbox partitions.
     pub partitions: u32,
     pub processes: Vec<Process>,
-    /// Variables of every process and command.
+    /// Environment variables of every process and command.
     pub environment: Environment,
     pub client: Client,
     /// Address of the API of each gateway.
@@ -30,8 +30,8 @@ pub struct System {
 }
 
 impl System {
-    /// Creates schema and streams. `settings` are for every process and command. No process runs yet; later there will be one of
-    /// each role for each address in `gateways`.
+    /// Creates schema and streams, but starts no process. `settings` are environment variables for every process and command.
+    /// For each started role, one process runs per address in `gateways`.
     pub async fn prepare<V: AsRef<str>>(
         servers: Servers,
         gateways: Vec<String>,
@@ -60,7 +60,7 @@ impl System {
         }
     }
 
-    /// Starts the processes of these roles, without waiting for them.
+    /// Starts the processes of these roles, without waiting until they are ready.
     pub fn start(&mut self, roles: &[Role]) {
         for &role in roles {
             for number in 1..=self.gateways.len() {
@@ -69,7 +69,7 @@ impl System {
         }
     }
 
-    /// Starts a process with additional variables, and a log file that is kept.
+    /// Starts a process with additional environment variables. If `log` is given, the process logs to this file, which is kept.
     pub fn start_process<V: AsRef<str>>(
         &mut self,
         name: Name,
@@ -84,7 +84,7 @@ impl System {
     /// Waits until every process is ready.
     ///
     /// # Panics
-    /// One ends, or is not ready within 60 s.
+    /// A process ends, or is not ready within 60 s.
     pub async fn ready(&mut self) {
         for process in &mut self.processes {
             process.ready(&self.client).await;
@@ -96,7 +96,7 @@ impl System {
         self.gateways.iter().map(|address| format!("http://{address}")).collect()
     }
 
-    /// Creates an app in open mode, with these documents of `tidings provider set`.
+    /// Creates an app in open mode, with these providers as documents of `tidings provider set`.
     pub fn create_app(&self, name: &str, providers: &[Value]) -> App {
         let created = self.environment.tidings(&["app", "create", name, "--open", "--json"]);
         for provider in providers {
@@ -136,7 +136,7 @@ impl System {
     }
 }
 
-/// Free addresses on the loopback interface.
+/// Finds free addresses on the loopback interface.
 pub fn addresses(count: usize) -> Vec<String> {
     (0..count).map(|_| format!("127.0.0.1:{}", port::free().unwrap())).collect()
 }

@@ -1,4 +1,4 @@
-//! Reads the settings of a provider and reports every problem at once; no problem repeats a value.
+//! Reading the settings of a provider. Reports every problem at once; no problem quotes a value.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use crate::fields::Fields;
 
 /// Longest text of a member, in bytes.
 const LONGEST: usize = 4_096;
-/// Longest multi-line text, such as certificates in PEM, in bytes.
+/// Longest multi-line text, such as certificates in PEM format, in bytes.
 const LONGEST_LINES: usize = 262_144;
 
 /// Reader of settings: the members of an object, and the problems found so far.
@@ -34,7 +34,7 @@ impl SettingsReader {
 
     fn open_at(path: &str, settings: Value) -> Result<SettingsReader, Vec<Problem>> {
         let mut problems = Vec::new();
-        // An empty array is no object here; the bodies of requests accept it as one.
+        // Refuse an empty array, which request bodies accept as an object.
         let settings = if settings.is_array() { Value::Null } else { settings };
         match Fields::open(path, settings, &mut problems) {
             Some(fields) => Ok(SettingsReader { fields, problems }),
@@ -42,7 +42,7 @@ impl SettingsReader {
         }
     }
 
-    /// Returns the members and the list of problems, for values that requests have too.
+    /// Returns the members and the list of problems, for readers of values that request bodies contain too.
     pub fn fields(&mut self) -> (&mut Fields, &mut Vec<Problem>) {
         (&mut self.fields, &mut self.problems)
     }
@@ -53,7 +53,7 @@ impl SettingsReader {
         self.problems.push(Problem::new(&path, code, format!("{path} {says}")));
     }
 
-    /// Returns true if no problem was found so far.
+    /// Returns true if no problem has been found so far.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()

@@ -1,8 +1,8 @@
 //! Following a stream from a checkpoint in the database.
 //!
 //! Each batch of events is one transaction: it first moves the checkpoint by compare-and-set, then writes the rows of the
-//! projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. So the rows are
-//! written in stream order, and those of each event once.
+//! projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. The rows are
+//! therefore written in stream order, and the rows of each event once.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 const MOST: usize = 500;
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause before another try at an event that only a newer release can read.
+/// Pause before an event that only a newer release can read is tried again.
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
 
-/// Rows that follow from the events of a stream.
+/// Conversion of the events of a stream to rows.
 pub trait Projection: Send {
     /// Name of the projection in the table `checkpoint`.
     const NAME: &'static str;
@@ -33,12 +33,12 @@ pub trait Projection: Send {
     /// Events to write in one transaction.
     type Events: Default + Send + Sync;
 
-    /// Reads the state that the projection keeps in memory beside the checkpoint.
+    /// Reads the state that the projection keeps in memory; called when the checkpoint is read.
     fn load(&mut self) -> impl Future<Output = Result<(), store::Error>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Adds an event. An error says why the event can never be applied.
+    /// Adds an event. An error means that the event can never be applied, and contains the cause.
     fn add(&mut self, events: &mut Self::Events, record: &Record, envelope: Envelope) -> Result<(), String>;
 
     /// Returns true if no further event fits into the transaction.
@@ -68,14 +68,15 @@ pub struct Batch<'a, E> {
     /// Sequence of the last event of the batch.
     pub to: u64,
     pub events: E,
-    /// Events that cannot be applied, and the cause: to be stored as dead events.
+    /// Events that cannot be applied, each with the cause; to be stored as dead events.
     pub dead: Vec<(&'a Record, String)>,
 }
 
 /// Handling of rows that may exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// No row exists already: events are published twice only after a crash. If a row does exist, the write may fail.
+    /// No row is expected to exist, because events are published twice only after a crash. If a row does exist, the write may
+    /// fail.
     Unexpected,
     /// Some rows may exist; these stay unchanged.
     Skipped,
@@ -86,7 +87,7 @@ pub enum Repeats {
 pub enum Projected {
     /// The events are committed.
     Yes,
-    /// Another instance is ahead; restart from its checkpoint.
+    /// Another instance is ahead; start again from its checkpoint.
     Overtaken,
 }
 
@@ -137,7 +138,7 @@ impl<P: Projection> Follower<P> {
         Ok(())
     }
 
-    /// Projects from the checkpoint. Returns Ok if it must restart from the checkpoint; an error is permanent.
+    /// Projects from the checkpoint. Returns Ok if it must start again from the checkpoint; an error is permanent.
     async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
         if let Err(error) = self.load().await {
             return self.retry_later(&error);
@@ -163,7 +164,7 @@ impl<P: Projection> Follower<P> {
         }
     }
 
-    /// Reads the checkpoint, and the state that the projection keeps in memory.
+    /// Reads the checkpoint and the state that the projection keeps in memory.
     ///
     /// # Errors
     /// The database failed.
@@ -209,7 +210,7 @@ impl<P: Projection> Follower<P> {
         Ok(Projected::Yes)
     }
 
-    /// Decodes as many records from the front as fit into one transaction. Returns their number too.
+    /// Decodes the first records, as many as fit into one transaction. Also returns their number.
     fn batch<'a>(&mut self, records: &'a [Record]) -> Result<(Batch<'a, P::Events>, usize), ProjectionError> {
         let from = self.position;
         let mut batch =
@@ -226,7 +227,7 @@ impl<P: Projection> Follower<P> {
                     }
                 }
                 Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
-                // The events before it can still be projected.
+                // This release can still project the events before this one.
                 Err(DecodeError::Newer { .. }) if taken > 0 => break,
                 Err(cause @ DecodeError::Newer { .. }) => {
                     return Err(ProjectionError::Newer { seq: record.seq, cause });

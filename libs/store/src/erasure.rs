@@ -1,8 +1,8 @@
-//! Erasing users: the row that records an erasure, and the checks with which planning and replays leave erased users out.
+//! Erasing users: the row that records an erasure, and the checks by which planning and replays leave erased users out.
 //!
-//! Later passes (see `passes`) remove the rest of a user's data. An advisory lock prevents erasing and planning in the same
-//! app at the same time. Planning a send that was accepted before the erasure therefore either commits before the erasure,
-//! and the passes then find its rows by the user's number, or it starts after the erasure and leaves the user out.
+//! Later passes (see `passes`) remove the rest of a user's data. An advisory lock prevents erasing and planning in the same app
+//! at the same time. If planning of a send commits before the erasure, the passes find its rows by the user's number. If it
+//! starts after the erasure, it leaves the user out.
 
 mod messages;
 mod passes;
@@ -135,7 +135,7 @@ impl Erasure {
     /// # Errors
     /// The database failed. The user may have been erased nevertheless; repeating the erasure then finds no user.
     pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
-        // The number instead of the identifier, because the audit log contains no personal data.
+        // Name the user by number: the audit log contains no personal data.
         let subject = format!("user {}", self.user);
         audit::record(&mut self.transaction, self.app, actor, "user.erase", &subject).await?;
         timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;

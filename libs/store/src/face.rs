@@ -40,6 +40,6 @@ faces! {
     Webhooks = webhooks;
     /// Erasure of users.
     Erasures = erasure;
-    /// Restored databases.
+    /// Restoring a database from a backup and the log.
     Recovery = recovery;
 }

@@ -16,7 +16,7 @@ pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
 pub use outgoing::{AttemptResult, DueMessage, Pace, Settlement, Target};
 
-/// Name in `checkpoint` of the projection that creates messages for endpoints from events.
+/// Name in `checkpoint` of the projection that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
 /// Maximum number of endpoints of an app.
 pub const MAX_ENDPOINTS: i64 = 20;
@@ -96,7 +96,7 @@ impl Webhooks<'_> {
     /// Lists the app's endpoints, oldest first.
     ///
     /// # Errors
-    /// The database failed, or a row was written by a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         let rows = sqlx::query!(
             r#"SELECT e.id, e.url, e.events, e.since, e.failing_since, e.disabled_at, e.disabled_reason, (

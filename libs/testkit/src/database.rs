@@ -16,7 +16,7 @@ use local_servers::Postgres;
 const SHARED: &str = "TIDINGS_TEST_DATABASE_URL";
 const DROPPED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A new, empty database. It is dropped from the server with this value.
+/// A new, empty database. Dropping this value also drops the database from the server.
 #[derive(Debug)]
 pub struct Database {
     name: String,
@@ -69,14 +69,14 @@ impl Database {
 }
 
 impl Drop for Database {
-    /// Drops the database, within 10 s. A private cluster is removed together with its databases instead.
+    /// Drops the database within 10 s. A database of a private cluster is removed with the cluster instead.
     fn drop(&mut self) {
         if self._cluster.is_some() {
             return;
         }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let url = std::mem::take(&mut self.server_url);
-        // A separate thread, because this may run inside the test's runtime, which must not block.
+        // Use a separate thread: this code may run inside the test's runtime, which must not block.
         let dropping = std::thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {

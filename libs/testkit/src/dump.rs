@@ -40,8 +40,8 @@ impl Database {
 }
 
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    // A directory of the PATH may link to only some of PostgreSQL's programs; the others are in the directory of the link's
-    // target.
+    // A directory of the PATH may contain links to only some of PostgreSQL's programs. The directory of a link's target
+    // contains all of them.
     let server = installed::postgres_bin()?.join("postgres").canonicalize()?;
     let program = server.with_file_name(program);
     let ended = Command::new(&program)

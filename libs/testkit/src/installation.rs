@@ -13,8 +13,8 @@ use crate::servers::Servers;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Private servers with schema and streams, and the context with which services run on them. Dropping it stops the services.
-/// A method panics if a server cannot be started or refuses.
+/// Private servers with schema and streams, and the context in which services run on them. Dropping it stops the services.
+/// Methods panic if a server cannot be started or refuses a call.
 pub struct Installation {
     pub context: Context,
     /// Connections for statements that the store does not have.
@@ -24,12 +24,12 @@ pub struct Installation {
 
 #[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
 impl Installation {
-    /// Starts servers and prepares them for [`Servers::config`], changed by `configure`.
+    /// Starts servers and prepares them. `configure` can change the configuration [`Servers::config`] before.
     pub async fn start(configure: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(Servers::start().await, configure).await
     }
 
-    /// As [`start`](Self::start), on servers that run.
+    /// As [`start`](Self::start), on servers that already run.
     pub async fn start_on(servers: Servers, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = servers.config();
         configure(&mut config);
@@ -39,12 +39,12 @@ impl Installation {
         Self { context, pool, servers }
     }
 
-    /// Connects another process.
+    /// Creates a second context on the same servers, as another process would.
     pub async fn another(&self) -> Context {
         Box::pin(Context::connect(Config::clone(&self.context.config))).await.unwrap()
     }
 
-    /// Creates an app that is in development. Its name is also its API key and the digest of its secret.
+    /// Creates an app with the relaxed rules for development. Its name is also its API key and the digest of its secret.
     pub async fn app(&self, name: &str) -> AppId {
         let new = NewApp { name, api_key: name, development: true };
         let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
@@ -56,7 +56,7 @@ impl Installation {
         self.publish_as(None, stream, payload).await;
     }
 
-    /// As [`publish`](Self::publish), with an id by which the log recognises a repetition.
+    /// As [`publish`](Self::publish), with an id by which the log recognises a duplicate.
     pub async fn publish_as(&self, id: Option<String>, stream: StreamName, payload: Vec<u8>) {
         let message = Message { stream, id, payload: payload.into() };
         self.context.log.publish(message).await.unwrap();
@@ -74,7 +74,7 @@ impl Installation {
         envelopes
     }
 
-    /// Waits until the consumer has acknowledged the first `count` messages of the stream and holds none.
+    /// Waits until the consumer has acknowledged the first `count` messages of the stream and has no unacknowledged message.
     ///
     /// # Panics
     /// After 60 s.

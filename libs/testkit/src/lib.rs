@@ -1,4 +1,5 @@
-//! For tests: installations on private servers, databases, processes, a proxy that cuts connections, and waiting for a condition.
+//! Tools for tests: installations on private servers, databases, processes, a proxy that cuts connections, and waiting for a
+//! condition.
 
 mod database;
 mod dump;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// Command lines of the other processes that contain the path `needle` or whose working directory is inside it.
+/// Returns the command lines of other processes that name the path `needle` or have their working directory inside it.
 #[must_use]
 #[allow(clippy::unwrap_used, reason = "this is how a test fails")]
 pub fn naming(needle: &Path) -> Vec<String> {
@@ -27,7 +27,7 @@ pub fn naming(needle: &Path) -> Vec<String> {
 /// Waits until [`naming`] finds no process.
 ///
 /// # Panics
-/// A process is left after 10 s.
+/// [`naming`] still finds a process after 10 s.
 pub async fn gone(needle: &Path) {
     let limit = Duration::from_secs(10);
     crate::eventually(limit, "every process gone", async || naming(needle).is_empty().then_some(())).await;

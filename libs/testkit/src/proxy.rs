@@ -27,16 +27,16 @@ pub struct Proxy {
 struct Flow {
     /// True while data from the server is withheld from clients.
     is_withheld: bool,
-    /// Number of cuts. A change closes all connections that exist at that moment.
+    /// Number of cuts. An increment closes all connections that exist at that moment.
     cuts: u64,
 }
 
 impl Proxy {
-    /// Starts a proxy on a free port for the server on `port`. While that server does not run, connections are accepted and
-    /// closed.
+    /// Starts a proxy on a free port for the server on `port`. While that server does not run, the proxy accepts connections
+    /// and closes them.
     ///
     /// # Errors
-    /// There is no free port.
+    /// No port is free.
     pub async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

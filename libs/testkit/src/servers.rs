@@ -14,8 +14,8 @@ use crate::database::Database;
 const KEY: &str = "master.key";
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A database, a nats-server, and a directory with a master key. Dropping them stops and removes everything. A method panics
-/// if a server cannot be started or refuses.
+/// A database, a nats-server, and a directory with a master key. Dropping this value stops and removes all of them. Methods
+/// panic if a server cannot be started or refuses a call.
 pub struct Servers {
     pub nats: NatsServer,
     pub master_key: MasterKey,
@@ -27,7 +27,7 @@ pub struct Servers {
 
 #[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
 impl Servers {
-    /// Starts them with a new, empty database.
+    /// Starts the servers with a new, empty database.
     pub async fn start() -> Self {
         let database = Database::create().await;
         let url = database.url().to_owned();
@@ -56,7 +56,7 @@ impl Servers {
         &self.database_url
     }
 
-    /// Path of the master key's file.
+    /// Path of the master key file.
     pub fn key_file(&self) -> PathBuf {
         self.directory.join(KEY)
     }
@@ -77,7 +77,8 @@ impl Servers {
         config
     }
 
-    /// The same as variables for processes. Without a file of settings, and with the default number of partitions.
+    /// Environment variables that configure a process for these servers, without a configuration file and with the default
+    /// number of partitions.
     pub fn environment(&self) -> Vec<(String, String)> {
         let key_file = self.key_file();
         let variables = [
@@ -90,7 +91,7 @@ impl Servers {
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
-    /// Creates the schema and the streams that `config` asks for.
+    /// Creates the schema and the streams according to `config`.
     pub async fn prepare(&self, config: &Config) {
         if let Err(error) = try_prepare(config).await {
             panic!("no test installation: {error:#}");

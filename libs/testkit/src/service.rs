@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use local_servers::process::{Process, Start};
 
-/// Names of the services: a link of such a name to `tidings` runs that service.
+/// Names of the services. A link with such a name to `tidings` runs that service.
 pub const SERVICES: [&str; 8] = [
     "tidings-gateway",
     "tidings-dispatcher",
@@ -37,7 +37,7 @@ pub fn binary(name: &str) -> PathBuf {
 
 fn find(name: &str) -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe().context("the path of this test")?;
-    // target/debug/deps/test-0123, or target/debug/program.
+    // The test is target/debug/deps/test-0123 or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
     let profile = profile.context("a test inside a target directory")?;
     let program = profile.join(if SERVICES.contains(&name) { "tidings" } else { name });
@@ -49,7 +49,7 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
     if SERVICES.contains(&name) { link(profile, name) } else { Ok(program) }
 }
 
-/// Creates the link `name` to `tidings`, in a separate folder of the profile's directory that cargo does not clean up.
+/// Creates the link `name` to `tidings` in a separate folder of the profile's directory, which cargo does not clean up.
 fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let folder = profile.join("links");
     std::fs::create_dir_all(&folder)?;
@@ -104,12 +104,12 @@ impl Service {
         Ok(Self { start, process, _files: None })
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Path of the log file: standard output and standard error of all its runs.
+    /// Path of the log file, which contains standard output and standard error of all runs.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
@@ -119,7 +119,7 @@ impl Service {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// Exit status; None while it runs.
+    /// Returns the exit status; None while the process runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.process.ended()
     }
@@ -139,7 +139,7 @@ impl Service {
         self.process.resume()
     }
 
-    /// Sends SIGTERM: a service finishes its work in progress and ends.
+    /// Sends SIGTERM, after which a service finishes its work in progress and ends.
     pub fn terminate(&mut self) -> anyhow::Result<()> {
         self.process.signal(Signal::TERM)
     }

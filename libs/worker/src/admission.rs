@@ -24,7 +24,7 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) enum Admission<'p> {
     /// The job may call this provider.
     Call(CallPermit<'p>),
-    /// No provider can be called: claim the attempt and settle it with this answer.
+    /// No provider may be called: claim the attempt, and settle it with this answer.
     Instead {
         /// The answer to record.
         answer: Answer,
@@ -62,7 +62,7 @@ impl CallPermit<'_> {
 }
 
 impl<S: ChannelSender> Worker<S> {
-    /// Chooses among the providers that serve the target, and waits briefly for the chosen one.
+    /// Chooses one of the providers that serve the target, and waits briefly until it has capacity.
     pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [UsableProvider]) -> Admission<'p> {
         let serving = self.serving(job, providers);
         let host = self.sender.host(&job.order.target);
@@ -74,7 +74,7 @@ impl<S: ChannelSender> Worker<S> {
             let now = clock::now();
             match job.order.route.choose(&candidates(&serving, &ways, now)) {
                 Choice::Call(place) => {
-                    // If another job was admitted first, choose again.
+                    // If the breaker admitted another job first, choose again.
                     if let Some(entry) = ways[place].enter(now) {
                         break (place, entry);
                     }
@@ -123,8 +123,8 @@ fn candidates<'p>(
         .collect()
 }
 
-/// Waits until the provider has capacity for a call, but no longer than until `patience`. If it has none by then, the result
-/// postpones the job.
+/// Waits until the provider has capacity for a call, at most until `patience`. If it has no capacity by then, returns
+/// [`Admission::Later`].
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
@@ -162,14 +162,14 @@ fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
     Admission::Instead { answer, wanted: None }
 }
 
-/// Returns the answer for a delivery whose only allowed provider is no longer enabled. This provider may have accepted an earlier
-/// call, so no other provider may be called.
+/// Returns the answer for a delivery whose only allowed provider is no longer enabled. No other provider may be called, because
+/// this one may have accepted an earlier call.
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider of the first attempt is no longer enabled";
     Answer::new(Outcome::RETRY, "provider_gone", message)
 }
 
-/// Returns a random part of `over`, so that jobs that were postponed together are not retried together.
+/// Returns a random part of `over`. Jobs that are postponed together are therefore not retried together.
 fn spread(over: Duration) -> Duration {
     over.mul_f64(clock::random())
 }

@@ -17,7 +17,8 @@ use crate::gate::Entry;
 use crate::job::{Job, Worker};
 use crate::{Call, ChannelSender, Provider};
 
-/// Time for which calls may continue after the process starts to stop. Enough time must remain to settle their answers.
+/// Time for which calls may continue after the process starts to stop. The rest of the time to stop is for settling their
+/// answers.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Result of trying to call the provider.
@@ -48,8 +49,8 @@ impl<S: ChannelSender> Worker<S> {
                 Ok(true) => {}
                 Ok(false) => return CallResult::ClaimLost,
                 Err(error) => {
-                    // The mark may have been written despite the error. Then no other worker makes the call, so settle the
-                    // attempt here.
+                    // The mark may have been written despite the error. In this case no other worker makes the call, so settle
+                    // the attempt here.
                     tracing::warn!(%error, "cannot mark the call; settling the attempt without calling");
                     return not_made("not_marked", "could not mark the call; the provider was not called");
                 }
@@ -61,7 +62,7 @@ impl<S: ChannelSender> Worker<S> {
         CallResult::Answer(self.ask(job, provider, entry).await)
     }
 
-    /// Marks the call in the ledger; retries until it is too late to make the call. Returns false if another worker has the
+    /// Marks the call in the ledger. Retries until it is too late to make the call. Returns false if another worker has the
     /// claim.
     async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
         let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
@@ -100,7 +101,7 @@ impl<S: ChannelSender> Worker<S> {
         let answer = match answer {
             Ok(Ok(answer)) => answer.storable(),
             Ok(Err(_panic)) => {
-                // Settle the attempt, so that it counts and the job is parked after the last retry. A panic does not count
+                // Settle the attempt: it then counts, and the job is parked after the last retry. A panic does not count
                 // against the provider's health.
                 tracing::error!(provider = provider.identifier, "the call panicked; its outcome is unknown");
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");

@@ -30,9 +30,10 @@ pub struct Reply {
     /// The HTTP status.
     pub status: u16,
     pub headers: HeaderMap,
-    /// The first 64 KiB of the body. Empty if the connection broke while the body was read, and the status alone is enough.
+    /// The first 64 KiB of the body. Empty if the connection broke while the body was read and the status alone determines the
+    /// outcome.
     pub body: Bytes,
-    /// Wait that the provider asks for (`Retry-After`).
+    /// Wait that the provider requests (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
@@ -49,7 +50,7 @@ pub enum Silence {
     NotConnected(String),
     /// The server closed the connection without processing the request (RFC 9113, sections 6.8 and 8.7).
     Refused(String),
-    /// No answer in time; the request may have arrived.
+    /// No reply arrived in time; the request may have arrived.
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
@@ -66,7 +67,8 @@ impl Caller {
         Caller { client, outbound, limit, deadline: None }
     }
 
-    /// Returns a caller for an attempt that consists of several calls and waits. Together they may take `limit`, starting now.
+    /// Returns a caller for an attempt that consists of several calls and waits. `limit` is the time limit for all of them
+    /// together, starting now.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Caller {
         Caller { deadline: Instant::now().checked_add(limit), ..self.clone() }
@@ -106,7 +108,7 @@ impl Caller {
         let body = match read_at_most(response, MOST_READ).await {
             Ok(body) => body,
             Err(_) if names_its_cause(status) => return Err(Silence::CutShort(status)),
-            // The status is enough; only the provider's text is lost.
+            // The status determines the outcome; only the provider's text is lost.
             Err(_) => Bytes::new(),
         };
         Ok(Reply { status, headers, body, retry_after })
@@ -170,7 +172,7 @@ fn was_refused(error: &reqwest::Error) -> bool {
     })
 }
 
-/// Returns the innermost cause of an error: the outer errors contain the URL.
+/// Returns the innermost cause of an error, because the outer errors contain the URL.
 fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut error = error;
     while let Some(cause) = error.source() {

@@ -1,5 +1,5 @@
-//! Limits on the calls to a provider: its breaker, its rate limit, its share of a lane's concurrent calls, and the part of that
-//! share that one user, or one host named by targets, may use.
+//! Limits on the calls to a provider: its breaker, its rate limit and its share of a lane's concurrent calls. One user, or one
+//! host that targets name, may use only a part of that share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::shares::{Share, Shares};
 
 /// Maximum number of providers whose state is kept.
 const MAX_PROVIDERS: u64 = 10_000;
-/// Maximum number of hosts named by targets whose state is kept. A host without state counts as healthy.
+/// Maximum number of hosts whose state is kept; targets name these hosts. A host without state counts as healthy.
 const MAX_HOSTS: u64 = 10_000;
 /// Time after which the state of an unused provider or host is dropped.
 const IDLE: Duration = Duration::from_secs(3_600);
@@ -29,7 +29,8 @@ const IDLE: Duration = Duration::from_secs(3_600);
 pub(crate) struct Gates {
     channel: Channel,
     share: usize,
-    /// Gates by app, provider and version of the settings: the health of an old credential does not apply to a new one.
+    /// Gates by app, provider and version of the settings. The version is part of the key because the health of an old
+    /// credential does not apply to a new one.
     known: Cache<(AppId, String, i64), Arc<Gate>>,
     /// Health of the hosts that targets name, separately for each provider.
     hosts: Cache<(AppId, String, i64, String), Arc<Mutex<Health>>>,
@@ -56,15 +57,15 @@ pub(crate) struct TargetPath {
 }
 
 impl Gates {
-    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. So a provider that hangs leaves
-    /// room for the others until its breaker opens.
+    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts, so that a provider that hangs
+    /// leaves room for the others until its breaker opens.
     pub(crate) fn new(channel: Channel, max_concurrency: usize) -> Gates {
         let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
         let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();
         Gates { channel, share: (max_concurrency * 3).div_ceil(4).max(1), known, hosts }
     }
 
-    /// Returns the way of one user's delivery through a provider, to the host that its target names.
+    /// Returns the path of one user's delivery through a provider, and to the host that the target names, if any.
     pub(crate) async fn way(
         &self,
         usable: &UsableProvider,
@@ -123,7 +124,7 @@ impl Gate {
         self.rate.as_ref().map_or(Ok(()), Rate::take)
     }
 
-    /// Returns the time to which a job that got no token is postponed.
+    /// Returns the time to which to postpone a job that got no token.
     pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
         self.rate.as_ref().map_or(now, |rate| rate.promise(now))
     }
@@ -179,8 +180,8 @@ impl TargetPath {
         Shares::take(self.gate.shares(lane), self.user, host)
     }
 
-    /// Reports an answer to the breakers. If the target names a host, the answer counts for that host; for the provider, only a
-    /// success and a problem with the account count.
+    /// Reports an answer to the breakers. If the target names a host, the answer counts for that host. For the provider, only a
+    /// success or a problem with the account then counts.
     fn report(&self, answer: &Answer, now: Timestamp) {
         let Some((_, host)) = &self.host else {
             return self.gate.change(|health| health.report(answer, now, self.user));

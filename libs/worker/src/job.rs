@@ -68,7 +68,8 @@ struct ClaimedAttempt<'p> {
 
 struct ServingProviders<'p> {
     provider: &'p Provider,
-    /// None if the ledger records a provider other than the admitted one: then the recorded provider is called without admission.
+    /// None if the ledger records another provider than the admitted one. The recorded provider is then called without
+    /// admission.
     admitted: Option<CallPermit<'p>>,
 }
 
@@ -127,7 +128,7 @@ impl<S: ChannelSender> Worker<S> {
         };
         let admission = match self.admit(job, &providers).await {
             Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
-                // Claim the expired delivery without a provider: the claim ends it.
+                // Claim the expired delivery without a provider; the claim ends it.
                 let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
                 Admission::Instead { answer, wanted: None }
             }
@@ -179,9 +180,9 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Replaces the job with a timer for the same attempt. If the job were returned to the log instead, it would count against
-    /// `max_ack_pending` while it waits. If the delivery expires before `at`, the timer fires at the expiry and ends the
-    /// delivery.
+    /// Replaces the job with a timer for the same attempt. A job that is returned to the log would count against
+    /// `max_ack_pending` while it waits. If the delivery expires before `at`, the timer is due at the expiry, and the delivery
+    /// ends.
     async fn postpone(&self, job: &Job<'_>, at: Timestamp, cause: &'static str) {
         let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
         let timer = match self.timer(job, due_at, Box::new(job.order.clone())) {
@@ -209,7 +210,7 @@ impl<S: ChannelSender> Worker<S> {
         let ClaimedAttempt { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
-            // The lease might expire, and another worker claim the delivery, before the answer arrives.
+            // Do not call: the lease may expire, and another worker may claim the delivery, before the answer arrives.
             tracing::warn!("the claim took too long; retrying the job");
             return job.inbound.return_later(job.delivered).await;
         }
@@ -314,8 +315,9 @@ impl<S: ChannelSender> Worker<S> {
     }
 }
 
-/// Returns the provider to call, which is the one that the ledger records: the admitted provider, unless the attempt already
-/// started with another. If the ledger records none, or its provider is no longer enabled, returns the answer to record.
+/// Returns the provider to call, which is the provider that the ledger records. This is the admitted provider, unless the
+/// attempt has already started with another. If the ledger records no provider or one that is no longer enabled, returns the
+/// answer to record.
 fn means<'p>(
     providers: &'p [UsableProvider],
     claimed: Option<&str>,

@@ -1,4 +1,4 @@
-//! One lane of a channel: runs jobs up to the allowed concurrency, and fetches only as many as can start.
+//! One lane of a channel: runs jobs up to the allowed concurrency, and fetches only as many jobs as can start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub(crate) async fn run<S: ChannelSender>(
     Ok(())
 }
 
-/// Waits until at least one job can start, and returns the number of jobs that can. A job that was fetched earlier would wait
-/// here, although another worker might be free.
+/// Waits until at least one job can start, and returns the number of jobs that can start. Fetching a job earlier would make it
+/// wait here, although another worker might be free.
 async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     while let Some(ended) = running.try_join_next() {
         reap(Some(ended));
@@ -77,8 +77,8 @@ async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     most - running.len()
 }
 
-/// Collects a finished task. If a job panicked outside its call, the log redelivers the job, which is retried after its lease has
-/// expired.
+/// Collects a finished task. If a job panicked outside its call, the log redelivers the job, and a worker retries it after its
+/// lease has expired.
 fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
     if let Some(Err(error)) = ended {
         tracing::error!(%error, "the task of a job panicked; the job is redelivered");

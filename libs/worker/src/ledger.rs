@@ -11,10 +11,10 @@ use store::{Error, Store};
 
 /// Maximum number of rows of one statement.
 const BATCH: usize = 256;
-/// Maximum number of messages of one statement; a message may have half a megabyte.
+/// Maximum number of messages of one statement. A message may have a size of half a megabyte.
 const MESSAGES: usize = 32;
 
-/// Passes the requests of jobs to the database in batches.
+/// Collects the requests of concurrent jobs and sends them to the database in batches.
 pub(crate) struct Ledger {
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
     pub(crate) marks: Batcher<CallMark, bool>,
@@ -64,7 +64,7 @@ where
     batcher
 }
 
-/// A statement that the database can refuse for a single item of a batch.
+/// A statement over a batch that the database may refuse because of a single item.
 trait Statement: Sized + Sync {
     type Answer: Send;
 
@@ -95,8 +95,8 @@ impl Statement for Settlement {
 /// the others.
 ///
 /// # Errors
-/// The database is unavailable. A part of the batch may have been applied: a repeated settlement recognises deliveries that are
-/// settled already, and claimed deliveries stay leased.
+/// The database is unavailable. A part of the batch may have been applied. A repeated settlement recognises deliveries that are
+/// already settled; claimed deliveries stay leased.
 async fn each<S: Statement>(
     store: &Store,
     lease: Duration,

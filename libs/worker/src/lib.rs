@@ -40,8 +40,8 @@ pub use verdict::Verdict;
 pub trait ChannelSender: Send + Sync + 'static {
     const CHANNEL: Channel;
 
-    /// True if the channel's providers report later whether an accepted message arrived (see [`store::deliveries::receipt`]). The
-    /// job is kept until this report, so that the message can be sent again.
+    /// True if the channel's providers send receipts for accepted messages (see [`store::deliveries::receipt`]). The job is
+    /// stored until the receipt arrives, so that the message can be sent again.
     const RECEIPTS: bool = false;
 
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.

@@ -31,7 +31,8 @@ impl<C: ProviderChannel> OpenProviders<C> {
         }
     }
 
-    /// Makes one attempt through the call's provider. Settings that cannot be parsed pause the provider.
+    /// Makes one attempt through the call's provider. If its settings cannot be parsed, returns an answer that pauses the
+    /// provider.
     pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
         let provider = match self.open(attempt.call.provider).await {
             Ok(provider) => provider,

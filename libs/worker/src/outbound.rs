@@ -18,10 +18,10 @@ use url::Host;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
-/// Longest wait that is accepted from a `Retry-After`.
+/// Longest wait that a `Retry-After` may request; longer waits are shortened to it.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Restriction of calls to public addresses. Otherwise a configured name could resolve to an address in Tidings' own network.
+/// Restriction of calls to public addresses. Without it, a configured name could resolve to an address in Tidings' own network.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
@@ -36,12 +36,12 @@ pub struct ForbiddenHost {
 }
 
 impl ForbiddenHost {
-    /// Finds this error among an error and its causes. A name is refused while it is resolved, so the HTTP client wraps this
-    /// error in its own.
+    /// Finds this error among an error and its causes. A name is refused when it is resolved, so the HTTP client wraps this
+    /// error in its own error.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a ForbiddenHost> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
-            // `source` of an I/O error skips the error that the I/O error wraps.
+            // `source` of an I/O error skips the wrapped error itself, so look at the wrapped error first.
             let carried = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             cause.downcast_ref().or_else(|| carried?.downcast_ref())
         })
@@ -159,7 +159,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_documentation()
         || address.is_multicast()
-        // In this order: this network; shared by carriers; protocol assignments; benchmarks; reserved.
+        // In this order: "this network"; shared address space of carriers; protocol assignments; benchmarking; reserved.
         || a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
@@ -178,7 +178,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     is_global && !is_special
 }
 
-/// Reads at most `most` bytes of a body; the rest is not read.
+/// Reads the first `most` bytes of a body; does not read the rest.
 ///
 /// # Errors
 /// The connection broke.
@@ -194,8 +194,8 @@ pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Resul
     Ok(body.into())
 }
 
-/// Returns the wait that `Retry-After` asks for, in seconds or until a date (RFC 9110, section 10.2.3); at most 24 hours. Returns
-/// None if the header is missing or invalid.
+/// Returns the wait that `Retry-After` requests, in seconds or until a date (RFC 9110, section 10.2.3), at most 24 hours.
+/// Returns None if the header is missing or invalid.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();

@@ -33,7 +33,7 @@ pub struct Provider {
     pub version: i64,
 }
 
-/// One version of a provider's settings, as a key of caches. Numbers are never reused, also not by a new provider with the
+/// One version of a provider's settings, as a key of caches. Numbers are never reused, not even by a new provider with the
 /// identifier of a removed one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProviderVersion {
@@ -76,8 +76,9 @@ impl Providers {
         Providers { store: context.store.clone(), master_key: context.master_key.clone(), channel, known }
     }
 
-    /// Returns the enabled providers of an app for the channel, the preferred one first. A provider whose secrets cannot be
-    /// decrypted is left out: deliveries that need this provider wait as timers, and all others continue.
+    /// Returns the enabled providers of an app for the channel, in the order in which they are tried. Leaves out a provider
+    /// whose secrets cannot be decrypted. Deliveries that need this provider then wait as timers; all other deliveries
+    /// continue.
     pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[UsableProvider]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }

@@ -13,7 +13,7 @@ use store::Store;
 use crate::exchange::Caller;
 use crate::{Call, Outbound, Provider};
 
-/// A channel as its kinds of providers see it: what they share, such as connections and limits.
+/// The part of a channel that its kinds of providers share, such as connections and limits.
 pub trait ProviderChannel: Send + Sync + 'static {
     /// Content of a job after the checks that are the same for every kind.
     type Message<'a>: Send;
@@ -30,7 +30,7 @@ pub trait ProviderKind: Send + Sync + 'static {
     /// Members of the settings that are stored encrypted and never shown; dots separate the names of nested members
     /// (`dkim.privateKey`).
     const SECRETS: &'static [&'static str];
-    /// Settings that pass the check, as JSON with comments, for the command's help.
+    /// Example of valid settings, as JSON with comments, for the command's help.
     const EXAMPLE: &'static str;
 
     /// Parses complete settings, including secrets. The result is kept as long as this version of the provider is in use.
@@ -52,7 +52,8 @@ pub trait ProviderKind: Send + Sync + 'static {
         false
     }
 
-    /// Makes one attempt. The future may be dropped at any time, as that of [`ChannelSender::send`](crate::ChannelSender::send).
+    /// Makes one attempt. The future may be dropped at any time, as may that of
+    /// [`ChannelSender::send`](crate::ChannelSender::send).
     fn send(
         attempt: Attempt<'_, Self::Channel>,
         settings: &Self::Settings,
@@ -76,7 +77,7 @@ pub struct Attempt<'a, C: ProviderChannel> {
     pub message: C::Message<'a>,
 }
 
-/// A kind without its types, as the command line uses it.
+/// A kind as a trait object, as the command line uses it.
 pub trait Kind: Send + Sync + 'static {
     /// See [`ProviderKind::NAME`].
     fn name(&self) -> &'static str;
@@ -118,13 +119,14 @@ pub trait OpenProvider<C: ProviderChannel>: Send + Sync {
     fn send<'p, 'a: 'p>(&'p self, attempt: Attempt<'a, C>) -> BoxFuture<'p, Answer>;
 }
 
-/// Means of a probe.
+/// A provider to probe, and the access that its probe needs.
 #[derive(Clone, Copy)]
 pub struct Probe<'a> {
     pub provider: &'a Provider,
     pub outbound: Outbound,
     pub now: Timestamp,
-    /// Database and master key, for kinds whose credential is the app's. None if only the provider is at hand.
+    /// Database and master key, for kinds whose credential belongs to the app. None if only the provider's settings are
+    /// available.
     pub installation: Option<(&'a Store, &'a MasterKey)>,
 }
 
@@ -155,7 +157,7 @@ pub fn unusable(problems: &[Problem]) -> Answer {
     Answer::new(Outcome::PauseProvider, "settings", joined(problems))
 }
 
-/// Finds a kind by its name. The error pauses a provider of an unknown kind.
+/// Finds a kind by its name. If the kind is unknown, returns an answer that pauses the provider.
 pub(crate) fn find<'a, K: Kind + ?Sized>(kinds: &[&'a K], name: &str) -> Result<&'a K, Answer> {
     kinds.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
         let known: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();

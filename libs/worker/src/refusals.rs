@@ -1,5 +1,5 @@
-//! Counts the users whose targets were refused recently for a reason that may lie with the target or with the provider. Only the
-//! number of such users shows which of the two is at fault.
+//! Counts the users whose targets a provider recently refused for an ambiguous reason: the target or the provider may be at
+//! fault. The number of such users shows which of the two it is.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,13 +11,13 @@ const WINDOW: usize = 100;
 /// Minimum number of refused users that can prove a problem of the provider.
 const FEWEST: usize = 5;
 
-/// The most recent users, each with true if the latest call for this user was refused for such a reason.
+/// The most recent users. The flag is true if the latest call for the user was refused for such a reason.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<VecDeque<(UserNumber, bool)>>);
 
 impl Refusals {
-    /// Records a call for a user. Returns true if the call was refused and the provider is probably at fault: among the last 100
-    /// users, at least 5 and more than a fifth were refused. A user counts once, regardless of the number of targets.
+    /// Records a call for a user. Returns true if the call was refused and the provider is probably at fault: among the last
+    /// 100 users, at least 5 and more than a fifth were refused. Each user counts once, regardless of the number of targets.
     pub fn too_many_with(&self, user: UserNumber, is_refused: bool) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.retain(|(known, _)| *known != user);

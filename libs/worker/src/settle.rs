@@ -1,4 +1,4 @@
-//! Settlement of a job: only the holder of the claim records its answer.
+//! Settlement of a job: only the worker with the claim records the answer.
 
 use std::time::Duration;
 
@@ -42,9 +42,9 @@ impl<S: ChannelSender> Worker<S> {
         self.publish(job, status, reason, settlement.provider).await;
     }
 
-    /// Records the outcome, degrading step by step if PostgreSQL rejects it: full answer, answer without the provider's text,
-    /// status only. A provider must not be called again because of the text of its answer. Returns the recorded settlement, or
-    /// None if this worker lost the claim or parked the job.
+    /// Records the outcome. If PostgreSQL rejects the full answer, records the answer without the provider's text, and if it
+    /// rejects this too, the status only. The text of an answer must not cause another call of the provider. Returns the
+    /// recorded settlement, or None if this worker lost the claim or parked the job.
     async fn write_what_can_be(&self, job: &Job<'_>, settlement: Settlement) -> Option<Settlement> {
         let mut settlement = settlement;
         let mut settled = self.write(&settlement).await;
@@ -69,7 +69,7 @@ impl<S: ChannelSender> Worker<S> {
         None
     }
 
-    /// Parks a job whose provider was called and whose outcome cannot be recorded: otherwise a retry would call the provider
+    /// Parks a job whose provider was called but whose outcome cannot be recorded, because a retry would call the provider
     /// again.
     async fn set_aside(&self, job: &Job<'_>, cause: &str) {
         loop {
@@ -84,7 +84,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Writes a settlement, and retries until the database has recorded or refused it. Returns false if the claim is lost.
+    /// Writes a settlement. Retries until the database has recorded or refused it. Returns false if the claim is lost.
     async fn write(&self, settlement: &Settlement) -> Result<bool, store::Error> {
         loop {
             match self.ledger.settlements.call(settlement.clone()).await.flatten() {

@@ -1,4 +1,4 @@
-//! Shares of a provider's calls: no user and no host named by targets can use all of them.
+//! Shares of a provider's calls, so that no user and no host that targets name can use all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,14 @@ enum Holder {
     User(UserNumber),
     /// A host that a recent answer showed alive.
     Host(String),
-    /// All other hosts together: targets can name any number of hosts.
+    /// All other hosts share one holder, because targets can name any number of hosts.
     Unproven,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     under_way: usize,
-    /// Number of deliveries that were refused since the share was last available.
+    /// Number of deliveries that found the share used up since it was last available.
     turned_away: usize,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// Divides `calls` into shares: a quarter for a user, three quarters for a host, half for all other hosts
-    /// ([`Holder::Unproven`]) together.
+    /// Derives the limits from `calls`: a quarter for each user, three quarters for each proven host, and half for all other
+    /// hosts together ([`Holder::Unproven`]).
     pub(crate) fn of(calls: usize) -> Shares {
         Shares {
             of_user: calls.div_ceil(4).max(1),

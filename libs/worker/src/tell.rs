@@ -13,7 +13,8 @@ use crate::ChannelSender;
 use crate::job::{Job, Worker};
 
 impl<S: ChannelSender> Worker<S> {
-    /// Publishes the stored outcome of the job's attempt again: the worker that settled it may have stopped before publishing.
+    /// Publishes the stored outcome of the job's attempt again, because the worker that settled it may have stopped before
+    /// publishing.
     pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
         let (status, reason) =
             if state.attempt == job.order.attempt || state.is_parked_after(job.order.attempt) {

@@ -1,4 +1,4 @@
-//! Classes of providers' answers in the tables of the channels, and matching of table rows.
+//! Classes of providers' answers, as the tables of the channels name them, and look-up of table rows.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ const SHORTEST_HIDDEN: usize = 4;
 pub enum Verdict {
     /// The provider accepted the message.
     Sent,
-    /// Retry on the normal schedule, and not before the time that the provider asks for.
+    /// Retry on the normal schedule, but not before the time that the provider requests.
     Retry,
-    /// Retry after the time that the provider asks for, or after this time if it asks for none.
+    /// Retry after the time that the provider requests, or after this time if it requests none.
     RetryAfter(Duration),
     /// Retry on this limited schedule instead of the normal one.
     RetryWithin(RetryLimit),
@@ -38,7 +38,7 @@ pub enum Verdict {
 pub struct AnswerDetails {
     /// The provider's own id of the message.
     pub provider_id: Option<String>,
-    /// Wait that the provider asks for.
+    /// Wait that the provider requests.
     pub retry_after: Option<Duration>,
     /// Time since which the target is dead, if the provider states it.
     pub gone_since: Option<Timestamp>,

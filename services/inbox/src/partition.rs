@@ -13,9 +13,9 @@ use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::{self, INBOX};
 
-/// Rows beyond which no further event joins a transaction.
+/// Number of rows at which a transaction is full.
 const ROWS: usize = 1_000;
-/// Bytes of events in memory beyond which no further event joins a transaction.
+/// Size of the events in memory, in bytes, at which a transaction is full.
 const BYTES: usize = 16 * 1024 * 1024;
 
 /// The projection of one partition.
@@ -23,16 +23,16 @@ pub(crate) struct Partition {
     store: Store,
     origin: Origin,
     audience: Audience,
-    /// Erased users: read with the checkpoint, then updated event by event. User numbers are never reused, so dropping
-    /// events of these users is right even for events from before the erasure.
+    /// Erased users, read with the checkpoint and then updated by each erasure event. User numbers are never reused, so events
+    /// of these users are dropped even if they are older than the erasure.
     erased: ErasedUsers,
 }
 
 /// Receiver of committed positions.
 enum Audience {
-    /// Live projection: callers that wait for a change to become visible, and the metrics.
+    /// Live projection: positions go to callers that wait for a change to become visible, and to the metrics.
     Live(EventLog),
-    /// Replay: announces nothing.
+    /// Replay: positions are not announced.
     Replay,
 }
 
@@ -115,7 +115,7 @@ impl Projection for Partition {
         };
         let stream = StreamName::Inbox(self.origin.partition);
         if let Err(error) = log.announce(stream, position).await {
-            // Callers that wait also poll the checkpoint.
+            // Continue: callers that wait also poll the checkpoint.
             tracing::debug!(%stream, %error, "cannot announce the position");
         }
         let now = clock::now();

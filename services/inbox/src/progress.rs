@@ -9,14 +9,14 @@ pub enum Phase {
     Replaying,
     /// Inboxes are compared.
     Comparing,
-    /// The new tables take the place of the live ones.
+    /// The new tables replace the live ones.
     Switching,
 }
 
 /// Progress report of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A phase begins, with this many rows or events; 0 if unknown.
+    /// A phase begins. Contains its number of rows or events; 0 if unknown.
     Begins(Phase, u64),
     /// This many more rows or events are done.
     Done(u64),

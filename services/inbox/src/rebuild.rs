@@ -1,4 +1,4 @@
-//! Rebuilding the inbox in separate tables, and switching them with the live ones.
+//! Rebuilding the inbox in separate tables, which then replace the live tables.
 
 use std::time::Duration;
 
@@ -32,20 +32,20 @@ pub struct Rebuild<'a> {
 /// Result of a rebuild.
 #[derive(Clone, Debug)]
 pub struct RebuildReport {
-    /// True if the new tables are live. Otherwise they are dropped, and the verification shows why.
+    /// True if the new tables are live. If false, the new tables were dropped, and the verification shows the reason.
     pub is_switched: bool,
     /// Comparison of the new tables with the live ones at the same positions.
     pub verification: Verification,
 }
 
 impl Rebuild<'_> {
-    /// Replays the log into new tables, compares these with the live ones, and switches if they are equal. Services keep
-    /// running; the projection pauses only for the switch. Drops the new tables if it does not switch. If the process is
-    /// killed, the next run drops them.
+    /// Replays the log into new tables, compares these with the live ones, and switches if they are equal or if differences are
+    /// accepted. Services keep running; the projection pauses only during the switch. Drops the new tables if it does not
+    /// switch. If the process is killed, the next run drops them.
     ///
     /// # Errors
-    /// The log does not reach back far enough ([`crate::UnreachableStart`]), another rebuild is running, or a server failed. The
-    /// live tables are unchanged, unless the commit of the switch failed.
+    /// The log does not reach back far enough ([`crate::UnreachableStart`]), another rebuild is running, or a server failed.
+    /// The live tables are unchanged, unless the commit of the switch failed.
     pub async fn run(&self, report: StepCallback<'_>) -> anyhow::Result<RebuildReport> {
         let Some(mut shadow) = Shadow::take(self.database, Purpose::Replacement).await? else {
             bail!("another `tidings rebuild inbox` is under way");
@@ -94,5 +94,5 @@ impl Rebuild<'_> {
 /// Error context: the transaction of the switch failed.
 const FAILED: &str = "the switch failed; run the rebuild again";
 
-/// Ignores progress of the short replays around the switch.
+/// Ignores the progress of the short replays that a switch needs.
 fn ignore(_: Step) {}

@@ -14,16 +14,17 @@ use crate::partition::Partition;
 use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
-/// Maximum number of events per read, and the time to gather them.
+/// Maximum number of events per read. The next constant is the time to gather them.
 const BATCH: u64 = 500;
 const LINGER: Duration = Duration::from_millis(20);
 /// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;
-/// Lag in events at which the replay is close enough to hold the live tables while it catches up.
+/// Maximum lag, in events, at which a replay is close enough: a switch or comparison can hold the live tables until it has
+/// caught up.
 const CLOSE: u64 = 1_000;
 /// Maximum number of rounds of catching up with the live inbox.
 const ROUNDS: u32 = 10;
-/// Consecutive reads without an event before the replay fails. Each takes a second or fails.
+/// Number of consecutive reads without an event after which the replay fails. Each read takes a second or fails.
 const PATIENCE: u32 = 30;
 
 /// Replay of all partitions.

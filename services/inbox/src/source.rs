@@ -1,4 +1,4 @@
-//! Starting point of a replay: the beginning of the log, or the inbox of a backup if the log does not reach back far enough.
+//! Start of a replay: the beginning of the log, or the inbox of a backup if the log no longer has its first events.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use store::recovery::shadow::Shadow;
 
 use crate::progress::{Phase, Step, StepCallback};
 
-/// A partition whose log does not start early enough.
+/// A partition whose stream no longer has the first events to replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortenedPartition {
     pub stream: StreamName,
     /// First sequence that the log still has.
     pub first: u64,
-    /// Last sequence that the starting point covers.
+    /// Last sequence that the start of the replay covers.
     pub reached: u64,
 }
 
@@ -50,8 +50,8 @@ impl fmt::Display for UnreachableStart {
     }
 }
 
-/// Chooses the start of a replay, as the last covered sequence of each partition: the inbox of the backup if one is given,
-/// else the beginning of the log.
+/// Chooses the start of a replay: the inbox of the backup if there is one, otherwise the beginning of the log. Returns the last
+/// sequence of each partition that the start covers.
 pub(crate) async fn choose(
     live: &Store,
     log: &EventLog,

@@ -17,11 +17,11 @@ pub struct Verification {
     pub positions: Vec<u64>,
 }
 
-/// Replays the log, or a backup and the log after it, into separate tables, compares these with a snapshot of the live ones,
-/// and drops them. Lists the differences of up to `most` users.
+/// Replays the log into separate tables, which start empty or with the inbox of a backup. Then compares them with a snapshot of
+/// the live tables, and drops them. Lists the differences of up to `most` users.
 ///
 /// # Errors
-/// Neither log nor backup reach far enough, another verification is running, or a server failed.
+/// Neither the log nor the backup reaches back far enough, another verification is running, or a server failed.
 pub async fn verify(
     database: &Settings,
     log: &EventLog,

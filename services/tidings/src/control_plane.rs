@@ -19,7 +19,7 @@ use crate::data_directory;
 use crate::dev_file::DevFile;
 use crate::refused::InvalidInput;
 
-/// Time limit for connecting to a server. It is shorter than that of services, because an operator waits at a terminal.
+/// Time limit for connecting to a server. It is shorter than the limit of services, because an operator waits at a terminal.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Arguments that select an installation.
@@ -34,8 +34,8 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// Returns the configuration from the arguments, the environment and a running `tidings up`. The boolean is true if the
-    /// configuration is that of a running `tidings up`.
+    /// Returns the configuration from the arguments, the environment and a running `tidings up`. The flag is true if the
+    /// configuration is from a running `tidings up`.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
         let default = Path::new(data_directory::DEFAULT);
@@ -140,7 +140,7 @@ impl ControlPlane {
         app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 
-    /// Returns the id of the app to which a listing is limited, if it is.
+    /// Returns the id of the app to which a listing is limited; None if no app is named.
     pub(crate) async fn app_id(&self, name_or_id: Option<&str>) -> anyhow::Result<Option<AppId>> {
         match name_or_id {
             Some(name_or_id) => Ok(Some(self.app(name_or_id).await?.id)),

@@ -11,7 +11,7 @@ use service_kit::{Config, ConfigError};
 
 use crate::{DONE, FAILED, UNUSABLE};
 
-/// Maximum size of an answer, in bytes. A normal answer has a few hundred.
+/// Maximum size of an answer, in bytes. A normal answer has a few hundred bytes.
 const LONGEST_ANSWER: u64 = 65_536;
 
 /// Check that the service on this machine is ready.

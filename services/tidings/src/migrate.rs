@@ -70,13 +70,13 @@ pub(crate) struct MigrationReport {
     streams: usize,
     partitions: u32,
     resized: Vec<ResizedStream>,
-    /// Id of the master key, if it was created.
+    /// Id of the master key, if this run created it.
     made_master_key: Option<String>,
     /// Keys created for apps; None if no master key is configured to seal them.
     keys: Option<NewKeys>,
 }
 
-/// Numbers of keys that were created for apps.
+/// Number of keys created for apps.
 struct NewKeys {
     /// Key pairs for web push.
     pairs: usize,
@@ -127,8 +127,8 @@ impl std::fmt::Display for MigrationReport {
     }
 }
 
-/// Migrates the schema, declares the streams and creates the key pairs that apps lack, waiting at most `limit` for each
-/// server. With `make_master_key` it also creates the master key if it does not exist yet.
+/// Migrates the schema, declares the streams and creates the keys that apps lack. Waits at most `limit` for each server. With
+/// `make_master_key`, also creates the master key if it does not exist yet.
 pub(crate) async fn install(
     config: &Config,
     wanted: Partitions,
@@ -176,8 +176,8 @@ pub(crate) async fn install(
     Ok(installed)
 }
 
-/// Creates the master key if its file does not exist, and returns its id. Fails if the database holds sealed secrets: they
-/// need the key that sealed them.
+/// Creates the master key if its file does not exist, and returns its id. Fails if the database contains sealed secrets,
+/// because only the key that sealed them can open them.
 async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Option<String>> {
     let file = config.security.master_key_file.as_deref();
     let file = file.context("--make-master-key needs security.master_key_file, which is not set")?;

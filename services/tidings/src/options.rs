@@ -49,13 +49,13 @@ impl Options {
         Ok((control_plane, app))
     }
 
-    /// Returns the report as JSON if that was asked for, else as text.
+    /// Returns the report as JSON if the option is set, otherwise as text.
     pub(crate) fn report(&self, json: &Value, text: String) -> String {
         if self.json { format!("{json}\n") } else { text }
     }
 }
 
-/// Parses a time of at most `longest`; `refusal` is the error for a longer one.
+/// Parses a duration of at most `longest`; `refusal` is the error for a longer duration.
 pub(crate) fn parse_time(text: &str, longest: Duration, refusal: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time > longest { Err(refusal.to_owned()) } else { Ok(time) }

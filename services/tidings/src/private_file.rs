@@ -1,4 +1,4 @@
-//! Files that hold secrets: written atomically, and readable only by their owner.
+//! Files that contain secrets: written atomically, and readable only by their owner.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Writes `text` to `path` with mode 0600. A reader sees the old file or the complete new one.
+/// Writes `text` to `path` with mode 0600. A reader sees either the old file or the complete new file.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -19,7 +19,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    // The directory entry must also survive a power cut.
+    // Sync the directory too, so that its entry survives a power cut.
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 

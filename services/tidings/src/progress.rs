@@ -39,7 +39,7 @@ impl Progress {
     pub(crate) fn report(&self, step: Step) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
-            // A phase begins again for events that arrived during it; its total grows and the display continues.
+            // A phase begins again if events arrived during it. Then its total grows, and the display continues.
             Step::Begins(phase, total) if state.phase == Some(phase) => state.total = state.done + total,
             Step::Begins(phase, total) => {
                 self.end_line(&state);

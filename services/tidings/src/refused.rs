@@ -2,7 +2,7 @@
 
 use domain::Problem;
 
-/// The command line, the configuration or a document is not valid. Nothing was changed.
+/// Error for an invalid command line, configuration or document. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct InvalidInput(pub(crate) String);

@@ -24,7 +24,7 @@ use report::Report;
 
 /// Maximum number of sessions that a refusal names.
 const SESSIONS_SHOWN: usize = 5;
-/// Time for which sessions and consumers of a just-stopped process may linger at the servers.
+/// Maximum time for which sessions and consumers of a stopped process remain at the servers.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Interval between two checks for such sessions and consumers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -92,7 +92,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(if arguments.json { report.json() } else { report.to_string() })
 }
 
-/// Repeats a check until it succeeds. Returns its error if it still fails after [`GONE_WITHIN`].
+/// Repeats a check until it succeeds. If it still fails after [`GONE_WITHIN`], returns its error.
 async fn wait_until_accepted(refuse: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let until = Instant::now() + GONE_WITHIN;
     loop {
@@ -133,7 +133,7 @@ async fn bring_up_to_date(store: &Store, is_dry_run: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Fails if a service waits for messages of the log, because it would act on a half-restored database.
+/// Fails if a service is waiting for messages of the log, because it would act on a half-restored database.
 async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     for stream in StreamName::all(partitions) {
         let Some(durable) = reach::durable_of(stream) else { continue };
@@ -145,8 +145,8 @@ async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses the database that services work on, unless the arguments declare it a copy. Restoring it would do damage: deliveries
-/// that a worker has postponed would end as unknown.
+/// Refuses the database that services currently use, unless the arguments declare it a copy. A restore would damage it:
+/// deliveries that a worker has postponed would end as unknown.
 async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.nothing_lost

@@ -16,7 +16,7 @@ use crate::options::Options;
 /// The app that sends the notification.
 const APP: &str = "tidings-smoke";
 const USER: &str = "smoke";
-/// Validity of the previous API secret: an earlier run may still use it.
+/// Grace period of the previous API secret, because an earlier run may still use it.
 const GRACE: Duration = Duration::from_secs(600);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -124,8 +124,8 @@ impl Backend {
     }
 }
 
-/// Repeats a call until `is_wanted` accepts its answer, at most until `end`. A gateway does not see a new app for a moment, and a
-/// server may be unavailable.
+/// Repeats a call until `is_wanted` accepts its answer, at most until `end`. Repeating is necessary because a gateway sees a
+/// new app only after a moment, and a server may be unavailable.
 async fn until(
     end: Instant,
     call: impl Fn() -> RequestBuilder,

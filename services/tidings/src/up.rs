@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = DataDirectory::claim(&arguments.data_dir)?;
     DevFile::remove(directory.path())?;
     config.gateway.listen = api_address::choose(arguments.port)?;
-    // There is no load balancer to wait for.
+    // Do not wait for a load balancer: there is none.
     config.gateway.drain = Duration::ZERO;
     if config.gateway.public_url.is_none() {
         config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);

@@ -15,7 +15,7 @@ use worker::outbound::{ForbiddenHost, read_at_most, retry_after};
 
 use crate::signature::{Secret, signatures};
 
-/// Maximum bytes read of a response body, which test calls show.
+/// Maximum number of bytes to read from a response body. Test calls show them.
 const MAX_ANSWER: usize = 4 * 1024;
 
 /// HTTP client for endpoints.
@@ -29,9 +29,9 @@ pub struct Caller {
 /// Message to an endpoint.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// Identifier, the same in every attempt.
+    /// Id of the message, the same in every attempt.
     pub id: Uuid,
-    /// JSON text.
+    /// Body of the call, as JSON text.
     pub body: &'a str,
     /// Valid secrets of the endpoint.
     pub secrets: &'a [Secret],
@@ -45,16 +45,16 @@ pub struct Answer {
     /// HTTP status as text, or the failure: `timeout`, `connect`, `connection_lost`, `not_public`, `not_https`, `url`,
     /// `secret`.
     pub code: String,
-    /// Delay that the endpoint requests in `Retry-After`.
+    /// Delay that the endpoint requested in `Retry-After`.
     pub retry_after: Option<Duration>,
     /// First part of the response body.
     pub body: Bytes,
 }
 
-/// A URL that no endpoint can have.
+/// Reason why a URL is refused for an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    /// Not a URL with a host.
+    /// The text is not a URL with a host.
     #[error("{0:?} is not a URL such as https://example.com/webhooks")]
     Malformed(String),
     /// Plain HTTP, which an eavesdropper can read.
@@ -65,7 +65,7 @@ pub enum InvalidUrl {
     /// The URL has a user name or a password, which lists of endpoints would show.
     #[error("the URL must have no user name and no password; signatures authenticate calls")]
     Credentials,
-    /// A private address.
+    /// The host is a private address.
     #[error(transparent)]
     NotPublic(#[from] ForbiddenHost),
 }
@@ -130,7 +130,7 @@ impl Caller {
             .await?;
         let status = response.status();
         let retry_after = retry_after(response.headers(), now);
-        // The status decides; the body is only shown to operators.
+        // Ignore a failure: the status decides, and only operators see the body.
         let body = read_at_most(response, MAX_ANSWER).await.unwrap_or_default();
         Ok(Answer { status: Some(status.as_u16()), code: status.as_u16().to_string(), retry_after, body })
     }
@@ -152,7 +152,7 @@ impl Answer {
         self.status().is_some_and(|status| status.is_success())
     }
 
-    /// Returns true if the endpoint asks for no further messages (410).
+    /// Returns true if the endpoint refuses all further messages (410).
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.status() == Some(StatusCode::GONE)

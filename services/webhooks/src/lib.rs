@@ -1,8 +1,8 @@
-//! Status webhooks: report final states of deliveries, and read items, to the backends of apps.
+//! Status webhooks: notify the backends of apps of final states of deliveries and of items that users read.
 //!
-//! [`telling`] turns events of the log into messages: rows, which [`messages`] writes in the transaction that moves the
-//! checkpoint. [`teller`] claims due rows and [`call`]s the endpoints, each attempt with a [`signature`];
-//! [`settler`] records the results. [`sweeper`] gives up and removes old messages and counts pending ones.
+//! [`telling`] turns events of the log into messages. [`messages`] writes these as rows, in the transaction that moves the
+//! checkpoint. [`teller`] claims due rows and [`call`]s the endpoints, each attempt with a [`signature`]; [`settler`] records
+//! the results. [`sweeper`] gives up and removes old messages and counts pending ones.
 
 pub mod call;
 mod messages;
@@ -47,7 +47,7 @@ impl Settings {
             call_limit: config.timeout,
             max_concurrency: 256,
             pace: Pace {
-                // One call, and as much time again to record its result.
+                // Half for the call, half for recording its result.
                 lease: config.timeout * 2,
                 per_endpoint: 8,
                 // An eighth of the calls.

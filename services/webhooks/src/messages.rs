@@ -1,7 +1,7 @@
 //! Messages for endpoints, written from the events of one stream.
 //!
-//! A durable consumer would deliver neighbouring events to several instances, which could write those of one delivery in
-//! either order. A follower admits one instance at a time.
+//! A follower writes events in stream order. A durable consumer would distribute adjacent events to several instances, which
+//! could write two events of one delivery in the wrong order.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::telling::WebhookNotice;
 
 /// Poll interval while waiting for the inbox projection to catch up.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Items per page when a whole inbox was marked as read.
+/// Maximum number of items per page if a whole inbox was marked as read.
 const ITEMS: u32 = 1_000;
 
 /// The projection of events to messages.
@@ -68,7 +68,7 @@ impl Messages {
         Follower::new(context.store.clone(), stream, messages)
     }
 
-    /// Waits until the inbox is projected up to `seq`: its rows show which items were read.
+    /// Waits until the inbox is projected up to `seq`, because its rows show which items were read.
     async fn wait_for_projection(&self, stream: StreamName, seq: u64) -> Result<(), store::Error> {
         while self.store.inbox().checkpoint(INBOX, stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
@@ -143,7 +143,7 @@ fn wants(listener: &Listener, envelope: &Envelope) -> bool {
     is_in_scope && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
 }
 
-/// Returns true if a listener wants an event of the batch about read items, which needs the rows of the inbox.
+/// Returns true if the batch has an event about read items for a listener. Its messages need the rows of the inbox.
 fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
     let wanted = |envelope: &Envelope| listeners.iter().any(|listener| wants(listener, envelope));
     envelopes.iter().any(|envelope| is_read(&envelope.event) && wanted(envelope))

@@ -10,18 +10,18 @@ use tokio::time::{Instant, sleep};
 
 use crate::Settings;
 
-/// Time limit for settling; together with a call it must fit into the time that a process has to stop.
+/// Time limit for settling an attempt. A call and this limit together must fit into the time that a process has to stop.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Pause before another try after a failure of the database.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Pause before another try at messages that another transaction has locked.
+/// Pause before messages that another transaction has locked are tried again.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Handle of the task that settles attempts.
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
-    /// Time limit for settling an attempt; it ends no later than the lease of the message.
+    /// Time limit for settling an attempt, which ends before or with the lease of the message.
     limit: Duration,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn settler(
                 if let Some(pause) = write(&store, &settings, &mut batch).await {
                     sleep(pause).await;
                 }
-                // Calls that ended meanwhile do not wait for attempts that could not be written.
+                // Add calls that ended meanwhile, so that they do not wait for attempts that could not be written.
                 while let Ok(ended) = receiver.try_recv() {
                     batch.push(ended);
                 }
@@ -71,7 +71,7 @@ impl Settler {
                 "cannot record the answer to a webhook: the settler has stopped; the webhook is sent again after its lease"
             );
         }
-        // The settler never sends a value: it drops the other end.
+        // The settler never sends a value; it drops the sender when it is done.
         drop(settling.await);
     }
 }

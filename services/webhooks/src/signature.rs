@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
 /// Prefix that makes a leaked secret recognizable.
 const PREFIX: &str = "whsec_";
-/// Bytes of a secret; the standard asks for 24 to 64.
+/// Length of a secret in bytes; the standard requires 24 to 64.
 const LENGTH: usize = 32;
 
 /// Key that signs the calls of an endpoint.
@@ -44,7 +44,7 @@ impl Secret {
     }
 }
 
-/// Builds the value of `webhook-signature`: one signature per secret. A receiver needs to know only one secret.
+/// Builds the value of `webhook-signature`: one signature per secret. A receiver needs only one of the secrets.
 #[must_use]
 pub fn signatures(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> String {
     let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();

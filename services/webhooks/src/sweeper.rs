@@ -9,12 +9,12 @@ use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Retention of accepted messages: longer than an event can be published again.
+/// Retention of accepted messages: longer than the time within which an event may be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
 /// Retention of messages that were given up: operators can inspect and resend them.
 const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 
-/// Sweeps until the process stops. Several instances may do it at once.
+/// Sweeps until the process stops. Several instances may sweep at the same time.
 pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {

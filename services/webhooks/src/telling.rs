@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use store::webhooks::{Listener, NewMessage, ReadItem};
 use uuid::Uuid;
 
-/// Event to report, before its recipient's identifier and its listeners are known.
+/// Event to report to endpoints. The recipient's identifier and the listeners are looked up later.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookNotice {
     pub(crate) app: AppId,
     pub(crate) user: UserNumber,
     pub(crate) event: WebhookEvent,
     at: Timestamp,
-    /// Deterministic id: repeated reading or publishing of the event yields the same id.
+    /// Deterministic id: an event that is read or published again has the same id.
     id: Uuid,
     subject: Uuid,
     data: Value,

@@ -25,14 +25,14 @@ pub enum Breaker {
     Open {
         /// Earliest time of a trial.
         until: Timestamp,
-        /// Number of consecutive rests so far.
+        /// Number of rests since the breaker opened.
         rests: u32,
     },
     /// One trial call is in flight; its answer closes the breaker or opens it again.
     HalfOpen {
         /// Earliest time of another trial if this one gets no answer.
         until: Timestamp,
-        /// Number of consecutive rests so far.
+        /// Number of rests since the breaker opened.
         rests: u32,
     },
 }
@@ -50,7 +50,7 @@ impl Breaker {
         match *self {
             Breaker::Closed { .. } => None,
             Breaker::Open { until, .. } => (until > now).then_some(until),
-            // The trial's answer may close the breaker earlier, so callers check again after at most 5 s.
+            // The trial's answer may close the breaker earlier, so let callers check again after at most 5 s.
             Breaker::HalfOpen { until, .. } => (until > now).then(|| until.min(now + FIRST_REST)),
         }
     }
@@ -66,7 +66,7 @@ impl Breaker {
         true
     }
 
-    /// Records that an admitted call was not made: the next call may be the trial.
+    /// Records that an admitted call was not made. The next call may then be the trial.
     pub fn leave(&mut self, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now, rests };
@@ -91,8 +91,8 @@ impl Breaker {
         }
     }
 
-    /// Closes the breaker after a sign of life. An open breaker stays open: the answer belongs to a call that started before the
-    /// rest.
+    /// Closes the breaker after an answer that shows the provider alive. An open breaker stays open, because the answer belongs
+    /// to a call that started before the rest.
     fn alive(&mut self) {
         if !matches!(self, Breaker::Open { .. }) {
             *self = Breaker::default();
@@ -131,7 +131,7 @@ impl Breaker {
 
 fn opened(rests: u32, after: Option<Duration>, now: Timestamp) -> Breaker {
     let doubled = FIRST_REST.saturating_mul(2_u32.saturating_pow(rests)).min(LONGEST_REST);
-    // A provider may ask for a longer rest, up to the same limit.
+    // A provider may request a longer rest, up to the same limit.
     let rest = doubled.max(after.unwrap_or_default().min(LONGEST_REST));
     Breaker::Open { until: now + rest, rests: rests.saturating_add(1) }
 }

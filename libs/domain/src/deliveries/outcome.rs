@@ -24,7 +24,7 @@ pub enum Outcome {
     },
     /// Temporary failure: try again.
     Retry {
-        /// Minimum delay that the provider asks for.
+        /// Minimum delay that the provider requests.
         after: Option<Duration>,
         /// Limited retry schedule in place of the usual one.
         limit: Option<RetryLimit>,
@@ -37,9 +37,9 @@ pub enum Outcome {
     PauseProvider,
     /// The provider may or may not have accepted the message.
     Unknown,
-    /// Outcome unknown, but the provider de-duplicates by idempotency key: call this provider again, and no other.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key: call only this provider again.
     Repeat {
-        /// Minimum delay that the provider asks for.
+        /// Minimum delay that the provider requests.
         after: Option<Duration>,
     },
 }
@@ -114,7 +114,7 @@ impl Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// Marks the failure as one that a target of another account may provoke.
+    /// Marks the failure as one that a target may provoke because it belongs to another account.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }

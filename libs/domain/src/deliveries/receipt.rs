@@ -1,7 +1,7 @@
 //! Receipts: a provider's later reports on a message that it accepted or may have accepted.
 //!
-//! A receipt changes a delivery that is `sent` or `unknown`, and only for its last attempt; it may arrive repeatedly, late
-//! and in any order.
+//! A receipt changes a delivery only if the delivery is `sent` or `unknown` and the receipt reports on its last attempt.
+//! Receipts may arrive repeatedly, late and in any order.
 
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ pub struct Receipt {
     pub answer: Answer,
     /// Time at which the receipt arrived.
     pub at: Timestamp,
-    /// A random number from 0 up to 1; the jitter of the next attempt's time.
+    /// Random number in 0..1 for the jitter of the next attempt's time.
     pub random: f64,
 }
 
@@ -70,7 +70,7 @@ pub struct ReportedDelivery {
 pub enum Effect {
     /// No effect yet: the attempt is not settled.
     Early,
-    /// No effect: the receipt is a repeat, its attempt is no longer the last one, or its answer says nothing new.
+    /// No effect: the receipt is a repeat, its attempt is no longer the last one, or its answer adds nothing new.
     Unchanged,
     Change(Change),
 }

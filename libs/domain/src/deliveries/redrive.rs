@@ -29,8 +29,8 @@ text_enum! {
     }
 }
 
-/// Facts about a parked message that decide whether a redrive publishes it. Those about a delivery are false for a message
-/// that belongs to none.
+/// Facts about a parked message that decide if a redrive publishes it. For a message without a delivery, the facts about a
+/// delivery are false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
     /// The delivery is no longer parked.
@@ -105,7 +105,7 @@ impl ParkedMessage<'_> {
     }
 
     /// Builds the message that a redrive publishes; None if this release does not know its stream or cannot encode it. If the
-    /// job's provider is gone, any provider may be called.
+    /// job's provider is no longer enabled, any provider may be called.
     #[must_use]
     pub fn redriven(&self, now: Timestamp) -> Option<RedrivenMessage> {
         // Each parking has a new id, so this derived id has never been used before.

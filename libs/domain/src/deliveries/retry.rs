@@ -24,7 +24,7 @@ pub enum RetryDecision {
     Park,
 }
 
-/// The facts about a finished attempt that decide the next step.
+/// Facts about a finished attempt that decide the next step.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedAttempt<'a> {
     pub channel: Channel,
@@ -40,7 +40,7 @@ pub struct FinishedAttempt<'a> {
     pub random: f64,
 }
 
-/// A finished attempt, with the facts that decide the next step.
+/// A finished attempt, with the facts that decide the next step and its route.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptEnd<'a> {
     pub channel: Channel,

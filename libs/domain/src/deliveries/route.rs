@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::{Outcome, Timestamp};
 
 /// Restrictions that earlier attempts place on the choice of the provider. After a call, another provider may be called only if
-/// the first one definitely refused the message.
+/// the called provider definitely refused the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
     /// The only provider that may be called, because it may have accepted an earlier call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// True if the provider in `only` may be called again only because it de-duplicates by idempotency key. If it stops
-    /// de-duplicating, it must not be called either.
+    /// True if the provider in `only` may be called again only because it de-duplicates by idempotency key. If it no longer
+    /// does so, it must not be called either.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyed: bool,
     /// Providers that refused the message because of the account, or because the target is dead for them only. They are not
@@ -59,7 +59,7 @@ impl Route {
         *self == Route::default()
     }
 
-    /// Removes the restriction to one provider. This is safe only if it is certain that no provider accepted an earlier call.
+    /// Removes the restriction to one provider. Callers must be certain that no provider accepted an earlier call.
     pub fn unbind(&mut self) {
         (self.only, self.keyed) = (None, false);
     }
@@ -121,7 +121,8 @@ impl Route {
                     NextRoute::Usual(Route::default())
                 }
             }
-            // This provider cannot reach the target, so it did not accept an earlier call either: another provider may be called.
+            // This provider cannot reach the target, so it did not accept an earlier call either. Another provider may be
+            // called.
             Outcome::TargetGone(gone) if gone.here_only && is_another_left => NextRoute::Failover(next),
             _ => NextRoute::Usual(self.clone()),
         }

@@ -11,7 +11,7 @@ pub enum Step {
     Refuse,
     /// The outcome of an attempt is recorded.
     Settle,
-    /// The outcome of an attempt is recorded after the delivery ended without it.
+    /// The outcome of an attempt is recorded although the delivery has already ended without it.
     Correct,
     /// A receipt reports on the last attempt.
     Report,
@@ -46,7 +46,7 @@ const ANSWERED: [Status; 8] = [
 ];
 
 /// Every legal change of a delivery's status. Statements restrict most steps further, by token, lease and number of the
-/// attempt. A restore, which writes what the log says, is no step.
+/// attempt. A restore is not a step: it writes the statuses that the log contains.
 pub const TRANSITIONS: [Transition; 9] = [
     Transition { step: Step::Claim, from: &Status::OPEN, to: &[Status::Sending] },
     Transition {

@@ -91,7 +91,7 @@ pub struct App {
     pub development: bool,
     /// True if calls made on behalf of users need a bearer token.
     pub secure_mode: bool,
-    /// True if calls made on behalf of users without a bearer token need a signature of the user's identifier.
+    /// True if calls made on behalf of users need a signature of the user's identifier, unless they have a bearer token.
     pub hmac: bool,
     /// True if bearer tokens must expire.
     pub require_exp: bool,

@@ -27,8 +27,8 @@ pub struct NewProvider<'a> {
     pub max_per_second: Option<u32>,
 }
 
-/// Change to the secrets when a provider is replaced. If the provider's channel or kind changes, its old secrets are
-/// removed in any case.
+/// Change to the secrets when a provider is replaced. A change of the provider's channel or kind always removes its old
+/// secrets.
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
     /// Keeps the stored secrets.

@@ -112,8 +112,8 @@ impl Control<'_> {
     }
 }
 
-/// Returns pairs of an app's id and the number of categories that it may still create. Reads at most as many categories as the
-/// quotas allow.
+/// Returns pairs of an app's id and the number of categories that the app may still create. Reads at most as many categories as
+/// the quotas allow.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -4,7 +4,7 @@ use domain::{AppId, SigningAlgorithm, Timestamp};
 
 use crate::{Control, Error, database::audit};
 
-/// Maximum number of keys of an app: a token without a key id is checked against each key.
+/// Maximum number of keys of an app. Limited because a token without a key id is checked against each key.
 pub const MAX_SIGNING_KEYS: i64 = 8;
 
 /// Key material that verifies tokens.

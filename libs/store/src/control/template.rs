@@ -69,7 +69,8 @@ impl Control<'_> {
         actor: &str,
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.0.begin().await?;
-        // The second of two concurrent calls waits here for the first, so that version numbers have no gaps or duplicates.
+        // The second of two concurrent calls waits here for the first, so that version numbers have neither gaps nor
+        // duplicates.
         let put = sqlx::query!(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
              ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1

@@ -23,7 +23,8 @@ pub struct VapidKeyRow {
 }
 
 impl Control<'_> {
-    /// Stores the key pair of an app. Does nothing if the app already has a key pair: browsers are subscribed with it.
+    /// Stores the key pair of an app. Does nothing if the app already has a key pair, because browsers may have subscribed with
+    /// it.
     ///
     /// # Errors
     /// The database failed, or the app does not exist.

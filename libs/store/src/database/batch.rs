@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// Time limit of one call: waiting for room in the queue and for the answer together.
+/// Time limit of one call, which includes the waits for room in the queue and for the answer.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 
 struct Call<Q, A> {
@@ -16,8 +16,8 @@ struct Call<Q, A> {
     answer: oneshot::Sender<Result<A, Error>>,
 }
 
-/// Collects queries while the previous batch runs, so batches grow with the load. If no batch is running, a query runs at
-/// once.
+/// Collects queries while a batch is running, and runs them as the next batch. Batches therefore grow with the load. If no
+/// batch is running, a query runs at once.
 #[derive(Debug)]
 pub struct Batcher<Q, A> {
     calls: mpsc::Sender<Call<Q, A>>,

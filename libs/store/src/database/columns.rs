@@ -1,7 +1,7 @@
 //! Arrays for `unnest`.
 
-/// Declares one vector per column of the rows, for the array parameters of `unnest`. A column has another name than the parts of a
-/// row:
+/// Declares one vector per column of the rows, for the array parameters of `unnest`. The name of a column must differ from all
+/// names in the row's pattern:
 ///
 /// ```ignore
 /// columns! { mark in marks =>

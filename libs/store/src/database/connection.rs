@@ -23,9 +23,9 @@ pub(crate) const APPLICATION: &str = "tidings";
 /// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Settings of every session. Sequential scans are off because a query plan is cached for the whole session and may be
-/// based on statistics from before the table grew. JIT is off because the penalty cost of disabled scans would trigger it,
-/// and compilation takes longer than any statement here.
+/// Settings of every session. Sequential scans are off because a query plan is cached for the whole session and may be based on
+/// statistics from before the table grew. JIT is off because the penalty cost of disabled scans would trigger it, although
+/// compilation takes longer than any statement of the store.
 pub const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),

@@ -59,7 +59,7 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// A message that cannot be encoded, which no message of this release is.
+/// Failure to encode a message. This never happens for messages of this release.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())
@@ -106,7 +106,7 @@ impl Error {
     }
 
     /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because a user has just
-    /// been erased. A retry reads the new state.
+    /// been erased. A retry then reads the new state.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -170,7 +170,7 @@ impl Error {
             | Error::QuotaReached(_)
             | Error::SharedSessions
             | Error::SchemaChanged => false,
-            // Failures of connections, transactions, locks and I/O, too few resources, a server that is shutting down or
+            // Failures of connections, transactions, locks and I/O; too few resources; a server that is shutting down or is
             // read-only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))

@@ -1,5 +1,5 @@
-//! Messages whose processing fails. Their failures are counted, and a message that keeps failing is parked so that it does
-//! not block others.
+//! Messages whose processing fails. The store counts their failures, and a message that keeps failing is parked, so that it
+//! does not block other messages.
 
 use domain::{AppId, SendId, StreamName};
 use sqlx::PgExecutor;

@@ -59,7 +59,7 @@ pub enum RecordedDatabase {
     Elsewhere,
     /// A restore from the log is running or was interrupted.
     HalfRestored,
-    /// No database is recorded, or only a part of its identity.
+    /// No database is recorded, or only a part of its identity is.
     Nowhere,
 }
 
@@ -115,8 +115,8 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Records an unknown other database in the installation if none or only a part is recorded. This is for backups of a
-    /// release that did not record its database. Services then refuse to start on this database.
+    /// Marks this database as restored if no database is recorded or only a part of its identity: records another, unknown
+    /// database, so that services refuse to start on this one. For backups of a release that did not record its database.
     pub async fn disown_unrecorded(self) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE installation SET system_identifier = 0
@@ -162,8 +162,8 @@ impl Database<'_> {
         Ok(marks.collect())
     }
 
-    /// Acquires the lock on the preparation of the installation, so that only one process prepares at a time. This is
-    /// necessary because the log server reports a preliminary creation time while a stream is being created. Waits up to 60
+    /// Acquires the lock on the preparation of the installation, so that only one process prepares at a time. Otherwise a
+    /// process could read the preliminary creation time that the log server reports while it creates a stream. Waits up to 60
     /// seconds.
     ///
     /// # Errors
@@ -225,8 +225,8 @@ impl Database<'_> {
     }
 }
 
-/// Reads the identity of the database behind the connection. The query is not prepared: a pooler in transaction mode may
-/// give two connections the same session, where the second connection could not prepare a statement under the same name.
+/// Reads the identity of the database behind the connection. The query is not prepared, because a pooler in transaction mode
+/// may give two connections the same session. The second connection could then not prepare a statement under the same name.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

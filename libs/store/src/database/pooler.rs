@@ -1,14 +1,14 @@
 //! Detection of poolers that share PostgreSQL sessions between clients.
 //!
-//! Tidings sets time limits for its sessions, takes advisory locks in them and keeps prepared statements in them. In
-//! transaction or statement mode, a pooler such as PgBouncer may run each transaction in another session, so these
-//! settings, locks and statements would be lost or would affect other clients. A pooler in session mode is fine.
+//! Tidings sets time limits for its sessions, acquires advisory locks in them and keeps prepared statements in them. In
+//! transaction or statement mode, a pooler such as PgBouncer may run each transaction in another session. These settings, locks
+//! and statements would then be lost or affect other clients. A pooler in session mode is fine.
 
 use sqlx::{PgConnection, PgPool, Row};
 
 use crate::Error;
 
-/// Number of comparisons. One is not enough: another client of the pooler may take the shared session between two queries.
+/// Number of comparisons. One is not enough: another client of the pooler may use the shared session between two queries.
 const ROUNDS: usize = 3;
 
 /// Compares the sessions of two open connections. Unless a pooler shares sessions, the two connections have different

@@ -78,7 +78,7 @@ pub struct SealedCount {
 }
 
 impl Database<'_> {
-    /// Counts the records of a table by their header, that is, by the master key that sealed them.
+    /// Counts the records of a table by header, and thus by the master key that sealed them.
     pub async fn count_sealed(self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
         let counts: Vec<(Vec<u8>, i64)> = sqlx::query_as(table.count).fetch_all(&self.0.pool).await?;
         let count = |(header, records): (_, i64)| SealedCount { header, records: records.unsigned_abs() };

@@ -44,7 +44,7 @@ impl Slots {
         Slots { shared: Arc::new(Shared { all, per_app, state: Mutex::default() }) }
     }
 
-    /// Waits until a slot is free and it is the app's turn. Cancelling the call gives up the place in the queue.
+    /// Waits until a slot is free and it is the app's turn. If the call is cancelled, the caller loses its place in the queue.
     pub async fn take(&self, app: AppId) -> Slot {
         let granted = {
             let mut state = self.shared.state();

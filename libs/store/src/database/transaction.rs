@@ -14,9 +14,9 @@ impl Store {
 /// Starts a transaction that is rolled back if it is dropped without a commit, even if the caller is cancelled during this
 /// call.
 ///
-/// sqlx 0.9 does not roll back a `BEGIN` that is cancelled before its answer arrives: the connection returns to the pool
-/// with an open transaction, and single statements that run on it later are never committed. Therefore a separate task runs
-/// `BEGIN` to completion. If the caller was cancelled meanwhile, the transaction is dropped and so rolled back.
+/// sqlx 0.9 does not roll back a `BEGIN` that is cancelled before its answer arrives: the connection returns to the pool with
+/// an open transaction, and single statements that run on it later are never committed. Therefore a separate task runs `BEGIN`
+/// to completion. If the caller is cancelled meanwhile, the transaction is dropped, which rolls it back.
 ///
 /// # Errors
 /// No connection was free in time, or the connection broke.

@@ -1,4 +1,4 @@
-//! Files attached to sends. They are written before their send is accepted, and the email worker reads them.
+//! Files attached to sends. The files are written before their send is accepted; the email worker reads them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-/// Time added to the log's retention for files, because their send is accepted shortly after they are written.
+/// Time for which files are kept beyond the log's retention, because their send is accepted shortly after they are written.
 const MARGIN: Duration = Duration::from_secs(3600);
 
 /// Result of one review of old files.

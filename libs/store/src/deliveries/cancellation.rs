@@ -1,8 +1,8 @@
 //! Cancelling a request: no further attempt of its deliveries starts.
 //!
-//! Planning a chunk and scheduling a retry take a shared lock on the request row; cancelling takes an exclusive lock. A
-//! plan or retry therefore commits either before the cancellation, which then reads its rows, or after it, and then reads
-//! that the request is cancelled.
+//! Planning a chunk and scheduling a retry lock the request row in share mode; cancelling locks it exclusively. A plan or retry
+//! that commits before the cancellation is visible to it. A plan or retry that acquires its lock later finds that the request
+//! is cancelled.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -155,9 +155,9 @@ pub(crate) async fn stop_parked(
     Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
 }
 
-/// Ends the deliveries that wait for an attempt, and those whose lease has expired without a call that must not be
-/// repeated. The worker with the expired lease can still settle its attempt; its answer replaces this status. Returns the
-/// number of ended deliveries.
+/// Ends the deliveries that wait for an attempt. Also ends claimed deliveries whose lease has expired, unless a call that must
+/// not be repeated may have started. A worker with an expired lease can still settle its attempt; its answer then replaces this
+/// status. Returns the number of ended deliveries.
 async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let ended = sqlx::query!(
         "WITH held AS (
@@ -205,8 +205,8 @@ async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) 
     Ok(is_left)
 }
 
-/// Makes the request's timers due now: its chunks are then planned as cancelled, and the worker that receives a retry finds
-/// that the delivery has ended and publishes this. Skips timers that another process is publishing.
+/// Makes the request's timers due now. Its remaining chunks are then planned as cancelled. A worker that receives a retry finds
+/// that the delivery has ended, and publishes its outcome. Skips timers that another process is publishing.
 async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
@@ -223,7 +223,7 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     Ok(())
 }
 
-/// Returns those of the requests that are cancelled. Takes a shared lock on all of them, so that the others cannot be
+/// Returns the requests among these that are cancelled. Locks all of these requests in share mode, so that none can be
 /// cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,

@@ -16,8 +16,8 @@ pub struct ClaimRequest {
     pub delivery: DeliveryId,
     /// Number of the attempt, as in the job.
     pub attempt: u32,
-    /// The provider to call. If an earlier claim on this attempt has expired and the channel's calls may be repeated, the
-    /// provider of that claim is used instead.
+    /// The provider to call. If an earlier claim of this attempt has expired and the channel's calls may be repeated, the claim
+    /// uses the provider of that earlier claim instead.
     pub provider: Option<String>,
 }
 
@@ -158,7 +158,7 @@ impl Deliveries<'_> {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Returns the states of the known ones among these deliveries, in any order.
+    /// Returns the states of these deliveries in any order; unknown deliveries are left out.
     pub async fn delivery_states(self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
         columns! { (app, delivery) in named =>
             app_id = app.0,

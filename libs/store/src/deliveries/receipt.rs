@@ -20,7 +20,7 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error, deliveries::cancellation};
 
-/// Time for which a receipt is kept whose attempt is unknown or not settled.
+/// Time for which a receipt is kept if its attempt is unknown or not settled.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Result of recording a receipt.
@@ -39,7 +39,7 @@ impl Deliveries<'_> {
     /// in the row of the attempt, and a timer that publishes the event to `OUTCOME`. After a temporary failure, it also
     /// schedules or parks the next attempt according to the policy. Repeating is safe, and required after an error.
     ///
-    /// As in settling an attempt, no further attempt follows for an erased user or a cancelled request, and no text from
+    /// As when an attempt is settled, no further attempt follows for an erased user or a cancelled request, and no text from
     /// the provider is stored for an erased user.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Redriving parked messages, and listing parked messages with the reason why a redrive would skip them.
-//! [`domain::redrive`] decides both.
+//! Redriving parked messages, and listing them with the reason why a redrive would skip each. [`domain::redrive`] decides which
+//! messages are skipped and what is published.
 
 use std::collections::HashSet;
 
@@ -133,7 +133,7 @@ impl Deliveries<'_> {
         let mut transaction = self.0.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
         hold(&mut transaction, &found).await?;
-        // Read again now that the rows are locked, because they may have changed before.
+        // Read the rows again now that they are locked: they may have changed before.
         let held: HashSet<Uuid> = found.iter().map(|parked| parked.id).collect();
         let mut found = select(&mut transaction, filter, after, limit).await?;
         found.retain(|parked| held.contains(&parked.id));

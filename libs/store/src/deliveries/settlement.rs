@@ -33,8 +33,8 @@ pub struct Settlement {
     /// The classified answer.
     pub answer: Answer,
     pub next: FollowUp,
-    /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery had
-    /// ended. It is stored if a receipt may follow.
+    /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended,
+    /// and it is stored if a receipt may follow.
     pub job: (StreamName, Bytes),
     /// True if the provider may send a receipt for a message that it accepted.
     pub receipts: bool,
@@ -97,15 +97,15 @@ impl FollowUp {
 }
 
 impl Deliveries<'_> {
-    /// Settles attempts in one transaction. Returns true for each whose claim was still valid and whose follow-up takes
-    /// place. If the claim was not valid, nothing is written for this attempt. If a cancellation or a later claim has ended
-    /// the delivery meanwhile (cancelled, expired, suppressed), a late answer replaces that status, because the provider's
-    /// answer is more accurate. If the request has been cancelled, no further attempt follows and the delivery becomes
-    /// `cancelled`.
+    /// Settles attempts in one transaction. Returns true for each settlement whose claim was still valid and whose follow-up
+    /// was written. If the claim was not valid, nothing is written for this attempt. If a cancellation or a later claim has
+    /// ended the delivery meanwhile (cancelled, expired, suppressed), the late answer replaces that status, because the
+    /// provider's answer is more accurate. If the request has been cancelled, no further attempt follows, and the delivery
+    /// becomes `cancelled`.
     ///
-    /// A worker may have read the replaced status, and may publish it and acknowledge the job after the late answer was
-    /// written. A timer in the same transaction therefore publishes the job again, so that a worker then publishes the
-    /// current state of the ledger.
+    /// A worker that has read the replaced status may publish it and acknowledge the job after the late answer was written.
+    /// Therefore the same transaction sets a timer that publishes the job again. The worker that receives this job publishes
+    /// the current state of the ledger.
     ///
     /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. No
     /// further attempt follows; the delivery becomes `skipped`.
@@ -246,7 +246,7 @@ async fn update_deliveries(
     Ok(rows.into_iter().map(|row| (row.token, previous(row.of_erased, row.had_ended))).collect())
 }
 
-/// Queues the jobs again whose answers arrived after their delivery had ended.
+/// Queues the jobs of settlements again whose answer arrived after the delivery had ended.
 async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
         made.iter().filter(|made| made.held.must_requeue()).map(|made| made.settlement).collect();

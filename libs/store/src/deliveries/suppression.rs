@@ -1,9 +1,9 @@
 //! Suppression: targets that are no longer used because a provider reported them as dead.
 //!
 //! Suppressing a push token removes it from all profiles that contain it. Suppressing a web push endpoint deletes its
-//! subscription. A suppressed address stays in the profile but is no longer used. The suppression is written in the
-//! transaction that records the provider's answer, and it can be lifted ([`lift`]). Profiles are locked before suppressions
-//! are written; registering a token locks in the same order.
+//! subscription. A suppressed address stays in the profile but is no longer used. The transaction that records the provider's
+//! answer also writes the suppression. A suppression can be lifted ([`lift`]). A transaction locks profiles before it writes
+//! suppressions; registering a token locks in the same order.
 
 mod lift;
 mod list;
@@ -110,7 +110,7 @@ pub(crate) async fn suppress(
     Ok(suppressed)
 }
 
-/// Locks the users whose profiles contain a dead token. A concurrent registration either commits first, so that its time is
+/// Locks the users whose profiles contain a dead token. A concurrent registration either commits first, and its time is then
 /// compared with the time of death, or it waits and then lifts the suppression.
 async fn lock_holders(connection: &mut PgConnection, apps: &[i64], deliveries: &[Uuid]) -> Result<(), Error> {
     sqlx::query!(

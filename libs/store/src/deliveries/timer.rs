@@ -14,7 +14,7 @@ use crate::{Deliveries, Error};
 const POSTPONED: Duration = Duration::from_secs(1);
 /// Delay after which a timer with a stream unknown to this release is due again.
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
-/// Limit on the total size of the messages of one batch, in bytes. The last message may exceed it.
+/// Limit on the total size of the messages of one batch, in bytes. The last message may go beyond it.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
 /// A timer to set. Its id must never have been used: the message is published with this id, and the stream drops a message

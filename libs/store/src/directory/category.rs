@@ -90,7 +90,7 @@ impl Directory<'_> {
         Ok(categories)
     }
 
-    /// Returns those of the ids that belong to categories of the app.
+    /// Returns the ids among these that belong to categories of the app.
     pub async fn known_categories(
         self,
         app: AppId,

@@ -107,7 +107,7 @@ impl Directory<'_> {
     }
 }
 
-/// Locks the user, creating it if missing, and merges `pairs` into the profile. Other writers of the user's profile or
+/// Locks the user, creates the user if missing, and merges `pairs` into the profile. Other writers of the user's profile or
 /// devices wait until the transaction ends.
 pub(crate) async fn claim_user(
     connection: &mut PgConnection,
@@ -118,9 +118,8 @@ pub(crate) async fn claim_user(
     merge_locked(connection, app, identifier, pairs, Author::User).await
 }
 
-/// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user
-/// then has too many devices, deletes the surplus: first devices without proof and secret, then those that connected
-/// longest ago.
+/// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user then
+/// has too many devices, deletes the surplus: first devices without proof and secret, then those with the oldest connection.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,

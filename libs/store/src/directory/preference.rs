@@ -74,7 +74,7 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
-        // Locks the categories, so that none is deleted before its preferences are written.
+        // Lock the categories, so that none is deleted before its preferences are written.
         let existing = sqlx::query_scalar!(
             "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2) ORDER BY id FOR KEY SHARE",
             app.0,

@@ -11,7 +11,7 @@ use crate::Error;
 pub(crate) enum Naming {
     /// The app or the device registers the token, so the token is valid now, even if it was suppressed.
     Registers,
-    /// A send contains profile data that its sender has stored. This does not show that a known token is still valid.
+    /// A send contains profile data that its sender has stored. This does not prove that a known token is still valid.
     Mentions,
 }
 

@@ -17,7 +17,7 @@ use crate::directory::push_token::{self, Naming};
 use crate::{Directory, Error};
 
 /// Number of times that a change is computed without locking the user's row. If other writers change the row each time, the
-/// change is then computed under the lock, so that it completes.
+/// change is then computed while the row is locked, so that it completes.
 const RACES: usize = 4;
 
 /// A user of an app.
@@ -67,7 +67,7 @@ impl Directory<'_> {
         Ok(rows.into_iter().map(User::from).collect())
     }
 
-    /// Returns those of the identifiers that belong to users of the app.
+    /// Returns the identifiers among these that belong to users of the app.
     pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known = sqlx::query_scalar!(
             "SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",
@@ -101,10 +101,9 @@ impl Directory<'_> {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
-    /// Changes the profile; creates the user if missing. No concurrent change is lost: the change is computed from one
-    /// version of the profile and replaces only this version. In this process, writers of one profile run one after
-    /// another. If other processes change the profile four times in between, the change is computed while the row is
-    /// locked.
+    /// Changes the profile; creates the user if missing. No concurrent change is lost: the change is computed from one version
+    /// of the profile and replaces only this version. In this process, writers of one profile run one after another. If other
+    /// processes interfere four times, the change is computed while the row is locked.
     ///
     /// # Errors
     /// The change is refused, the quota of users is reached, or the database failed; no user is created.
@@ -237,8 +236,8 @@ impl Directory<'_> {
         Ok(user)
     }
 
-    /// Changes the profile while its row is locked. The slot is acquired before the lock, so that no lock is held while
-    /// waiting for a slot.
+    /// Changes the profile while its row is locked. Acquires a slot before the lock, so that it holds no lock while it waits
+    /// for a slot.
     async fn change_locked(
         self,
         app: AppId,
@@ -332,8 +331,8 @@ pub(crate) async fn lock(
     Ok(row.map(User::from))
 }
 
-/// Locks the user until the transaction ends, creating it if missing. Returns the user, and true if this call created it.
-/// The quota of users applies unless the author is the app's backend.
+/// Locks the user until the transaction ends, and creates the user if missing. Returns the user, and true if this call created
+/// the user. The quota of users applies unless the author is the app's backend.
 pub(crate) async fn lock_or_create(
     connection: &mut PgConnection,
     app: AppId,

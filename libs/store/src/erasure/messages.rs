@@ -88,7 +88,7 @@ async fn without_erased(
 }
 
 /// Removes erased users from the app's parked sends, and deletes their parked jobs. Reads only messages that were parked
-/// because their processing failed; the rows of other parked messages contain the user number and are deleted elsewhere. A
+/// because their processing failed. The rows of all other parked messages contain the user number and are deleted elsewhere. A
 /// message that cannot be decoded stays.
 pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();

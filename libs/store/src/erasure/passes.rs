@@ -11,8 +11,7 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Erasures, Error};
 
-/// Time after an erasure by which all transactions, leases and waits for acknowledgement that started before it must have
-/// ended.
+/// Time after an erasure within which all transactions, leases and acknowledgement waits that started before it must end.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Time for which a pass is reserved. If it has not ended by then, another instance may start it again.
 const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
@@ -23,7 +22,7 @@ const USERS: i64 = 100;
 #[derive(Debug, Default)]
 pub struct Pass {
     users: Vec<(AppId, UserNumber)>,
-    /// The users whose erasure is old enough for this pass to be the last, each with the time of the erasure.
+    /// Users whose erasure is old enough for this pass to be their last, each with the time of the erasure.
     settled: Vec<(AppId, UserNumber, Timestamp)>,
 }
 
@@ -33,8 +32,7 @@ impl Pass {
         self.users.is_empty()
     }
 
-    /// Time of the latest erasure among the users for whom this pass can be the last; None if it cannot be the last for any
-    /// user.
+    /// Time of the latest erasure among the users for whom this pass can be the last; None if there is no such user.
     #[must_use]
     pub fn settled_since(&self) -> Option<Timestamp> {
         self.settled.iter().map(|(.., erased_at)| *erased_at).max()
@@ -42,7 +40,7 @@ impl Pass {
 }
 
 impl Erasures<'_> {
-    /// Reserves up to 100 erased users whose pass is due for this instance, for five minutes.
+    /// Reserves up to 100 erased users whose pass is due. No other instance starts their pass for five minutes.
     pub async fn take_erased(self) -> Result<Pass, Error> {
         let rows = sqlx::query!(
             r#"UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'

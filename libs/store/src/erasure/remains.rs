@@ -1,7 +1,7 @@
 //! Removing the data of erased users from the rows of sends. Rows are found by user number, and each statement changes at
 //! most 1000 rows.
 //!
-//! Rows of a send stay, without personal data, so that the send's counts do not change. Rows that another transaction has
+//! The rows of a send stay without personal data, so that the send's counts do not change. Rows that another transaction has
 //! locked are skipped to avoid deadlocks; a later pass finds them.
 
 use domain::{AppId, UserNumber};
@@ -13,7 +13,8 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::erasure::STEP;
 
-/// Declares an enum with a statement for each variant, whose parameters are the apps and numbers of the users, and [`STEP`].
+/// Declares an enum with a statement for each variant. The parameters of each statement are the apps and numbers of the users,
+/// and [`STEP`].
 macro_rules! removals {
     ($($(#[$meta:meta])* $name:ident => $sql:literal),+ $(,)?) => {
         /// Rows that name a user, and the statement that changes or deletes at most 1000 of them.
@@ -95,8 +96,8 @@ removals! {
            JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF k SKIP LOCKED
          )",
-    /// Sets deliveries that wait for an attempt to `skipped`. A delivery that a provider may have received is ended by its
-    /// worker or by the next claim.
+    /// Sets deliveries to `skipped` that wait for an attempt or are parked, or whose lease has expired. Leaves out a delivery
+    /// that a provider may have received: its worker or the next claim ends it.
     Waiting =>
         "UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
          FROM (
@@ -164,8 +165,8 @@ removals! {
            WHERE n.identifier <> '' OR n.in_app LIMIT $3 FOR UPDATE OF n SKIP LOCKED
          ) AS named
          WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)",
-    /// Removes the title of a send, which may name a recipient, once all its recipients are erased. A send whose body is still
-    /// stored is left out, because it has chunks still to be planned.
+    /// Removes the title of a send, which may name a recipient, once all its recipients are erased. Leaves out sends whose body
+    /// is still stored, because they have chunks still to be planned.
     Titles =>
         "UPDATE request q SET title = NULL
          FROM (

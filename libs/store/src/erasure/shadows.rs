@@ -1,7 +1,7 @@
 //! Removing erased users from the tables of an unfinished rebuild or verification of the inbox.
 //!
-//! A process that is rebuilding or verifying compares these tables with the live tables and would report removed rows as
-//! differences. While it runs, a pass skips the tables, and the erasure is not done until a later pass has searched them.
+//! A rebuild or verification compares these tables with the live tables and would report removed rows as differences. While it
+//! runs, a pass skips the tables, and the erasure is done only after a later pass has searched them.
 
 use domain::{AppId, UserNumber};
 use sqlx::PgPool;
@@ -63,8 +63,8 @@ const SHADOWS: [Shadow; 2] = [shadow!("inbox_rebuild"), shadow!("inbox_verify")]
 
 /// Removes all rows of the users. Returns false if another process is using one of the schemas.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<bool, Error> {
-    // A process that uses the tables holds this lock. If this statement acquires it, it is released at the end of the
-    // statement.
+    // A process that uses the tables holds this lock. If this statement acquires the lock, PostgreSQL releases it at the end of
+    // the statement.
     let found = sqlx::query!(
         r#"SELECT n.nspname::text AS "schema!", pg_try_advisory_xact_lock(hashtextextended(n.nspname, 0)) AS "is_free!"
            FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'dead_event'

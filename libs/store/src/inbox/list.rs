@@ -7,7 +7,7 @@ use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumbe
 use crate::inbox::projection::INBOX;
 use crate::{Error, Inbox};
 
-/// Largest count that is returned, so that the cost of a count does not grow with the inbox.
+/// Largest count that is returned. The limit keeps the cost of a count independent of the size of the inbox.
 pub const MAX_COUNTED: i64 = 10_000;
 
 /// Position before the newest item, at which the first page starts.

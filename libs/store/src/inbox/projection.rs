@@ -46,8 +46,8 @@ impl Inbox<'_> {
     /// Starts a batch of the inbox projection that moves the checkpoint from `from` to `to`. Returns None if the checkpoint
     /// is not at `from`, which means that another writer has moved it.
     ///
-    /// The commit waits until the data is on disk. After a crash, lost rows could be restored from the log, but until then
-    /// items that readers have already seen would be missing.
+    /// The commit waits until the data is on disk. Rows lost in a crash could be written again from the log, but until then
+    /// readers would miss items that they have already seen.
     pub async fn project(self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
         let mut transaction = self.0.begin().await?;
         let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn set_aside(
     failure::forget(connection, stream, seq).await
 }
 
-/// Inserts items; the first argument is the clause for items that already exist.
+/// Inserts items. The first argument is the clause for items that already exist.
 macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(
@@ -134,7 +134,7 @@ macro_rules! insert_items {
 }
 
 impl Batch {
-    /// Adds items from sends that have never added an item to the inbox before. Takes about two thirds of the time of
+    /// Adds items of sends that have not added an item to the same inbox before. Takes about two thirds of the time of
     /// [`Batch::add`].
     ///
     /// # Errors
@@ -273,8 +273,7 @@ fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
     let numbers = items
         .iter()
         .map(|item| {
-            // Items with a shared content are adjacent, because they are from one event, so only the previous content is
-            // compared.
+            // Items with a shared content are from one event and therefore adjacent, so compare with the previous content only.
             if !last.is_some_and(|last| Arc::ptr_eq(last, &item.content)) {
                 contents.push(&item.content);
                 last = Some(&item.content);

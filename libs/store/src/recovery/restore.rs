@@ -2,8 +2,8 @@
 //! and outcomes that the log has recorded since the backup. A delivery whose outcome the log does not contain ends as
 //! `unknown`, and a send without a plan is planned.
 //!
-//! All statements can be repeated, because an interrupted restore is started again from the beginning. During a restore,
-//! the installation records no valid database, so that no service starts on it.
+//! All statements are safe to repeat, because an interrupted restore starts again from the beginning. During a restore, the
+//! installation records no valid database, so that no service starts on it.
 
 mod apps;
 mod erasures;
@@ -26,7 +26,7 @@ use crate::database::connection::APPLICATION;
 use crate::database::installation::identity;
 use crate::{Error, Recovery, Store};
 
-/// Numbers left out after a restore, by table and column. Each gap is larger than the count of rows that can have been
+/// Count of numbers to skip after a restore, by table and column. Each gap is larger than the count of rows that can have been
 /// created since the backup, so that no number is assigned twice.
 const GAPS: [(&str, &str, i64); 4] = [
     ("app", "id", 1_000_000),
@@ -72,8 +72,8 @@ impl Recovery<'_> {
         Ok(adopted.rows_affected() > 0)
     }
 
-    /// Returns the PostgreSQL processes that serve other services and commands on this database. Call this first: it would
-    /// also return further connections of the own pool.
+    /// Returns the PostgreSQL processes that serve other services and commands on this database. Call this first: once this
+    /// process has opened more connections, the result contains them too.
     pub async fn other_sessions(self) -> Result<Vec<i32>, Error> {
         let sessions = sqlx::query_scalar(
             "SELECT pid FROM pg_stat_activity

@@ -1,8 +1,8 @@
 //! Shadows of the inbox: tables with the same structure as the live tables, written by a replay of the log.
 //!
 //! A shadow is a schema that is first in the search path of its connections. The statements that write the inbox therefore
-//! write to the shadow, which has its own checkpoints. Tables that are missing in the shadow, such as those of the
-//! directory, are the live ones.
+//! write to the shadow, which has its own checkpoints. Statements use the live tables if the shadow has no table of that name,
+//! for example for the directory.
 
 mod compare;
 mod copy;
@@ -25,13 +25,13 @@ use crate::database::connection::{options, set};
 use crate::directory::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
-/// The statement timeout is long because a comparison of all inboxes, or building an index, is one statement. Idle
-/// transactions are allowed because a view of the live tables waits until the shadow has caught up, and each side of a
+/// Settings of every session. The statement timeout is long because a single statement compares all inboxes or builds an index.
+/// Idle transactions are allowed because a view of the live tables waits until the shadow has caught up, and each side of a
 /// comparison waits for the other.
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of connections to a shadow. The next two constants are those for the live tables and for a backup.
+/// Maximum number of connections to a shadow. The next two constants limit connections to the live tables and to a backup.
 const CONNECTIONS: u32 = 6;
 const LIVE_CONNECTIONS: u32 = 2;
 const BACKUP_CONNECTIONS: u32 = 2;
@@ -55,7 +55,7 @@ impl Purpose {
     }
 }
 
-/// Access to a shadow and to the live tables. Only one process at a time can have a shadow of the same purpose.
+/// Access to a shadow and to the live tables. At most one process at a time can have a shadow with the same purpose.
 #[derive(Debug)]
 pub struct Shadow {
     /// Store that uses the inbox of the shadow and the live directory.

@@ -148,7 +148,7 @@ pub(crate) async fn gather(
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks, new).await?;
-    // This includes sends with a single chunk, because a restored database may contain their cancellations.
+    // Include sends with a single chunk: a restored database may contain their cancellations.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &sends).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };

@@ -106,8 +106,8 @@ impl Sends<'_> {
             hashes = wanted.send.body_hash.as_slice(),
             lanes = wanted.send.lane.as_str(),
         }
-        // Sorted, so that concurrent batches do not deadlock. `DO UPDATE` also returns rows that exist or that a concurrent
-        // batch inserts; it keeps their values while the stored key is valid.
+        // The keys are sorted, so that concurrent batches do not deadlock. `DO UPDATE` also returns rows that exist or that a
+        // concurrent batch inserts; it keeps their values while the stored key is valid.
         let rows = sqlx::query_as!(
             ReservedRow,
             "INSERT INTO idempotency_key AS stored (app_id, key, send_id, body_hash, lane)

@@ -87,10 +87,9 @@ impl Freeze<'_> {
         facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }
 
-    /// Reads the decisions of a chunk that was frozen earlier, without deliveries that a worker has already processed.
-    /// Deliveries that ended before their first job, because they were cancelled or could not be rendered, are included,
-    /// because their outcome may not have been published yet. It is published by the worker that receives the new job or,
-    /// if rendering fails again, by the dispatcher.
+    /// Reads the decisions of a chunk that was frozen earlier, without deliveries that a worker has already processed. Includes
+    /// deliveries that were cancelled or could not be rendered before their first job, because their outcome may not have been
+    /// published yet. The worker that receives the new job publishes it or, if rendering fails again, the dispatcher does.
     ///
     /// # Errors
     /// The database failed, or a row cannot be read.
@@ -151,7 +150,7 @@ impl Freeze<'_> {
         Ok(deliveries)
     }
 
-    /// Writes the decisions of the new chunks and commits. `decisions` has one element per chunk; those of chunks that are
+    /// Writes the decisions of the new chunks and commits. `decisions` has one element per chunk; elements of chunks that are
     /// not new are ignored.
     ///
     /// # Errors

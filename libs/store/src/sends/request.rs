@@ -153,8 +153,8 @@ impl Sends<'_> {
         app: AppId,
         send: SendId,
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
-        // Three scans of one send's rows without joins, so that the query plan does not depend on statistics, which may
-        // not cover a new send yet.
+        // Scan the rows of one send three times, without joins: statistics may not cover a new send yet, and the query plan
+        // then does not depend on them.
         let rows = sqlx::query!(
             r#"SELECT 'inApp' AS "channel!", status AS "status!", pairs AS "pairs!" FROM (
                SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
@@ -286,7 +286,7 @@ impl Sends<'_> {
     }
 }
 
-/// Returns the status by reason, for reasons with which planning ends a pair in another status than `skipped`.
+/// Maps each reason to the status that planning sets for it, if that status is not `skipped`.
 fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())

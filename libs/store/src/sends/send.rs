@@ -14,7 +14,7 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::hold::limit_waits_together;
 use crate::{Error, Sends, deliveries::attachment};
 
-/// Inserts request rows from the arrays that [`insert`] binds. The argument is the action if a row exists.
+/// Inserts request rows from the arrays that [`insert`] binds. The argument is the action if the row already exists.
 macro_rules! insert_requests {
     ($action:literal) => {
         concat!(
@@ -50,9 +50,9 @@ impl Sends<'_> {
     /// Stores a send for later: its request row with the body, and the timer that continues the send. Safe to repeat.
     /// Erased recipients are left out of the body.
     ///
-    /// Returns true if the send waits for its timer. Returns false if its first chunk is already frozen. In this case, the
-    /// caller must process the chunk before it acknowledges its message, because an earlier delivery of this message may
-    /// have frozen the chunk without processing it completely.
+    /// Returns true if the send waits for its timer, and false if its first chunk is already frozen. In the second case, the
+    /// caller must process the chunk before it acknowledges its message, because an earlier delivery of this message may have
+    /// frozen the chunk without processing it completely.
     ///
     /// # Errors
     /// The database failed; neither row was written.

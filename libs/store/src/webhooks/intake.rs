@@ -59,7 +59,7 @@ impl Webhooks<'_> {
     /// Lists the enabled endpoints of these apps.
     ///
     /// # Errors
-    /// The database failed, or a row was written by a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn listeners(self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
         let rows = sqlx::query!(
             "SELECT app_id, id, events, since FROM webhook_endpoint
@@ -80,8 +80,8 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Returns those of a user's items that may have been read at `at`: their read time is `at` or later, or empty because
-    /// they were marked unread since.
+    /// Returns the items of `items` that the user may have read at `at`: items read at `at` or later, and items without a read
+    /// time, because they may have been marked unread since.
     pub async fn items_read(
         self,
         app: AppId,

@@ -119,8 +119,8 @@ impl Webhooks<'_> {
         }
     }
 
-    /// Marks messages as failed that are older than `age` and whose endpoint has failed for longer than `age`: at most
-    /// 1,000 messages, and only the first pending message of each subject. Returns the number of messages.
+    /// Gives up messages that are older than `age` if their endpoint has failed for longer than `age`. One call gives up at
+    /// most 1,000 messages, and only the first pending message of each subject. Returns the number of messages.
     pub async fn give_up_webhooks(self, age: Duration) -> Result<u64, Error> {
         let given_up = sqlx::query!(
             "WITH old AS MATERIALIZED (

@@ -1,9 +1,9 @@
 //! Sending messages to endpoints. A process claims a message for the time of a lease, and only the process with the claim
 //! can settle it.
 //!
-//! Triggers (migration 0026) maintain two structures that limit the rows to read. The index of due messages contains only
-//! the *head*, the first pending message, of each subject. The table `webhook_wake` lists the apps that may have due
-//! messages, so that the other apps are not read.
+//! Triggers (migration 0026) maintain two structures that limit the rows to read. The index of due messages contains only the
+//! *head*, the first pending message, of each subject. The table `webhook_wake` lists the apps that may have due messages;
+//! other apps are not read.
 
 mod settle;
 
@@ -101,8 +101,8 @@ impl Webhooks<'_> {
     }
 }
 
-/// Forces index scans and nested loops for this transaction, for which its statements are written. Statistics are missing
-/// in a new installation and outdated after a burst, so query plans must not depend on them.
+/// Forces index scans and nested loops in this transaction; its statements are written for them. Query plans must not depend on
+/// statistics, which are missing in a new installation and outdated after a burst.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -113,9 +113,8 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
     Ok(())
 }
 
-/// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Until the transaction ends, no other process
-/// can claim messages of these apps, so that running calls are counted exactly. Rows of apps that another process has
-/// locked stay.
+/// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Until the transaction ends, no other process can
+/// claim messages of these apps, so the count of running calls is exact. Skips rows that another process has locked.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps = sqlx::query_scalar!(
         "WITH woken AS MATERIALIZED (
@@ -202,7 +201,7 @@ struct TakenRow {
 }
 
 impl TakenRow {
-    /// Adds the message's endpoint; None if the endpoint, and so the message, has just been removed.
+    /// Adds the message's endpoint; None if the endpoint has just been removed together with its messages.
     fn due(self, targets: &HashMap<(i64, i64), Arc<Target>>) -> Option<DueMessage> {
         let target = targets.get(&(self.app_id, self.endpoint_id))?;
         Some(DueMessage {

@@ -47,7 +47,7 @@ impl Draft {
     /// Reads the members that are the same for every kind of provider.
     ///
     /// # Errors
-    /// The document is not an object, or its channel and kind are unknown: its settings cannot be checked.
+    /// The document is not an object, or its channel or kind is unknown, so that its settings cannot be checked.
     pub(super) fn read(value: Value) -> Result<Draft, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
@@ -74,13 +74,13 @@ impl Draft {
         self.identifier.as_deref().filter(|_| self.problems.is_empty())
     }
 
-    /// Returns true if the document omits a secret of its kind.
+    /// Returns true if the document lacks a secret of its kind.
     pub(super) fn leaves_secrets_out(&self) -> bool {
         self.kind.secrets().iter().any(|name| secret_members::find(&self.settings, name).is_none())
     }
 
-    /// Adds the secrets in `kept` that the document omits, and then checks the settings. Null removes a secret; removing an
-    /// object removes the secrets in it.
+    /// Adds the secrets in `kept` that the document omits, and then checks the settings. A null removes a secret. If an object
+    /// is missing, the secrets in it are removed.
     pub(super) fn complete(self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
         let Draft {
             channel,

@@ -17,9 +17,9 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{FoundMessage, Walk, print_progress};
 
-/// Maximum number of planned chunks per transaction. Each needs its send, of up to a megabyte.
+/// Maximum number of planned chunks per transaction. Each needs its send, which may have a size of one megabyte.
 const PLANS: usize = 40;
-/// Maximum number of unfinished sends per transaction, each of up to a megabyte.
+/// Maximum number of unfinished sends per transaction. A send may have a size of one megabyte.
 const SENDS: i64 = 20;
 
 /// A restore in progress.
@@ -31,7 +31,7 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Starts with the deliveries of the backup whose job a worker may have received since.
+    /// Starts the passes. First marks the deliveries of the backup whose job a worker may have received since.
     pub(super) async fn begin(
         log: &'a EventLog,
         mut restore: Restore,
@@ -63,8 +63,8 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Applies one batch, plans before outcomes, because an outcome refers to its plan. The projection reads the other
-    /// events of the inbox streams from its own checkpoint.
+    /// Applies one batch. Applies plans before outcomes, because an outcome refers to its plan. Leaves the other events of the
+    /// inbox streams to the projection, which reads them from its own checkpoint.
     async fn apply(&mut self, range: Range, batch: Vec<FoundMessage>) -> anyhow::Result<()> {
         let mut sends = Vec::new();
         let mut jobs = Vec::new();
@@ -115,10 +115,11 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Schedules new plans for each send whose plans are not all in the log.
+    /// Schedules planning for each send whose plans are not all in the log.
     ///
-    /// Each open chunk gets a new timer. The backup's own timer may have been published before the loss, so that its message
-    /// would count as a duplicate; and the dispatcher that planned the chunk may have lost messages that a full stream refused.
+    /// Each open chunk gets a new timer, for two reasons. If the timer in the backup was already published, the log would drop
+    /// its message as a duplicate. The dispatcher that planned the chunk may also have lost messages that a full stream
+    /// refused.
     pub(super) async fn plan_open_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
         print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;
@@ -149,7 +150,7 @@ impl<'a> Passes<'a> {
 fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
     let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
-    // The id is the same in every run of the command, and changes when the order is in the log.
+    // The id is the same in every run of the command until the message is in the log; then it changes.
     let last = reach.ranges.iter().filter(|range| range.stream == stream).map(|range| range.to).max();
     let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());

@@ -17,7 +17,7 @@ pub(super) struct Range {
     pub(super) from: u64,
     /// Last sequence of the stream.
     pub(super) to: u64,
-    /// Last sequence that was delivered to the stream's durable consumer; 0 if there is none.
+    /// Last sequence that was delivered to the stream's durable consumer; 0 if the stream has no such consumer.
     pub(super) handed_out: u64,
 }
 
@@ -31,7 +31,7 @@ impl Range {
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) ranges: Vec<Range>,
-    /// Last time at which the backed-up database was in use, according to its marks.
+    /// Last time at which the backed-up database was in use, according to its log marks.
     pub(super) marked_at: Option<Timestamp>,
 }
 
@@ -77,8 +77,8 @@ impl Reach {
     }
 }
 
-/// Lists the streams: erasures come before the users that plans create, and sends and jobs before the plans that refer to
-/// them.
+/// Lists the streams in the order in which a restore reads them. Erasures come before the plans that create users; sends and
+/// jobs come before the plans that refer to them.
 fn in_order(partitions: u32) -> Vec<StreamName> {
     let mut streams = StreamName::all(partitions);
     streams.sort_by_key(|stream| match stream {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::reach::Reach;
 
-/// Data that a restore does not bring back.
+/// Data that a restore cannot recover.
 const LOST: [&str; 8] = [
     "changes since the backup to users' profiles, devices, push subscriptions, preferences and opt-outs; of users created \
      since, only the identifiers in sends are recovered",
@@ -31,7 +31,7 @@ const LOST: [&str; 8] = [
 pub(super) struct Report {
     /// `restored`, `planned` (nothing was changed) or `adopted` (nothing was lost).
     outcome: &'static str,
-    /// Last time at which the backed-up database was in use, according to its own marks.
+    /// Last time at which the backed-up database was in use, according to its log marks.
     backup_marked_at: Option<Timestamp>,
     /// Number of messages of the log that the backup may lack.
     messages: u64,

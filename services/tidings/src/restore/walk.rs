@@ -1,4 +1,4 @@
-//! Reads a part of a stream in batches, and prints progress.
+//! Reading a part of a stream in batches, with progress on standard error.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::reach::Range;
 
-/// Maximum number of messages per batch. A message may be a megabyte.
+/// Maximum number of messages per batch. A message may have a size of one megabyte.
 const BATCH: usize = 200;
 const LINGER: Duration = Duration::from_millis(20);
 /// Interval between two lines of progress.
@@ -26,7 +26,7 @@ pub(super) struct Walk {
     read: u64,
     /// Time of the last line of progress.
     printed_at: Instant,
-    /// Number of messages that no release can read: their consumer has parked or will park them.
+    /// Number of messages that no release can read. Their consumer has parked them or will park them.
     pub(super) unreadable: u64,
 }
 
@@ -95,7 +95,7 @@ impl Walk {
     }
 }
 
-/// Prints a line of progress to standard error; the report goes to standard output.
+/// Prints a line of progress to standard error, because the report goes to standard output.
 pub(super) fn print_progress(line: &str) {
     eprintln!("tidings: {line}");
 }

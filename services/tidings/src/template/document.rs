@@ -102,7 +102,7 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
         fields.array("blocks", problems);
     }
     fields.finish(true, problems);
-    // A member of the wrong type is not also reported as missing.
+    // Do not also report a member of the wrong type as missing.
     if problems.len() > before {
         return;
     }

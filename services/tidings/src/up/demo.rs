@@ -30,7 +30,7 @@ use crate::provider::kinds;
 
 const NAME: &str = "demo";
 const PRIORITY: i32 = 100;
-/// Validity of the previous secret: another data directory may use the same database and that secret.
+/// Grace period of the previous secret, because another data directory may use it with the same database.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// Credentials of the demo app. They are stored in the data directory, because the database does not reveal the secret.
@@ -138,7 +138,7 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     vec![email, web_push, apns, fcm, twilio, smpp, http]
 }
 
-/// Points the demo app's providers to the stand-ins. Keeps the priority of a provider, and whether it is enabled.
+/// Points the demo app's providers to the stand-ins. Keeps the priority of a provider, and does not enable a disabled one.
 pub(crate) async fn set_providers(
     context: &Context,
     app: AppId,

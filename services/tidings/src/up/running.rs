@@ -75,7 +75,7 @@ impl RunningServices {
         self.context.tasks.stop();
         let finished = self.context.finish().await;
         self.stand_ins.stop().await;
-        // A connection still in use after this time ends with its server.
+        // A connection that is still in use after this time is closed when its server stops.
         timeout(CLOSED_WITHIN, self.context.store.close()).await.ok();
         finished.context("a service ended; the log above gives the cause")
     }

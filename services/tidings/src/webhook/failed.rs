@@ -1,4 +1,4 @@
-//! `tidings webhook failed` and `redeliver`: messages whose delivery was given up.
+//! `tidings webhook failed` and `redeliver`: messages that were given up.
 
 use serde_json::{Value, json};
 use store::webhooks::FailedMessage;

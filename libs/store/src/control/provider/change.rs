@@ -154,9 +154,9 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     Ok(version)
 }
 
-/// Raises the version above the last version of a removed provider with this identifier, and returns the version. This is a
-/// separate statement: if the upsert waited for a concurrent removal, only the snapshot of a later statement contains the
-/// removed version.
+/// Raises the version above the last version of a removed provider with this identifier, and returns the version. A separate
+/// statement is necessary because the upsert may wait for a concurrent removal: only the snapshot of a later statement contains
+/// the removed version.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

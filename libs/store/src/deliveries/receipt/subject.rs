@@ -75,8 +75,8 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Locks the deliveries and then reads them in a second statement, which also sees changes by a transaction that held a
-/// lock until then.
+/// Locks the deliveries, and then reads them in a second statement. The second statement also sees changes by transactions for
+/// whose locks the first one waited.
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],

@@ -29,7 +29,7 @@ pub enum RestoreResult {
     Token(usize),
     /// A web push subscription was restored on its device.
     Subscription,
-    /// Nothing was restored: the user or the device no longer exists, or already has the token or another one.
+    /// Nothing was restored: the user or the device no longer exists, or already has this or another token or subscription.
     NotNeeded,
 }
 

@@ -31,7 +31,7 @@ impl Deliveries<'_> {
     /// Lists at most `limit` suppressions, latest first.
     ///
     /// # Errors
-    /// The database failed, or a row was written by a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn list_suppressions(
         self,
         filter: SuppressionFilter,

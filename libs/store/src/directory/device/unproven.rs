@@ -254,8 +254,8 @@ async fn lock_holder(
     Ok(target.map(|target| (user, target)))
 }
 
-/// Replaces the token that the device registered in the user's profile with a new one. Refuses a token of another user, and
-/// a token for which another one would have to be removed. Does nothing if the profile already contains the token.
+/// Replaces the token that the device registered in the user's profile with a new one. Refuses a token of another user. Also
+/// refuses a token if the profile has no room for it. Does nothing if the profile already contains the token.
 async fn replace_token(
     connection: &mut PgConnection,
     app: AppId,

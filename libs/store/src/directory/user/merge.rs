@@ -225,10 +225,10 @@ fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> M
     MergedVersion { place, row, after: (after != profile).then_some(after), tokens, answers }
 }
 
-/// Creates missing users, then merges the given pairs into each profile, in order. Locks the users' rows in key order until
-/// the transaction ends. Used for batches of the dispatcher, whose merges must commit together with its plans, and if other
-/// writers changed a profile too often for a merge without a lock. Returns the results of each user; users that were erased
-/// meanwhile are missing.
+/// Creates missing users, then merges the given pairs into each profile, in order. Locks the users' rows in key order until the
+/// transaction ends. Batches of the dispatcher use this because their merges must commit together with their plans. Other
+/// merges use it if other writers changed a profile too often for a merge without a lock. Returns the results of each user;
+/// users that were erased meanwhile are missing.
 ///
 /// # Errors
 /// The database failed; the caller must not commit the transaction.
@@ -279,7 +279,7 @@ pub(crate) async fn merge_users<'a>(
     Ok(answers)
 }
 
-/// Creates those of the users that are missing, and returns the numbers of the created users.
+/// Creates the missing users, and returns the numbers of the created users.
 async fn create_missing(
     connection: &mut PgConnection,
     apps: &[i64],

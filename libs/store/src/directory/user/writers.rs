@@ -45,7 +45,7 @@ impl Writers {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(key.clone()).or_default())
         };
-        // Created before waiting, so that its `Drop` removes the map entry even if the caller is cancelled.
+        // Create the lock before waiting, so that its `Drop` removes the map entry even if the caller is cancelled.
         let mut turn = WriterLock { guard: None, key, turns: Arc::clone(&self.turns) };
         turn.guard = Some(mutex.lock_owned().await);
         turn
@@ -56,8 +56,8 @@ impl Writers {
         self.slots.take(app).await
     }
 
-    /// Runs `work` on a blocking thread. The slot stays in use until `work` ends, even if the caller is cancelled. Returns
-    /// an error if `work` panics.
+    /// Runs `work` on a blocking thread. The slot is in use until `work` ends, even if the caller is cancelled. Returns an
+    /// error if `work` panics.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         slot: Slot,

@@ -13,8 +13,8 @@ use crate::database::instant::instant;
 /// statement timeout.
 const ROWS: i64 = 50_000;
 
-/// Changes at most [`ROWS`] of the affected items of a user, which the first argument selects; the second sets columns to the
-/// time `$4`. Returns the number of these items, and how many of them were unread and unseen before.
+/// Changes at most [`ROWS`] items of a user. The first argument is the condition that selects the items; the second sets
+/// columns to the time `$4`. Returns the number of changed items, and how many of them were unread and unseen before.
 macro_rules! change_all {
     ($meant:literal, $new:literal, $inbox:ident, $connection:expr) => {
         sqlx::query_as!(

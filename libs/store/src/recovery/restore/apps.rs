@@ -8,8 +8,8 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Creates rows for those of the apps that are missing. These apps are disabled and have no usable credential. Returns
-    /// the created apps.
+    /// Creates rows for the missing apps. The created apps are disabled and have no usable credential. Returns the created
+    /// apps.
     ///
     /// # Errors
     /// The database failed; no row is created.

@@ -1,4 +1,4 @@
-//! Erasing users again who were erased after the backup.
+//! Repeating erasures that were made after the backup.
 
 use domain::event::UserErased;
 use domain::{AppId, Timestamp};

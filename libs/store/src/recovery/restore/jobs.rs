@@ -20,8 +20,8 @@ pub struct FoundJob {
 }
 
 impl Restore {
-    /// Writes the deliveries of jobs at the attempts of their jobs: as `sending` if a worker may have received the job, and
-    /// as waiting for it otherwise. Does not change a delivery that has ended at this attempt or is further on. Returns the
+    /// Writes the deliveries of jobs at the attempts of their jobs: as `sending` if a worker may have received the job, and as
+    /// waiting for it otherwise. Does not change a delivery that has ended at this attempt or is at a later one. Returns the
     /// number of deliveries written.
     ///
     /// `calling` marks deliveries whose job a worker may have received, so that a copy of the job that no worker has

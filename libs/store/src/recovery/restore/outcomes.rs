@@ -22,7 +22,7 @@ pub struct FoundOutcome {
     pub settled: DeliverySettled,
 }
 
-/// SQL for the priority of an outcome within its attempt: a state from the provider's answer is above one set by Tidings.
+/// SQL for the rank of an outcome within its attempt: a state from the provider's answer ranks above a state that Tidings set.
 macro_rules! rank {
     ($status:literal) => {
         concat!(
@@ -42,9 +42,9 @@ impl Restore {
     /// deliveries. A delivery whose last outcome is a retry, with no timer in the backup and no job in the log, becomes
     /// `sending`, because a worker may have received the job of that retry.
     ///
-    /// An outcome may be published more than once, and an attempt can end twice: first without the provider's answer, then
-    /// with it. The outcome of the highest attempt is used, within an attempt that of the highest rank, and of these the
-    /// last. A delivery that has started its next attempt does not change; a parked one has not started it.
+    /// An outcome may be published more than once, and an attempt can end twice: first without the provider's answer, then with
+    /// it. The last outcome of the highest rank of the highest attempt is used. A delivery that has started its next attempt
+    /// does not change. A parked delivery has not started its next attempt.
     ///
     /// # Errors
     /// The database failed; no delivery is changed.

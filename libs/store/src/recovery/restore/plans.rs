@@ -111,7 +111,7 @@ async fn restorable<'a>(
     Ok(chunks)
 }
 
-/// Lists the recipients of a chunk by their index in the send, with the user and the shape of their decisions.
+/// Lists the recipients of a chunk: index in the send, recipient, user, and shape of the decision.
 fn decided<'a>(
     (chunk, planned): &'a Restorable<'_>,
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {

@@ -103,8 +103,8 @@ pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer
     timer::insert(connection, timers).await
 }
 
-/// Reads a send and finds the chunk to execute; each chunk starts the next one. If all chunks of a send with several chunks
-/// or a schedule are frozen, it is unknown whether the last chunk was executed, so it is executed again.
+/// Reads a send and finds the chunk to execute; each chunk starts the next one. If all chunks of a send are frozen and the send
+/// has several chunks or a schedule, the last chunk is executed again, because it may not have been executed.
 fn read(row: &PgRow) -> Result<UnfinishedSend, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;

@@ -15,7 +15,7 @@ const STEP: i64 = 500;
 
 impl Restore {
     /// Marks the deliveries of the backup that wait for their job as `sending`: a worker may have received the job since.
-    /// [`Restore::add_jobs`] then reopens those whose job no worker has received. Deliveries that wait for a timer of the
+    /// [`Restore::add_jobs`] then reopens deliveries whose job no worker has received. Deliveries that wait for a timer of the
     /// backup stay unchanged.
     pub async fn doubt_waiting(&mut self) -> Result<(), Error> {
         sqlx::query(

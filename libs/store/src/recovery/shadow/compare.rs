@@ -1,5 +1,5 @@
-//! Comparing a shadow with the live tables. For each user, the number of rows, a checksum over all columns, the counters
-//! and a recount are compared.
+//! Comparing a shadow with the live tables. A comparison covers, for each user, the number of rows, a checksum over all
+//! columns, the counters, and counters recounted from the rows.
 
 use std::cmp::Ordering;
 

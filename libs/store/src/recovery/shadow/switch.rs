@@ -10,9 +10,9 @@ use super::{Purpose, Shadow, tables, view};
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
-/// Longest wait for running readers of the live tables. New readers wait as long, and they are refused after two seconds,
-/// so the limit must be shorter. It must be longer than `deadlock_timeout` (one second), after which PostgreSQL cancels an
-/// automatic vacuum that holds the lock.
+/// Maximum time for which a switch waits for running readers of the live tables. New readers wait for the switch and fail after
+/// two seconds, so this limit must be shorter. It must also be longer than `deadlock_timeout` (one second), after which
+/// PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// Limits how long an idle switch can pause the projection.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
@@ -103,7 +103,7 @@ impl Switch<'_> {
             self.transaction.commit().await?;
             return Ok(SwitchResult::Yes);
         };
-        // Explicit rollback, because a dropped transaction would keep its locks until the connection is used again.
+        // Roll back explicitly: a dropped transaction keeps its locks until the connection is used again.
         let rolled_back = self.transaction.rollback().await;
         if is_locked(&error) {
             rolled_back?;
@@ -115,7 +115,7 @@ impl Switch<'_> {
     async fn replace_tables(&mut self) -> Result<(), Error> {
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
-        // Checked after locking, so that no migration can change the tables any more.
+        // Check after locking, so that no migration can change the tables any more.
         self.check_schema().await?;
         self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
         self.transaction

@@ -28,7 +28,7 @@ impl Shadow {
     /// Opens a view of the live tables. While the view is open, PostgreSQL cannot remove dead rows, so close it soon.
     pub async fn view(&self) -> Result<View, Error> {
         let mut transaction = self.live.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        // Locks the tables before the snapshot is taken, so that no switch can replace them.
+        // Lock the tables before the transaction has a snapshot, so that no switch can replace them.
         transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS SHARE MODE").await?;
         let positions = positions(&mut transaction).await?;
         let leaving = leaving(&mut transaction).await?;

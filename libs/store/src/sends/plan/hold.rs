@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks. They are acquired before the first write, so that a locked user's row or an erasure in
-//! one app does not delay the chunks of other apps.
+//! Locks for the planning of chunks. A transaction acquires them before its first write. A locked user's row or an erasure in
+//! one app therefore does not delay the chunks of other apps.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Sends, erasure};
 
-/// Lock timeout while chunks of several apps share the transaction. Applies to locks that cannot be tried without waiting.
+/// Lock timeout while chunks of several apps share the transaction, for locks that cannot be acquired without waiting.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Lock timeout while all chunks belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
@@ -82,8 +82,8 @@ fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the rows of the users whose profiles the chunks write, except rows that another transaction has locked. Returns
-/// the users of those rows.
+/// Locks the rows of the users whose profiles the chunks write. Skips rows that another transaction has locked, and returns
+/// their users.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,
@@ -94,8 +94,8 @@ async fn busy_users<'t>(
     }
     let users: Vec<_> = users.into_iter().collect();
     let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
-    // Both parts of the statement use the same snapshot, so a user that is created or erased concurrently is either ignored
-    // or counted as busy.
+    // Both parts of the statement use the same snapshot. A user that is created or erased concurrently is therefore either
+    // ignored or counted as busy.
     let rows = sqlx::query!(
         r#"WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)

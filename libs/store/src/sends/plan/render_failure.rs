@@ -18,9 +18,9 @@ pub struct RenderFailure {
 }
 
 impl Sends<'_> {
-    /// Records render failures: the deliveries become `failed`, and the inbox items are marked as skipped. Returns the
-    /// deliveries among them whose rendering failed, now or earlier, or that were cancelled. No worker receives a job for
-    /// these, so the caller must publish their outcome.
+    /// Records render failures: the deliveries become `failed`, and the inbox items are marked as skipped. Returns those of the
+    /// deliveries that are cancelled or whose rendering failed, now or earlier. No worker receives a job for these, so the
+    /// caller must publish their outcome.
     ///
     /// # Errors
     /// The database failed; a retry is safe and returns the same deliveries.
@@ -32,7 +32,7 @@ impl Sends<'_> {
             return Ok(Vec::new());
         }
         self.end_unrendered(failures).await?;
-        // A separate statement, whose snapshot includes rows that the first statement had to wait for.
+        // Read in a separate statement: its snapshot includes rows for which the first statement had to wait.
         columns! { failure in failures =>
             apps = failure.app.0,
             sends = failure.send_id.0,

@@ -83,9 +83,9 @@ impl Webhooks<'_> {
     }
 }
 
-/// Locks and returns the endpoints whose health may change: those with a failure in the batch or earlier failures. All
-/// processes lock endpoints in key order and before their messages, which avoids deadlocks. Most batches contain only
-/// successes of healthy endpoints and lock none.
+/// Locks and returns the endpoints whose health may change: endpoints with a failure in the batch, and endpoints with earlier
+/// failures. All processes lock endpoints in key order and before their messages, which avoids deadlocks. Most batches contain
+/// only successes of healthy endpoints and lock no endpoint.
 async fn lock_noted(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],

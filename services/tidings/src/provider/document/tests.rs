@@ -32,7 +32,7 @@ fn fields(problems: &[Problem]) -> Vec<&str> {
     problems.iter().map(|problem| problem.field.as_str()).collect()
 }
 
-/// A kind with secrets on two levels, of which `token` is required.
+/// A kind with secrets on two levels of its settings. The secret `token` is required.
 struct Nested;
 
 impl Kind for Nested {
