@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Answer, Outcome};
+use domain::{Answer, Channel, Outcome};
 use moka::future::Cache;
 
 use crate::Provider;
@@ -32,13 +32,14 @@ impl<C: ProviderChannel> OpenProviders<C> {
     }
 
     /// Makes one attempt through the call's provider. If its settings cannot be parsed, returns an answer that pauses the
-    /// provider.
+    /// provider. On a channel whose messages must not be repeated, a keyed job goes only to a provider that de-duplicates.
     pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
         let provider = match self.open(attempt.call.provider).await {
             Ok(provider) => provider,
             Err(unusable) => return unusable,
         };
-        if attempt.call.job.route.keyed && !provider.deduplicates() {
+        let job = attempt.call.job;
+        if Channel::ONCE.contains(&job.channel) && job.route.keyed && !provider.deduplicates() {
             let message = "the provider may have accepted the message and is no longer idempotent: it was not called again";
             return Answer::new(Outcome::Unknown, "provider_changed", message);
         }
