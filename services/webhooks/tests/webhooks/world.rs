@@ -6,7 +6,9 @@ use std::time::Duration;
 use credentials::secrets::webhook_secret_context;
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
-use domain::{AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, UserNumber};
+use domain::{
+    AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber,
+};
 use secrecy::ExposeSecret;
 use service_kit::{Config, clock};
 use stand_ins::webhook::WebhookReceiver;
@@ -98,6 +100,17 @@ impl World {
     }
 
     pub(crate) async fn settled_of(&self, user: i64, delivery: u128, status: Status) {
+        self.tell(World::settlement(user, delivery, status)).await;
+    }
+
+    /// Publishes that a delivery to user 1 settled a second ago. Endpoints are created with a precision of a millisecond, so an
+    /// event published just before may carry the same time.
+    pub(crate) async fn settled_a_second_ago(&self, delivery: u128, status: Status) {
+        let at = clock::now() - Duration::from_secs(1);
+        self.publish_at(at, World::settlement(1, delivery, status)).await;
+    }
+
+    fn settlement(user: i64, delivery: u128, status: Status) -> Event {
         let reason = (status == Status::Failed).then_some(Reason::ProviderRefused);
         let settled = DeliverySettled {
             delivery_id: DeliveryId(Uuid::from_u128(delivery)),
@@ -108,7 +121,7 @@ impl World {
             reason,
             provider: Some("main".to_owned()),
         };
-        self.tell(Event::DeliverySettled(settled)).await;
+        Event::DeliverySettled(settled)
     }
 
     pub(crate) async fn suppressed(&self, delivery: u128) {
@@ -121,11 +134,15 @@ impl World {
     }
 
     pub(crate) async fn tell(&self, event: Event) {
+        self.publish_at(clock::now(), event).await;
+    }
+
+    async fn publish_at(&self, at: Timestamp, event: Event) {
         let stream = match event {
             Event::InboxItemsChanged(..) | Event::InboxAllChanged(..) => StreamName::Inbox(0),
             _ => StreamName::Outcome,
         };
-        let (id, at) = (clock::new_id(), clock::now());
+        let id = clock::new_id();
         let (send_id, caused_by, trace) = (Some(SEND), None, None);
         let envelope = Envelope { id, app: self.app, at, send_id, caused_by, trace, event };
         self.publish(stream, envelope.encode().unwrap()).await;
