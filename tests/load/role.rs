@@ -16,18 +16,20 @@ pub(crate) enum Role {
     WebPush,
     MobilePush,
     Sms,
+    Webhooks,
     /// The bare server: accepts over HTTP, and waits for the log's confirmation.
     BareServer,
 }
 
 impl Role {
-    const ALL: [Role; 7] = [
+    const ALL: [Role; 8] = [
         Role::Gateway,
         Role::Inbox,
         Role::Email,
         Role::WebPush,
         Role::MobilePush,
         Role::Sms,
+        Role::Webhooks,
         Role::BareServer,
     ];
 
@@ -53,6 +55,7 @@ impl Role {
             Role::WebPush => "web-push",
             Role::MobilePush => "mobile-push",
             Role::Sms => "sms",
+            Role::Webhooks => "webhooks",
             Role::BareServer => "bare-server",
         }
     }

@@ -130,6 +130,19 @@ impl WebhookReceiver {
         state.received.iter().filter(|received| seen.insert(received.id.clone())).cloned().collect()
     }
 
+    /// Number of accepted calls, including repeated ones.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.inner.lock().received.len()
+    }
+
+    /// Forgets all calls.
+    pub fn clear(&self) {
+        let mut state = self.inner.lock();
+        state.received.clear();
+        state.attempts.clear();
+    }
+
     /// `webhook-id` of every correctly signed call in order, including those that a rule made fail.
     #[must_use]
     pub fn attempts(&self) -> Vec<String> {
