@@ -1,5 +1,5 @@
-//! The audit log: which actor changed, erased or cancelled which object. A row is written in the same transaction as the
-//! change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
+//! The audit log records which actor changed, erased or cancelled which object. A row is written in the same transaction as
+//! the change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
 
 use domain::{AppId, Timestamp};
 use sqlx::PgConnection;
