@@ -36,7 +36,6 @@ pub enum Claim {
     Ours {
         /// Identifies the claim; needed to settle the attempt.
         token: Uuid,
-        /// The provider to call.
         provider: Option<String>,
     },
     /// The requested attempt must not be made: the delivery has ended or is already at a later attempt.

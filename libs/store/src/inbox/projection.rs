@@ -23,7 +23,8 @@ use crate::{Error, Inbox, database::failure};
 /// Name of the inbox projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of changes in an open transaction. If it is dropped without [`Batch::commit`], the transaction is rolled back.
+/// A batch of changes in an open transaction. If it is dropped without [`Batch::commit`], the transaction is rolled back. If
+/// a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct Batch {
     transaction: Transaction<'static, Postgres>,
@@ -139,8 +140,7 @@ impl Batch {
     /// [`Batch::add`].
     ///
     /// # Errors
-    /// Returns an error if one of the sends has already added an item to the same inbox, or if the database fails. The caller
-    /// must then drop the batch.
+    /// Returns an error if one of the sends has already added an item to the same inbox.
     pub async fn add_new(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -156,9 +156,6 @@ impl Batch {
     /// Adds items. Skips an item if its send has already added an item to the same inbox. If a batch contains several items
     /// of one send for an inbox, adds the item with the lowest id. A replay that divides the events into other batches then
     /// has the same result.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -175,9 +172,6 @@ impl Batch {
 
     /// Stores an event whose processing keeps failing in the table `dead_event`, in the transaction that moves the checkpoint
     /// past the event.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn bury(
         &mut self,
         stream: StreamName,

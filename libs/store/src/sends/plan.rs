@@ -33,9 +33,6 @@ pub type Decisions = Vec<(u32, Decision)>;
 
 impl Sends<'_> {
     /// Starts to freeze chunks. Waits for the locks that are needed; see [`Sends::hold_all`] and [`Hold::freeze`].
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a lock does not become free in time.
     pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
         self.hold_all(chunks).await?.freeze(chunks).await
     }
@@ -93,9 +90,6 @@ impl Freeze<'_> {
     /// Includes deliveries that were cancelled, or could not be rendered, before their first job was published, because their
     /// outcome may not have been published. The worker that receives the new job publishes the outcome. If rendering fails
     /// again, the dispatcher publishes it.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if this release cannot read a row.
     pub async fn stored(&mut self, index: usize) -> Result<Decisions, Error> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());

@@ -295,7 +295,6 @@ fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
 }
 
-/// A row of the table `attempt`.
 struct AttemptRow {
     delivery_id: Uuid,
     number: i32,

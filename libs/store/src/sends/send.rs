@@ -76,9 +76,6 @@ impl Sends<'_> {
     }
 
     /// Reads the stored send that an event `SendContinues` names. Returns None if the request does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if the body cannot be decoded.
     pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<StoredSend>, Error> {
         let row = sqlx::query!(
             "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",

@@ -50,7 +50,7 @@ pub struct ReadItem {
 }
 
 /// A batch of messages in an open transaction. If it is dropped without [`WebhookBatch::commit`], the transaction is rolled
-/// back.
+/// back. If a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct WebhookBatch {
     transaction: Transaction<'static, Postgres>,
@@ -153,9 +153,6 @@ impl Webhooks<'_> {
 impl WebhookBatch {
     /// Returns the identifiers of the given users, except those of erased users. Until the batch ends, no returned user can
     /// be erased.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn identifiers(
         &mut self,
         users: &HashSet<(AppId, UserNumber)>,
@@ -181,7 +178,7 @@ impl WebhookBatch {
     /// removed.
     ///
     /// # Errors
-    /// Returns an error if the database fails or rejects a value. The caller must then drop the batch.
+    /// Returns an error if the database fails or rejects a value.
     pub async fn add(&mut self, messages: &[NewMessage]) -> Result<(), Error> {
         if messages.is_empty() {
             return Ok(());
@@ -216,9 +213,6 @@ impl WebhookBatch {
     }
 
     /// Stores an event whose processing keeps failing in the table `dead_event`.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn bury(
         &mut self,
         stream: StreamName,

@@ -69,9 +69,6 @@ macro_rules! erase {
 
 impl Batch {
     /// Returns the current states of the items. Items that do not exist are missing from the result.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
         columns! { (app, user, item) in keys =>
             app_id = app.0,
@@ -101,9 +98,6 @@ impl Batch {
     }
 
     /// Writes new states of existing items.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn change(&mut self, changes: &[StateChange]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -140,9 +134,6 @@ impl Batch {
     }
 
     /// Applies a change to all items of a user whose ids are at most `up_to`.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn change_all(&mut self, inbox: WholeInbox) -> Result<(), Error> {
         loop {
             let connection = &mut *self.transaction;
@@ -167,9 +158,6 @@ impl Batch {
 
     /// Deletes all rows of a user: items, rows of deleted items, and counters. The caller must not add items of the user to
     /// this batch afterwards.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller must then drop the batch.
     pub async fn erase(&mut self, app: AppId, user: UserNumber) -> Result<(), Error> {
         for is_deleted in [false, true] {
             loop {
