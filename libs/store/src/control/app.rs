@@ -50,14 +50,14 @@ pub struct NewApp<'a> {
     pub name: &'a str,
     /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// True if the relaxed rules for development apply to the app.
+    /// True for a development app. In such an app, the addresses in profiles are not guarded by default.
     pub development: bool,
 }
 
 /// A secret to store for an app: its digest and its encrypted text.
 #[derive(Clone, Copy)]
 pub struct NewSecret<'a> {
-    /// Digest with which the secret of a caller is compared.
+    /// Digest of the secret, with which a caller's secret is compared.
     pub digest: &'a [u8],
     /// The secret, encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's switch `hmac`
     /// is on, because the secret is then also the HMAC key of user signatures.
@@ -79,7 +79,7 @@ pub struct AppSecret {
 /// An app with its switches, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// Number of the app. The key of every table that belongs to apps starts with it.
+    /// Number of the app, the first column of the key of every table that belongs to apps.
     pub id: AppId,
     /// Unique in the installation.
     pub name: String,
@@ -87,7 +87,7 @@ pub struct App {
     pub api_key: String,
     /// True if all calls of the app are refused.
     pub disabled: bool,
-    /// True if the relaxed rules for development apply to the app.
+    /// True for a development app. In such an app, the addresses in profiles are not guarded by default.
     pub development: bool,
     /// True if calls made on behalf of users need a bearer token.
     pub secure_mode: bool,
@@ -170,7 +170,7 @@ impl Control<'_> {
     /// Starts to create an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if it rejects the name or the key.
+    /// Returns an error if the database fails or rejects the name or the key.
     pub async fn create_app(self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
         let mut transaction = self.0.begin().await?;
         let id: Option<i64> = sqlx::query_scalar!(

@@ -49,7 +49,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// Checks that the app is within the quota. Counts the rows that the open transaction has added.
+/// Checks that the app is within the quota. Rows that the open transaction has added are counted too.
 ///
 /// # Errors
 /// Returns an error if the quota is exceeded or the database fails. The caller must then not commit the transaction.
@@ -94,7 +94,8 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
 }
 
 impl Control<'_> {
-    /// Returns true if a send of the app may name this category: it exists, or the quota allows the app to create it.
+    /// Returns true if a send of the app may name this category: the category exists, or the quota allows the app to create
+    /// the category.
     pub async fn has_room_for_category(self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let known = sqlx::query_scalar!(
             r#"SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2) AS "known!""#,

@@ -40,7 +40,7 @@ pub(crate) async fn record(
 }
 
 impl Database<'_> {
-    /// Lists at most `limit` rows of an app, latest first. With `since`, only rows from that time on.
+    /// Lists at most `limit` rows of an app, latest first. If `since` is given, lists only rows from that time on.
     pub async fn list_audit(
         self,
         app: AppId,

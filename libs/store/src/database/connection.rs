@@ -43,8 +43,8 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A pool of connections to the database. SQL statements are methods of the types that its methods return, such as
-/// [`Store::deliveries`].
+/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods are the SQL
+/// statements.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
@@ -107,8 +107,8 @@ impl Store {
         pooler::refuse_shared_sessions(&self.pool).await
     }
 
-    /// Opens a session outside the pool and closes it again. Its error contains the server's message, such as "too many
-    /// clients". The pool would report only a timeout.
+    /// Opens a session outside the pool and closes it again. If this fails, the error contains the server's message, such as
+    /// "too many clients". The pool would report only a timeout.
     ///
     /// # Errors
     /// Returns an error if the server cannot be reached or refuses the session.
@@ -167,8 +167,8 @@ impl Store {
 }
 
 /// Parses the URL into connection options. The options contain no settings, because poolers such as PgBouncer refuse settings
-/// during connection start-up. [`set`] applies them after connecting. sqlx's default for `extra_float_digits` is removed for
-/// the same reason; since PostgreSQL 12, the server's default loses no precision.
+/// while a connection starts. [`set`] applies the settings after connecting. sqlx adds `extra_float_digits` by default, which
+/// is removed for the same reason. It is not needed, because since PostgreSQL 12 the server's default loses no precision.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }

@@ -41,7 +41,7 @@ impl Database<'_> {
         Ok(failures)
     }
 
-    /// Deletes the failure count of a message. The caller has processed the message.
+    /// Deletes the failure count of a message that the caller has processed.
     pub async fn forget_failure(self, stream: StreamName, seq: u64) -> Result<(), Error> {
         forget(&self.0.pool, stream, seq).await
     }

@@ -12,7 +12,7 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Database, Error};
 
-/// A stream of the log, with the creation time that tells it from an earlier stream of the same name.
+/// A stream of the log. Its creation time distinguishes it from an earlier stream of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownStream {
     pub name: StreamName,
@@ -116,9 +116,9 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Marks this database as restored from a backup if no identity or only a part of one is stored. For this, it stores the
-    /// system identifier 0, which no database has, so that services refuse to start. Meant for backups made by a release that
-    /// did not store the identity.
+    /// Marks this database as restored from a backup if no identity, or only a part of one, is stored. It stores the system
+    /// identifier 0, which no database has, so that services refuse to start. Meant for backups made by a release that did
+    /// not store the identity.
     pub async fn disown_unrecorded(self) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE installation SET system_identifier = 0

@@ -11,8 +11,8 @@ use crate::Error;
 /// Number of comparisons. One is not enough: between two queries, another client of the pooler may use the shared session.
 const ROUNDS: usize = 3;
 
-/// Compares the sessions of two open connections. Without a shared session, the two connections have different sessions, and
-/// each keeps its session.
+/// Compares the sessions of two open connections. If no session is shared, the two connections have different sessions, and
+/// each connection keeps its session.
 ///
 /// # Errors
 /// Returns [`Error::SharedSessions`] if the connections share a session, or another error if the database fails.

@@ -1,5 +1,5 @@
-//! Limit on concurrent expensive work. Each piece of work holds one slot of a fixed number. Each app holds at most a given
-//! number of slots, and waiting apps get free slots in turn.
+//! Limit on concurrent expensive work. The number of slots is fixed, and each piece of work holds one slot. Each app holds at
+//! most a given number of slots, and waiting apps get free slots in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

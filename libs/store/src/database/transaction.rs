@@ -1,4 +1,4 @@
-//! Starting transactions.
+//! Start of transactions.
 
 use sqlx::{PgPool, Postgres, Transaction};
 
@@ -16,7 +16,8 @@ impl Store {
 ///
 /// A separate task runs `BEGIN` to completion, because of a defect in sqlx 0.9. If `BEGIN` is cancelled before PostgreSQL
 /// answers, sqlx returns the connection to the pool with an open transaction. Later statements on this connection would never
-/// be committed. With the separate task, sqlx rolls back the transaction of a caller that has gone.
+/// be committed. With the separate task, `BEGIN` always completes. If the caller's future was dropped meanwhile, the
+/// transaction is dropped and rolled back.
 ///
 /// # Errors
 /// Returns an error if no connection becomes free within the pool's time limit, or if the connection breaks.

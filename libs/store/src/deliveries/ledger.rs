@@ -16,8 +16,8 @@ pub struct ClaimRequest {
     pub delivery: DeliveryId,
     /// Number of the attempt, from the job.
     pub attempt: u32,
-    /// The provider that the worker wants to call. If an earlier claim of the same attempt has expired, the provider of that
-    /// claim is called instead, provided that the channel allows to repeat a call.
+    /// The provider that the worker wants to call. If an earlier claim of the same attempt has expired and the channel's
+    /// calls may be repeated, the provider of that claim is called instead.
     pub provider: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Redriving and listing parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
+//! Redrive and list of parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
 
 use std::collections::HashSet;
 

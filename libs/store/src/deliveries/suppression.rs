@@ -114,8 +114,8 @@ pub(crate) async fn suppress(
 }
 
 /// Locks the users whose profiles contain a dead token, so that a concurrent registration of the token runs either before or
-/// after this transaction. If it commits first, its time is compared with the time of death. If it waits, it lifts the
-/// suppression afterwards.
+/// after this transaction. If the registration commits first, its time is compared with the time of death. If the
+/// registration waits, it lifts the suppression afterwards.
 async fn lock_holders(connection: &mut PgConnection, apps: &[i64], deliveries: &[Uuid]) -> Result<(), Error> {
     sqlx::query!(
         "SELECT FROM app_user u JOIN (

@@ -67,7 +67,7 @@ impl Deliveries<'_> {
         self.due_timers_but(most, &[]).await
     }
 
-    /// Does the same as [`due_timers`](Self::due_timers), but does not return timers that belong to a send and publish to a
+    /// Returns due timers like [`due_timers`](Self::due_timers), but leaves out timers that belong to a send and publish to a
     /// stream in `closed`. These timers stay due. Timers that belong to no send, such as the timer of an erasure, are
     /// returned for all streams.
     pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {

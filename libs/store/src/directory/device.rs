@@ -30,7 +30,7 @@ pub struct Device {
 
 impl Directory<'_> {
     /// Records that the user connected with a device, and merges `pairs` into the user's profile. `pairs` must be empty or
-    /// contain only a push token. Creates the user and the device if they do not exist. Without `device_type`, the device
+    /// contain only a push token. Creates the user and the device if they do not exist. If `device_type` is None, the device
     /// keeps its type. The device's secret becomes invalid, because the caller has proved the user's identity and does not
     /// need it.
     ///

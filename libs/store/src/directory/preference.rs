@@ -109,7 +109,7 @@ impl Directory<'_> {
     }
 }
 
-/// Data for the page on which a user confirms to unsubscribe from a category.
+/// Data for the page on which a user unsubscribes from a category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// Name of the app.
@@ -142,7 +142,7 @@ impl Directory<'_> {
         Ok(subscription)
     }
 
-    /// Turns a channel off for a user in a category. Returns false if the user or the category does not exist, or if the
+    /// Turns off a channel for a user in a category. Returns false if the user or the category does not exist, or if the
     /// category is critical.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::erasure::ErasedRecipients;
 use crate::{Error, deliveries::attachment};
 
-/// Maximum number of messages that one statement reads. A message can have one megabyte.
+/// Maximum number of messages that one statement reads. A message can be as large as one megabyte.
 const PAGE: i64 = 20;
 
 /// Removes erased users from the stored bodies of the app's sends. PostgreSQL searches the bodies, so only bodies that name
@@ -222,8 +222,8 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     Ok(Some(envelope.encode()?))
 }
 
-/// Removes the erased recipients. Replaces a content that no remaining recipient uses by an empty content, so that the other
-/// contents keep their indexes.
+/// Removes the erased recipients. Replaces a content that no remaining recipient uses with an empty content, so that the
+/// other contents keep their indexes.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));
     for (place, content) in added.contents.iter_mut().enumerate() {

@@ -115,7 +115,7 @@ removals! {
            LIMIT $3 FOR UPDATE OF w SKIP LOCKED
          )",
     /// Removes the provider's text from early receipts. Must run before `Attempts`: some early receipts are found by the
-    /// provider's message id in the row of an attempt, which `Attempts` removes.
+    /// provider's message id in the row of an attempt, and `Attempts` removes this id.
     Early =>
         r#"UPDATE early_receipt e SET answer = jsonb_set(e.answer, '{message}', '""')
          FROM (

@@ -17,10 +17,10 @@ use crate::{Directory, Error};
 /// Maximum number of users whose profiles are in memory at once.
 const BATCH: usize = 100;
 
-/// Pairs to merge into the profile of each user, in this order.
+/// Pairs to merge into the profile of each user, in the order of the list.
 pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
 
-/// Identifier of a user, and the pairs to merge into the user's profile, in this order.
+/// Identifier of a user, and the pairs to merge into the user's profile, in the order of the list.
 type Pairs = (String, Vec<Object>);
 
 /// Array parameters of a statement that writes profiles: app ids, user numbers and profiles.

@@ -40,8 +40,8 @@ macro_rules! rank {
 
 impl Restore {
     /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
-    /// deliveries. If the last outcome of a delivery is a retry, the backup has no timer for it and the log has no job, the
-    /// delivery becomes `sending`, because a worker may have received the job.
+    /// deliveries. A delivery becomes `sending` if its last outcome is a retry, but neither a timer in the backup nor a job
+    /// in the log belongs to this retry. A worker may have received its job.
     ///
     /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer,
     /// then one from the answer. Of the outcomes of the latest attempt, the highest rank applies; of several with this rank,

@@ -14,7 +14,7 @@ use crate::inbox::projection::INBOX;
 /// readers wait for the switch, and fail after this time. It must be longer than `deadlock_timeout` (one second), after which
 /// PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// Limits the time for which an idle switch pauses the projection.
+/// Limit on the time for which an idle switch pauses the projection.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
 /// Statements that delete the rows of users from the shadow. Existing and deleted items have separate indexes.
 const LEAVING: [&str; 3] = [

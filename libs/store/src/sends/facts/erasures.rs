@@ -8,7 +8,8 @@ use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
 impl Facts {
-    /// Returns true if the recipient with this identifier was erased after the chunk's send was accepted.
+    /// Returns true if the recipient with this identifier was erased at or after the time at which the chunk's send was
+    /// accepted.
     #[must_use]
     pub fn is_erased(&self, chunk: &Chunk, identifier: &str) -> bool {
         identifier.is_empty() || self.erased.holds(chunk.app, identifier, chunk.accepted_at)

@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks. A transaction acquires these locks before its first write. Chunks of an app that need a
-//! lock which another transaction holds therefore do not delay the chunks of other apps.
+//! Locks for the planning of chunks. A transaction acquires these locks before its first write. If the chunks of one app need
+//! a lock that another transaction holds, the chunks of other apps therefore do not wait for it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
