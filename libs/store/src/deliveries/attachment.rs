@@ -15,7 +15,6 @@ const MARGIN: Duration = Duration::from_secs(3600);
 /// Result of one call of [`Deliveries::review_old_attachments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// Number of files reviewed.
     pub looked_at: u64,
     /// Number of reviewed files that were removed.
     pub removed: u64,

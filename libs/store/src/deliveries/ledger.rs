@@ -56,7 +56,6 @@ pub struct DeliveryState {
     pub user: UserNumber,
     pub channel: Channel,
     pub status: Status,
-    /// Reason for the status.
     pub reason: Option<Reason>,
     /// Number of the next attempt or, if the delivery has ended, of the last one.
     pub attempt: u32,

@@ -13,7 +13,6 @@ pub struct ParkedSend {
     pub accepted_at: Timestamp,
     /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
-    /// Number of recipients.
     pub recipients: usize,
 }
 

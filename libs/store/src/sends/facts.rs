@@ -31,7 +31,6 @@ pub struct PlanCategory {
     pub critical: bool,
 }
 
-/// The properties of an app that planning uses.
 #[derive(Debug)]
 struct PlanApp {
     name: String,

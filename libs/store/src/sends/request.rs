@@ -16,7 +16,6 @@ pub struct Request {
     pub accepted_at: Timestamp,
     /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
-    /// Number of recipients.
     pub recipients: i32,
     /// Number of recipients that have been planned.
     pub planned: i64,
@@ -60,7 +59,6 @@ pub struct DeliveryEntry {
     /// Provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
     pub status: Status,
-    /// Reason for the status, if there is one.
     pub reason: Option<Reason>,
     pub planned_at: Option<Timestamp>,
     /// Time at which the delivery ended; None for inbox items, and for deliveries that have not ended.

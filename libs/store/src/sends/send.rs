@@ -29,7 +29,6 @@ macro_rules! insert_requests {
     };
 }
 
-/// A request row to write.
 pub(crate) struct NewRequest<'a> {
     pub(crate) chunk: &'a Chunk,
     pub(crate) category: Option<CategoryId>,

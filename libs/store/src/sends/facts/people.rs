@@ -150,7 +150,6 @@ pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Fa
     Ok(())
 }
 
-/// Reads which targets of the users are suppressed.
 pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
     for (app, users) in &facts.users {

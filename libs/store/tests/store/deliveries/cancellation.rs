@@ -358,7 +358,7 @@ async fn a_request_with_only_parked_deliveries_is_cancelled() {
     fixture.run("UPDATE delivery SET status = 'parked'").await;
     assert_eq!(fixture.cancel(app).await, 0);
     assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
-    // A redrive that started before the cancellation publishes the job nevertheless.
+    // The statement does what a redrive does. The next claim still ends the delivery as cancelled.
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
     assert!(matches!(claim, Claim::Done(state) if state.status == Status::Cancelled));

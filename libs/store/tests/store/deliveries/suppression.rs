@@ -272,7 +272,7 @@ async fn a_token_registered_after_its_reported_death_is_not_suppressed() {
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "apns:a").await;
     fixture.gone(app, ada, delivery, TargetDeath { since: Some(FUTURE), here_only: false }).await;
     assert_eq!(fixture.suppressed().await, ["apns:a"]);
-    // A token without a registration time can be suppressed at any time of death.
+    // A token without a registration time is suppressed, whatever the time of death is.
     sqlx::query("INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, 'old', $2)")
         .bind(app.0)
         .bind(json!({"apns": {"tokens": ["old"]}}))
