@@ -32,8 +32,7 @@ pub struct Pace {
     /// Maximum number of concurrent calls for one app, by all processes together. The limit prevents a slow app from delaying
     /// the others.
     pub per_app: u32,
-    /// Number of consecutive failures after which an endpoint gets only one call at a time, with a pause after each further
-    /// failure.
+    /// Number of consecutive failures from which on an endpoint gets only one call at a time, and a pause after each failure.
     pub failures: u32,
     /// Length of the first pause. Each further consecutive failure doubles the pause.
     pub pause: Duration,

@@ -55,8 +55,8 @@ impl Directory<'_> {
     /// sent the device's secret. The token then replaces the token that the device registered before.
     ///
     /// # Errors
-    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token. Returns an error, too, if a quota is
-    /// reached or the database fails. In all these cases, nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid. Returns
+    /// an error, too, if a quota is reached or the database fails. In all these cases, nothing has changed.
     pub async fn connect_unproven(
         self,
         app: AppId,

@@ -16,7 +16,7 @@ const TOGETHER: Duration = Duration::from_millis(100);
 const ALONE: Duration = Duration::from_secs(5);
 
 /// An open transaction that is ready to freeze chunks. It has locked the users whose profiles the chunks write, and blocks
-/// erasures in the apps of the chunks. It holds no lock for busy chunks.
+/// erasures in the apps of the chunks. Busy chunks, for which it could not get all locks, must not be frozen in it.
 #[derive(Debug)]
 pub struct Hold {
     transaction: Transaction<'static, Postgres>,
