@@ -229,8 +229,8 @@ impl Database<'_> {
 }
 
 /// Reads the identity of the database behind the connection. The query is not a prepared statement. With a pooler in
-/// transaction mode, two connections may share a session, and the second could not prepare a statement under a name that the
-/// first has used.
+/// transaction mode, two connections may share a session. The second could then not prepare a statement whose name the first
+/// has used.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

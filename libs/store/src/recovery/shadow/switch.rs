@@ -11,8 +11,8 @@ use crate::Error;
 use crate::inbox::projection::INBOX;
 
 /// Maximum time for which a switch waits for running readers of the live tables. It must be shorter than two seconds: new
-/// readers wait for the switch, and fail after this time. It must be longer than `deadlock_timeout` (one second), after which
-/// PostgreSQL cancels an automatic vacuum that holds the lock.
+/// readers wait for the switch, and the gateway gives up a call to the database after two seconds. It must be longer than
+/// `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// Limit on the time for which an idle switch pauses the projection.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
