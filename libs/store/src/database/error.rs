@@ -16,7 +16,7 @@ pub enum Error {
     /// This release cannot read a row.
     #[error("unreadable row: {0}")]
     Unreadable(String),
-    /// The change to a profile breaks a rule of profiles; nothing was written.
+    /// The change to a profile is invalid or not allowed; nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
     /// The app's quota is reached; nothing was written.
@@ -40,8 +40,8 @@ pub enum Error {
     Unanswered(&'static str),
 }
 
-// `#[from]` would also make the sqlx error the `source()` of this error. Its text would then be printed, and may contain
-// personal data.
+// `#[from]` would also make the sqlx error the `source()` of this error. The text of the sqlx error, which may contain
+// personal data, would then be printed.
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         Error::Database(error)
@@ -94,7 +94,7 @@ fn is_about_data(code: &str) -> bool {
 
 impl Error {
     /// Returns true if the data itself was rejected, so that a retry cannot help. PostgreSQL rejected it (SQLSTATE classes 22
-    /// and 23), a rule of profiles was broken, or a quota is reached.
+    /// and 23), the change to a profile is invalid or not allowed, or a quota is reached.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {

@@ -35,7 +35,7 @@ impl Directory<'_> {
     /// need it.
     ///
     /// # Errors
-    /// Returns an error and changes nothing if a quota is reached, the new profile breaks a rule of profiles, or the database
+    /// Returns an error and changes nothing if a quota is reached, the change to the profile is invalid, or the database
     /// fails.
     pub async fn connect_device(
         self,

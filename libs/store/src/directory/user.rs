@@ -82,7 +82,7 @@ impl Directory<'_> {
     /// Creates a user. Returns None if the identifier is taken.
     ///
     /// # Errors
-    /// Returns an error if the new profile breaks a rule of profiles, or if the database fails.
+    /// Returns an error if the new profile is invalid, or if the database fails.
     pub async fn create_user(
         self,
         app: AppId,
@@ -96,7 +96,7 @@ impl Directory<'_> {
     /// Merges `pairs` into the user's profile, and creates the user if the user does not exist.
     ///
     /// # Errors
-    /// Returns an error if the new profile breaks a rule of profiles, or if the database fails.
+    /// Returns an error if the new profile is invalid, or if the database fails.
     pub async fn merge_user(self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
@@ -107,7 +107,7 @@ impl Directory<'_> {
     /// other.
     ///
     /// # Errors
-    /// Returns an error and creates no user if the change breaks a rule of profiles, the quota of users is reached, or the
+    /// Returns an error and creates no user if the change is invalid or not allowed, the quota of users is reached, or the
     /// database fails.
     pub async fn change_profile(
         self,
@@ -276,8 +276,8 @@ fn compute(change: &Change, before: &Object, author: Author) -> Result<ProfileUp
 /// user's row stays locked until the transaction ends.
 ///
 /// # Errors
-/// Returns an error if the new profile breaks a rule of profiles, the quota of users is reached, or the database fails. The
-/// caller must then not commit the transaction.
+/// Returns an error if the new profile is invalid, the quota of users is reached, or the database fails. The caller must then
+/// not commit the transaction.
 pub(crate) async fn merge_locked(
     connection: &mut PgConnection,
     app: AppId,

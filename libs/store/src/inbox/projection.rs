@@ -88,7 +88,7 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Stores an event whose processing keeps failing in the table `dead_event`, in the transaction that moves the checkpoint
+/// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the checkpoint
 /// past the event.
 pub(crate) async fn set_aside(
     connection: &mut PgConnection,
@@ -170,8 +170,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Stores an event whose processing keeps failing in the table `dead_event`, in the transaction that moves the checkpoint
-    /// past the event.
+    /// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the
+    /// checkpoint past the event.
     pub async fn bury(
         &mut self,
         stream: StreamName,

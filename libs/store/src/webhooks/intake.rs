@@ -212,7 +212,7 @@ impl WebhookBatch {
         Ok(())
     }
 
-    /// Stores an event whose processing keeps failing in the table `dead_event`.
+    /// Stores an event in the table `dead_event`, because its processing keeps failing.
     pub async fn bury(
         &mut self,
         stream: StreamName,

@@ -33,7 +33,7 @@ pub enum MergeResult {
     Created,
     /// The existing profile was updated.
     Updated,
-    /// The merge would have broken a rule of profiles, so the profile is unchanged.
+    /// The merge would have made the profile invalid, so the profile is unchanged.
     Refused(Refusal),
 }
 

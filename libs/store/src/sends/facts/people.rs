@@ -16,7 +16,7 @@ use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
 /// Merges the inline profiles of new chunks into the profiles of their users. Creates missing users, except erased users.
-/// Skips an inline profile that would break a rule of profiles, so that the chunk can still be planned.
+/// Skips an inline profile that would make the stored profile invalid, so that the chunk can still be planned.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     chunks: &[Chunk],
