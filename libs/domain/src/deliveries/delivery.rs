@@ -36,9 +36,11 @@ impl Status {
     pub const OPEN: [Status; 3] = [Status::Queued, Status::Retrying, Status::Sending];
     /// Statuses of deliveries that wait for an attempt.
     pub const WAITING: [Status; 2] = [Status::Queued, Status::Retrying];
-    /// Statuses of a settled attempt that another attempt may follow; the delivery then has the number of that attempt.
+    /// Statuses that allow another attempt. When an attempt ends with one of them, the delivery's attempt number is increased by
+    /// one.
     pub const CONTINUED: [Status; 2] = [Status::Retrying, Status::Parked];
-    /// Statuses with which a delivery ended without an answer for its last attempt. A late answer replaces them.
+    /// Statuses that end a delivery before the answer to its last call arrives. If that answer arrives later, its status replaces
+    /// them.
     pub const CORRECTABLE: [Status; 3] = [Status::Cancelled, Status::Expired, Status::Skipped];
     /// Statuses that a receipt can change.
     pub const REPORTABLE: [Status; 2] = [Status::Sent, Status::Unknown];

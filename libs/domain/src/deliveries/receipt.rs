@@ -1,7 +1,7 @@
 //! Receipts: a provider's later reports on a message that it accepted or may have accepted.
 //!
-//! A receipt changes a delivery only if the delivery is `sent` or `unknown` and the receipt reports on its last attempt.
-//! Receipts may arrive repeatedly, late and in any order.
+//! A receipt changes a delivery only if the delivery is `sent` or `unknown` and the receipt reports on the last attempt. Receipts
+//! may arrive repeatedly, late and in any order.
 
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::{
 /// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
-    /// A new unique id. If the receipt leads to another attempt, its job is published under this id.
+    /// A new unique id. If the receipt leads to another attempt, the job of that attempt is published under this id.
     pub id: Uuid,
     pub app: AppId,
     /// The delivery or message that the receipt reports on.
@@ -61,7 +61,7 @@ pub struct ReportedDelivery {
     pub is_erased: bool,
     /// True if the request was cancelled.
     pub is_cancelled: bool,
-    /// Stream and encoded job of the last attempt; None if the job is not stored or no longer stored.
+    /// Stream and encoded job of the last attempt; None if the database does not hold the job.
     pub job: Option<(StreamName, Vec<u8>)>,
 }
 
@@ -107,7 +107,7 @@ impl Receipt {
     /// Decides the receipt's effect. `attempt` is the attempt that the receipt names; None means the last one.
     ///
     /// # Errors
-    /// The delivery's stored job is needed and cannot be decoded.
+    /// Returns an error if the stored job of the delivery is needed but cannot be decoded.
     pub fn effect(
         &self,
         attempt: Option<u32>,
@@ -163,8 +163,8 @@ impl Receipt {
         })
     }
 
-    /// Returns the number of retries on the limited schedule up to the last attempt; 0 if the receipt's outcome is not
-    /// limited or the job is no longer stored.
+    /// Returns the number of retries with a `RetryLimit` that led to the last attempt. Returns 0 if the receipt's outcome has no
+    /// `RetryLimit` or the job is no longer stored.
     fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
         if !self.answer.outcome.is_limited() {
             return Ok(0);
@@ -179,11 +179,11 @@ impl Receipt {
     fn renew(&self, envelope: &mut Envelope, delivery: &ReportedDelivery, is_parked: bool) {
         let Event::DeliveryJob(job) = &mut envelope.event else { return };
         job.attempt = delivery.attempt + 1;
-        // A redrive restarts the count.
+        // After a redrive, the count starts again at 0.
         job.limited_retries =
             if is_parked { 0 } else { job.limited_retries + u32::from(self.answer.outcome.is_limited()) };
-        // The provider reported that the message was not delivered, so any provider may be called. If the outcome is
-        // `PauseProvider`, its provider is tried last.
+        // The provider reported that the message was not delivered, so any provider may be called now. If the outcome is
+        // `PauseProvider`, the provider that reported it is called last.
         job.route.unbind();
         if self.answer.outcome == Outcome::PauseProvider {
             job.route.passed_over.extend(delivery.provider.clone());
@@ -202,14 +202,14 @@ impl Receipt {
         }
     }
 
-    /// Returns true if the receipt reports the target dead, and so suppresses it. The target of an erased user is no longer
-    /// stored.
+    /// Returns true if the receipt suppresses the target: it reports the target dead, and the user was not erased. The target of
+    /// an erased user is no longer stored.
     #[must_use]
     pub fn kills_target(&self, delivery: &ReportedDelivery) -> bool {
         matches!(self.answer.outcome, Outcome::TargetGone(_)) && !delivery.is_erased
     }
 
-    /// Returns the events to publish for a change: the outcome, and the suppression of the target if the change caused it.
+    /// Returns the events to publish for a change: the outcome and, if `is_suppressed`, the suppression of the target.
     #[must_use]
     pub fn events(&self, delivery: &ReportedDelivery, change: &Change, is_suppressed: bool) -> Vec<Envelope> {
         let ReportedDelivery { id: delivery_id, channel, user, .. } = *delivery;

@@ -91,8 +91,8 @@ pub struct Recipient {
     pub data: Object,
 }
 
-// Form of a recipient in the log. A recipient with only an identifier is written as a string, because the broker limits a message
-// to 1 MiB.
+// Form of a recipient in the log. A recipient with only an identifier is written as a string to keep the message small: the
+// broker limits a message to 1 MiB.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum RecipientWire {
@@ -153,8 +153,8 @@ impl SendRequest {
         self.recipients.len().div_ceil(CHUNK_RECIPIENTS)
     }
 
-    /// Returns true if the database must keep the body: a send that has several chunks or is scheduled is also planned without
-    /// its `SendAccepted` message.
+    /// Returns true if the database must keep the send itself. Later chunks and scheduled sends are planned from `SendContinues`,
+    /// which does not contain the send.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.chunks() > 1 || self.send_at.is_some()
@@ -166,9 +166,9 @@ impl SendRequest {
         self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()
     }
 
-    /// Returns the send without the data of the recipients for whose identifiers `is_erased` returns true; None if the send has
-    /// no such recipient. The other recipients keep their positions. If no recipient is left, the content, overrides, attachments
-    /// and idempotency key are removed too, because they may contain data of an erased user.
+    /// Returns the send without the data of erased recipients; None if none of its recipients is erased. `is_erased` returns true
+    /// for the identifiers of erased users. The other recipients keep their positions. If no recipient is left, the content,
+    /// overrides, attachments and idempotency key are removed too, because they may contain data of an erased user.
     #[must_use]
     pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<SendRequest> {
         let must_go = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
@@ -188,7 +188,7 @@ impl SendRequest {
         Some(send)
     }
 
-    /// Returns true if all its recipients were erased.
+    /// Returns true if all recipients of the send were erased.
     #[must_use]
     pub fn is_for_nobody(&self) -> bool {
         self.recipients.iter().all(Recipient::is_erased)

@@ -12,7 +12,7 @@ use crate::{AppId, SendId, Timestamp};
 pub struct Envelope {
     pub id: Uuid,
     pub app: AppId,
-    /// Time of the fact. A replay uses this time instead of the current time.
+    /// Time of the event. A replay uses this time instead of the current time.
     pub at: Timestamp,
     pub send_id: Option<SendId>,
     /// Id of the message whose processing produced this message.
@@ -94,7 +94,7 @@ impl Envelope {
     /// Encodes the message as JSON.
     ///
     /// # Errors
-    /// Serialization failed. This cannot happen in practice, because JSON can represent every event.
+    /// Returns an error if serialization fails. This does not happen in practice, because JSON can represent every event.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&EnvelopeOut {
             id: self.id,
@@ -112,7 +112,8 @@ impl Envelope {
     /// Decodes a message from JSON.
     ///
     /// # Errors
-    /// See [`DecodeError`]. Callers skip a message of an unknown type, and leave a newer message to an upgraded process.
+    /// Returns an error if this release cannot read the message; see [`DecodeError`]. Callers skip a message of an unknown type,
+    /// and leave a newer message to an upgraded process.
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
         let wire: EnvelopeIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());
