@@ -83,7 +83,7 @@ pub fn key_context(app: AppId) -> String {
 /// Creates a key for an app that has none.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
     store.control().add_link_key(app, &new_key(master_key, app)?).await?;
     Ok(())
@@ -93,7 +93,7 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
 /// Returns the version of the key; None if the app does not exist.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn rotate(
     store: &Store,
     master_key: &MasterKey,
@@ -113,7 +113,7 @@ fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> 
 /// Creates a key for every app that has none, and returns the number of these apps.
 ///
 /// # Errors
-/// As for [`create`]. Keys that were created before the error stay.
+/// Returns an error in the same cases as [`create`]. Keys that were created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
     let apps = store.control().apps_without_link_key().await?;
     for &app in &apps {
@@ -154,7 +154,7 @@ impl Links {
     /// Creates the token of a link: at most 100 characters of the URL-safe base64 alphabet.
     ///
     /// # Errors
-    /// The app's key cannot be read.
+    /// Returns an error if the app's key cannot be read.
     pub async fn sign(&self, link: &Link) -> Result<String, LinkError> {
         self.sign_at(link, (self.clock)()).await
     }
@@ -162,7 +162,7 @@ impl Links {
     /// Creates a token as [`Links::sign`] does, for a link created at another time.
     ///
     /// # Errors
-    /// As for [`Links::sign`].
+    /// Returns an error in the same cases as [`Links::sign`].
     pub async fn sign_at(&self, link: &Link, at: Timestamp) -> Result<String, LinkError> {
         let key = self.key_in_use(link.app).await?;
         if let Some(signing) = &key.signing {
@@ -185,7 +185,7 @@ impl Links {
     /// expired.
     ///
     /// # Errors
-    /// The database failed, or the key cannot be opened.
+    /// Returns an error if the database fails, or the key cannot be opened.
     pub async fn verify(&self, token: &str) -> Result<Option<Link>, LinkError> {
         if token.len() > LONGEST {
             return Ok(None);

@@ -112,7 +112,7 @@ impl MasterKey {
     /// Reads a file that holds 32 bytes in base64.
     ///
     /// # Errors
-    /// The file cannot be read, other accounts may use it, or it does not hold a key.
+    /// Returns an error if the file cannot be read, other accounts may use it, or it does not hold a key.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -131,7 +131,7 @@ impl MasterKey {
     /// Reads the key that the configuration names, and the previous one if it names that too.
     ///
     /// # Errors
-    /// The configuration names no key, or as for [`load`](Self::load).
+    /// Returns an error if the configuration names no key, or [`load`](Self::load) cannot load a key file.
     pub fn configured(security: &Security) -> Result<MasterKey, SecretsError> {
         let file = security.master_key_file.as_deref().ok_or(SecretsError::NotConfigured)?;
         let mut master_key = MasterKey::load(file)?;
@@ -144,7 +144,7 @@ impl MasterKey {
     /// Writes a new key to `path`, which must not exist yet, with mode 0600, and loads it.
     ///
     /// # Errors
-    /// The file exists or cannot be written.
+    /// Returns an error if the file exists or cannot be written.
     pub fn generate_file(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let text =
@@ -183,7 +183,7 @@ impl MasterKey {
     /// Opens a secret with the current or the previous key, and seals it with the current one.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), or no random numbers are available.
+    /// Returns an error if the secret cannot be opened (see [`open`](Self::open)), or no random numbers are available.
     pub fn reseal(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }
@@ -192,7 +192,7 @@ impl MasterKey {
     /// that is itself sealed with the master key. Only the same context opens it.
     ///
     /// # Errors
-    /// No random numbers are available.
+    /// Returns an error if no random numbers are available.
     pub fn seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.try_seal(context, plaintext).map_err(|Unspecified| SecretsError::Random)
     }
@@ -213,7 +213,7 @@ impl MasterKey {
     /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with this key or the previous one.
     ///
     /// # Errors
-    /// The secret was sealed with another master key or for another record, or is damaged.
+    /// Returns an error if the secret was sealed with another master key or for another record, or is damaged.
     pub fn open(&self, context: &str, sealed: &[u8]) -> Result<SecretSlice<u8>, SecretsError> {
         let damaged = || SecretsError::Damaged { context: context.to_owned() };
         let (header, rest) = sealed.split_at_checked(HEADER_LENGTH).ok_or_else(damaged)?;
@@ -294,7 +294,7 @@ fn random_key() -> Result<Zeroizing<[u8; KEY_LENGTH]>, Unspecified> {
 /// Returns `prefix` and `bytes` random bytes in URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
 ///
 /// # Errors
-/// No random numbers are available.
+/// Returns an error if no random numbers are available.
 pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> {
     let mut random = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
@@ -304,7 +304,7 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
 /// Returns `length` random bytes.
 ///
 /// # Errors
-/// No random numbers are available.
+/// Returns an error if no random numbers are available.
 pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     let mut random = vec![0; length];
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;

@@ -45,7 +45,7 @@ pub struct CreatedKey {
 /// of keys.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create_key(
     store: &Store,
     master_key: &MasterKey,

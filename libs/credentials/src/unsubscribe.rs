@@ -11,7 +11,7 @@ pub const PATH: &str = "/v3/unsubscribe/";
 /// setting `gateway.public_url`) is not set.
 ///
 /// # Errors
-/// The app's key cannot be read.
+/// Returns an error if the app's key cannot be read.
 pub async fn url(
     links: &Links,
     public_url: Option<&str>,

@@ -92,8 +92,8 @@ impl EventLog {
     /// Connects. After that, a lost connection is restored in the background, with unlimited retries.
     ///
     /// # Errors
-    /// No server could be reached, or the credentials or a certificate were refused. This call does not retry;
-    /// [`ConnectError::is_permanent`] returns whether a retry can help.
+    /// Returns an error if no server could be reached, or if the credentials or a certificate were refused. This call does not
+    /// retry. If [`ConnectError::is_permanent`] returns true, a retry by the caller cannot help.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
         let (servers, options) = servers(&settings.url)?;
         let (ping_interval, connect_limit) = if is_cluster(&servers).await {
@@ -129,7 +129,7 @@ impl EventLog {
     /// acknowledgement that was sent before the ping.
     ///
     /// # Errors
-    /// The server is unavailable, does not answer within the time limit, or runs without JetStream.
+    /// Returns an error if the server is unavailable, does not answer within the time limit, or runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
         // The client's own account query cannot read the answer of nats-server 2.9.
         match self.with_timeout("answer", self.context.request("INFO", &())).await? {

@@ -67,7 +67,8 @@ impl EventLog {
     /// redelivers a message until it is acknowledged, without a limit.
     ///
     /// # Errors
-    /// [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server dropped a field.
+    /// Returns [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server ignored a
+    /// setting. Returns another error if the server cannot be reached.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -125,7 +126,7 @@ impl EventLog {
     /// Returns the position of a durable consumer; None if the consumer does not exist.
     ///
     /// # Errors
-    /// The server cannot be reached.
+    /// Returns an error if the server cannot be reached.
     pub async fn consumer_progress(
         &self,
         stream: StreamName,
@@ -210,7 +211,8 @@ impl Consumer {
     /// the server. If a call is dropped, messages that it has received are delivered again after `ack_wait`.
     ///
     /// # Errors
-    /// The server is unavailable, does not answer, or has lost the consumer. Call again; a failing call takes at least 250 ms.
+    /// Returns an error if the server is unavailable, does not answer, or has lost the consumer. The caller can call again at
+    /// once, because a failing call takes at least 250 ms.
     pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<DeliveredMessage>, Error> {
         let mut pull = self.pull.lock().await;
         match self.fetch_until(&mut pull, max, Instant::now() + wait).await {
@@ -280,7 +282,8 @@ impl Consumer {
     /// takes until the open request expires, or about two seconds longer.
     ///
     /// # Errors
-    /// The server is unavailable, or a message cannot be returned; it is delivered again after `ack_wait`.
+    /// Returns an error if the server is unavailable or a message cannot be returned. The server then delivers the message again
+    /// after `ack_wait`.
     pub async fn release(&self) -> Result<(), Error> {
         let Some(mut pull) = self.pull.lock().await.take() else { return Ok(()) };
         let mut waited_again = false;
@@ -312,7 +315,7 @@ impl Consumer {
     /// Returns the position of the consumer, over all processes that share it.
     ///
     /// # Errors
-    /// The server cannot be reached or has no such consumer.
+    /// Returns an error if the server cannot be reached or has no such consumer.
     pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
         let info = self.log.with_timeout(format!("describe {}", self.name), self.remote.get_info()).await?;
         Ok(ConsumerProgress::read(&info))

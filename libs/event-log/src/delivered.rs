@@ -45,7 +45,7 @@ impl DeliveredMessage {
     /// Acknowledges the message: it is not delivered again.
     ///
     /// # Errors
-    /// The connection did not accept the acknowledgement in time.
+    /// Returns an error if the connection does not accept the acknowledgement in time.
     pub async fn ack(&self) -> Result<(), Error> {
         self.answer(AckKind::Ack).await
     }
@@ -53,7 +53,7 @@ impl DeliveredMessage {
     /// Returns the message to the server, which delivers it again after `delay`, or at once if None.
     ///
     /// # Errors
-    /// The connection did not accept the nak in time.
+    /// Returns an error if the connection does not accept the nak in time.
     pub async fn nak(&self, delay: Option<Duration>) -> Result<(), Error> {
         self.answer(AckKind::Nak(delay)).await
     }
@@ -61,7 +61,7 @@ impl DeliveredMessage {
     /// Reports progress: `ack_wait` starts again.
     ///
     /// # Errors
-    /// The connection did not accept the report in time.
+    /// Returns an error if the connection does not accept the report in time.
     pub async fn in_progress(&self) -> Result<(), Error> {
         self.answer(AckKind::Progress).await
     }

@@ -31,7 +31,7 @@ impl EventLog {
     /// Announces to all listeners that `stream` is committed up to `seq`.
     ///
     /// # Errors
-    /// The connection is down or did not accept the message in time.
+    /// Returns an error if the connection is down or does not accept the message in time.
     pub async fn announce(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         let payload = Bytes::from(seq.to_string());
         self.with_timeout("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload))
@@ -41,7 +41,7 @@ impl EventLog {
     /// Subscribes to the positions of all streams. The subscription survives a lost connection.
     ///
     /// # Errors
-    /// The server is unavailable or did not confirm the subscription in time.
+    /// Returns an error if the server is unavailable or does not confirm the subscription in time.
     pub async fn positions(&self) -> Result<Positions, Error> {
         let announcements =
             self.with_timeout("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;

@@ -47,7 +47,8 @@ impl EventLog {
     /// Appends a message and waits for the acknowledgement, at most for `ack_timeout` of the settings.
     ///
     /// # Errors
-    /// [`PublishError::Refused`]: certainly not stored. [`PublishError::Unconfirmed`]: perhaps stored.
+    /// Returns [`PublishError::Refused`] if the message is certainly not stored, and [`PublishError::Unconfirmed`] if it may be
+    /// stored.
     pub async fn publish(&self, message: Message) -> Result<PublishAck, PublishError> {
         self.send(message).await?.confirmation().await
     }

@@ -63,8 +63,9 @@ impl Reader {
     /// no record arrives. No record is lost if the future is dropped.
     ///
     /// # Errors
-    /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is no longer the one read so far, and every further
-    /// call returns the same error. [`Error::Unavailable`]: call again; a failing call takes at least 250 ms.
+    /// Returns [`Error::Purged`], [`Error::Rewound`] or [`Error::Replaced`] if the stream is no longer the one read so far. Every
+    /// further call then returns the same error. Returns [`Error::Unavailable`] if the server is unavailable. The caller can then
+    /// call again at once, because a failing call takes at least 250 ms.
     pub async fn next_batch(&mut self, max: usize, linger: Duration) -> Result<Vec<Record>, Error> {
         let mut until = Instant::now() + if self.batch.is_empty() { LONGEST_WAIT } else { linger };
         while self.batch.len() < max {

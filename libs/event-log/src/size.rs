@@ -34,8 +34,8 @@ impl EventLog {
     /// Sets the size of the streams, and returns the streams that changed. Their messages stay, and clients can keep using them.
     ///
     /// # Errors
-    /// [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; nothing was changed then. Also if the
-    /// server cannot be reached, or refuses the size.
+    /// Returns [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; no stream is changed in this
+    /// case. Returns another error if the server cannot be reached or refuses the size.
     pub async fn resize(
         &self,
         names: &[StreamName],

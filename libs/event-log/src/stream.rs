@@ -50,7 +50,8 @@ impl EventLog {
     /// Several processes may call this at once.
     ///
     /// # Errors
-    /// [`DeclareError::Differs`] if a stream differs from its declaration, or the server dropped a field.
+    /// Returns [`DeclareError::Differs`] if a stream differs from its declaration, or the server ignored a field of the
+    /// declaration. Returns another error if the server cannot be reached.
     pub async fn declare(&self, names: &[StreamName]) -> Result<Vec<StreamIdentity>, DeclareError> {
         let mut identities = Vec::with_capacity(names.len());
         for &name in names {
@@ -76,7 +77,7 @@ impl EventLog {
     /// Returns the current contents of the stream.
     ///
     /// # Errors
-    /// The server cannot be reached or has no such stream.
+    /// Returns an error if the server cannot be reached or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<StreamState, Error> {
         let info = self.info(stream).await?;
         Ok(StreamState {
@@ -91,7 +92,7 @@ impl EventLog {
     /// Removes all messages below `seq`, and returns their number. Sequences continue as if nothing was removed.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses.
+    /// Returns an error if the server cannot be reached or refuses the request.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
         // If `seq` is beyond the end of the stream, the server would skip the sequences up to `seq`.
         let end = self.info(stream).await?.state.last_sequence + 1;
@@ -109,7 +110,7 @@ impl EventLog {
     /// Returns the time at which a message was stored, in Unix milliseconds; None if the stream does not hold it.
     ///
     /// # Errors
-    /// The server cannot be reached.
+    /// Returns an error if the server cannot be reached.
     pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
         Ok(self.message(stream, seq).await?.map(|record| record.published_at))
     }
@@ -117,7 +118,7 @@ impl EventLog {
     /// Reads one message; None if the stream does not hold it.
     ///
     /// # Errors
-    /// The server cannot be reached.
+    /// Returns an error if the server cannot be reached.
     pub async fn message(&self, stream: StreamName, seq: u64) -> Result<Option<Record>, Error> {
         use stream::LastRawMessageErrorKind::NoMessageFound;
         let handle = self.handle(stream).await?;

@@ -127,7 +127,7 @@ impl PostgresContainer {
     /// Starts PostgreSQL, and waits until it accepts connections.
     ///
     /// # Errors
-    /// No Docker engine runs, or the image cannot be downloaded or does not start.
+    /// Returns an error if no Docker engine runs, or the image cannot be downloaded or started.
     pub async fn start() -> anyhow::Result<Self> {
         let password = password::new()?;
         let settings =

@@ -28,7 +28,7 @@ impl PgBouncer {
     /// Starts a PgBouncer in front of the database at `url`. `pool_mode` is `session` or `transaction`.
     ///
     /// # Errors
-    /// PgBouncer is not installed, or does not start.
+    /// Returns an error if PgBouncer is not installed or does not start.
     pub async fn start(url: &str, pool_mode: &str) -> anyhow::Result<PgBouncer> {
         let server: Url = url.parse()?;
         let files = tempfile::Builder::new().prefix("tidings-pgbouncer-").tempdir()?;

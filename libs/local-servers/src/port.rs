@@ -17,7 +17,7 @@ static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 /// it.
 ///
 /// # Errors
-/// Every port is in use, or the lock file cannot be created in the directory for temporary files.
+/// Returns an error if every port is in use, or the lock file cannot be created in the directory for temporary files.
 pub fn free() -> anyhow::Result<u16> {
     let width = RANGE.end - RANGE.start;
     let random = RandomState::new().hash_one(std::process::id());

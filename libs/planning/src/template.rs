@@ -76,7 +76,7 @@ pub enum TemplateError {
 /// Checks the content of a template.
 ///
 /// # Errors
-/// Every problem; syntax errors name their line.
+/// Returns every problem if there is any. Problems of syntax name their line.
 pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     let parsed: Channels = match serde_json::from_value(channels.clone()) {
         Ok(parsed) => parsed,
@@ -112,7 +112,7 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
 /// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size is a problem.
 ///
 /// # Errors
-/// Every text that cannot be rendered, with the reason.
+/// Returns a problem with the reason for every text that cannot be rendered.
 pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
     let template = match Template::compile(channels) {
         Ok(template) => template,
@@ -148,8 +148,8 @@ impl Template {
     /// Compiles the content of a template version.
     ///
     /// # Errors
-    /// The content has invalid members, or a text has invalid syntax. A text without a bound is an error only when it is
-    /// rendered.
+    /// Returns an error if the content has invalid members, or a text has invalid syntax. A text without a bound leads to an
+    /// error only when it is rendered.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
         let channels: Channels = serde_json::from_value(channels.clone())?;
         let mut environment = environment();
@@ -174,7 +174,8 @@ impl Template {
     /// Renders the inbox item. `plain` supplies fields that the template lacks, and its `data` overrides that of the template.
     ///
     /// # Errors
-    /// A text cannot be rendered, the title is empty, or clients must not open a link.
+    /// Returns an error if a text cannot be rendered, the rendered title is empty, or a rendered link must not be opened by
+    /// clients.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -212,7 +213,7 @@ impl Template {
     /// Renders the email; fields of `own` replace those of the template. Returns None if the template has no email content.
     ///
     /// # Errors
-    /// A text cannot be rendered, or the subject is empty.
+    /// Returns an error if a text cannot be rendered, or the rendered subject is empty.
     pub fn email(
         &self,
         variables: &minijinja::Value,
@@ -241,7 +242,7 @@ impl Template {
     /// Renders the SMS; returns None if the template has no SMS content.
     ///
     /// # Errors
-    /// The text cannot be rendered.
+    /// Returns an error if the text cannot be rendered.
     pub fn sms(&self, variables: &minijinja::Value) -> Result<Option<SmsContent>, TemplateError> {
         let texts = self.channels.sms.as_ref();
         texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)?, from: None })).transpose()
@@ -251,7 +252,7 @@ impl Template {
     /// no content for the channel.
     ///
     /// # Errors
-    /// A text cannot be rendered, or clients must not open a link.
+    /// Returns an error if a text cannot be rendered, or a rendered link must not be opened by clients.
     pub fn push(
         &self,
         channel: Channel,

@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
     /// Writes the inbox item for a recipient. The caller checks its size with [`item_size`].
     ///
     /// # Errors
-    /// The template could not be rendered.
+    /// Returns an error if the template cannot be rendered.
     pub fn in_app(
         &self,
         recipient: &Recipient,
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
     /// Writes the content of an external delivery to a recipient.
     ///
     /// # Errors
-    /// The template could not be rendered, or the content is too large.
+    /// Returns an error if the template cannot be rendered, or the content is too large.
     pub fn external(
         &self,
         channel: Channel,
@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
 /// Returns the size of an inbox item as JSON, in bytes.
 ///
 /// # Errors
-/// No event can hold it.
+/// Returns an error if the item is too large for an event.
 pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
     check_size(json_size(content), MAX_ITEM)
 }

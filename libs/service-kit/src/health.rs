@@ -17,13 +17,13 @@ const PING_LIMIT: Duration = Duration::from_secs(1);
 /// Time for which a report is reused, so that frequent probes cause no load.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// Answers readiness probes. Clones share the last answer.
+/// Answers readiness probes. All clones share the last report.
 #[derive(Clone)]
 pub struct Readiness {
     store: Store,
     log: EventLog,
     tasks: Tasks,
-    /// False for a gateway: it stays ready while a server is unavailable.
+    /// False for a gateway, which stays ready while a server is unavailable.
     needs_servers: Arc<AtomicBool>,
     last: Arc<Mutex<Option<(Instant, Report)>>>,
 }
@@ -48,7 +48,7 @@ pub struct FailingDependency {
 }
 
 impl Readiness {
-    /// Creates a check of these servers, and of `tasks` for a process that is stopping.
+    /// Creates a check of these servers. `tasks` show whether the process is stopping.
     #[must_use]
     pub fn new(store: Store, log: EventLog, tasks: Tasks) -> Readiness {
         Readiness { store, log, tasks, needs_servers: Arc::new(AtomicBool::new(true)), last: Arc::default() }
@@ -85,12 +85,12 @@ impl Readiness {
         Report { ready: not_ready.is_empty() || !self.needs_servers.load(Ordering::Relaxed), not_ready }
     }
 
-    /// Tries a new connection, and logs the server's answer. A pool without a free connection only times out; the answer names
-    /// the cause, such as too many connections.
+    /// Opens a new connection, and logs PostgreSQL's answer. If the pool has no free connection, a ping only times out, but the
+    /// answer to a new connection names the cause, such as too many connections.
     async fn log_database_cause(&self) {
         match timeout(PING_LIMIT, self.store.try_connection()).await {
             Ok(Ok(())) => {
-                tracing::warn!("PostgreSQL accepts new connections; those of the pool are busy or broken");
+                tracing::warn!("PostgreSQL accepts a new connection; the pool is exhausted or broken");
             }
             Ok(Err(error)) => tracing::warn!(%error, "PostgreSQL refuses a new connection"),
             Err(_) => {}

@@ -12,7 +12,7 @@ impl Database {
     /// Dumps the database to `file`. Other sessions may continue to write.
     ///
     /// # Errors
-    /// `pg_dump` is not installed, or failed.
+    /// Returns an error if `pg_dump` is not installed or fails.
     pub fn dump(&self, file: &Path) -> anyhow::Result<()> {
         let file = file.to_str().context("a path that is text")?;
         run("pg_dump", &["--format=custom", "--dbname", self.url(), "--file", file])
@@ -21,7 +21,7 @@ impl Database {
     /// Creates a database and restores a dump into it.
     ///
     /// # Errors
-    /// `pg_restore` is not installed, or failed.
+    /// Returns an error if `pg_restore` is not installed or fails.
     pub async fn restored(file: &Path) -> anyhow::Result<Database> {
         let database = Database::create().await;
         database.restore_in_place(file)?;
@@ -31,7 +31,7 @@ impl Database {
     /// Replaces the contents of the database with a dump.
     ///
     /// # Errors
-    /// `pg_restore` is not installed, or failed.
+    /// Returns an error if `pg_restore` is not installed or fails.
     pub fn restore_in_place(&self, file: &Path) -> anyhow::Result<()> {
         let file = file.to_str().context("a path that is text")?;
         let options = ["--clean", "--if-exists", "--exit-on-error", "--no-owner", "--dbname"];

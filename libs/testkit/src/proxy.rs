@@ -36,7 +36,7 @@ impl Proxy {
     /// and closes them.
     ///
     /// # Errors
-    /// No port is free.
+    /// Returns an error if no port is free.
     pub async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

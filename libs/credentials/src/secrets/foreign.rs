@@ -14,7 +14,8 @@ use super::{MasterKey, Security, rotation};
 /// `security.lost_master_keys` names.
 ///
 /// # Errors
-/// Records are sealed with other keys (the error lists each key and its number of records), or the database failed.
+/// Returns an error if records are sealed with other keys, or the database fails. The error lists each of these keys and the
+/// number of its records.
 pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) -> anyhow::Result<()> {
     let ours: BTreeSet<String> = std::iter::once(master_key.id()).chain(master_key.previous_id()).collect();
     let mut foreign = BTreeMap::<String, u64>::new();

@@ -37,7 +37,7 @@ pub struct KeyUsage {
 /// of its records resealed so far.
 ///
 /// # Errors
-/// The database failed. Completed batches stay; run it again.
+/// Returns an error if the database fails. Completed batches stay resealed, and another call continues.
 pub async fn reseal_all(
     store: &Store,
     master_key: &MasterKey,
@@ -88,7 +88,7 @@ async fn round(
 /// a service with only the old key may write records that it has already passed.
 ///
 /// # Errors
-/// The database failed.
+/// Returns an error if the database fails.
 pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::Error> {
     let primary = master_key.id();
     Ok(status(store).await?.iter().filter(|found| found.key != primary).map(|found| found.records).sum())
@@ -97,7 +97,7 @@ pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::E
 /// Counts the records of each table by master key.
 ///
 /// # Errors
-/// The database failed.
+/// Returns an error if the database fails.
 pub async fn status(store: &Store) -> Result<Vec<KeyUsage>, store::Error> {
     let mut found = Vec::new();
     for table in SEALED {
