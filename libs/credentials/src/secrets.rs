@@ -1,4 +1,4 @@
-//! Secrets at rest, random tokens and constant-time comparison.
+//! Sealing of stored secrets, random tokens, and constant-time comparison.
 
 pub mod foreign;
 pub mod rotation;
@@ -38,7 +38,7 @@ pub struct Security {
     pub master_key_file: Option<PathBuf>,
     /// File with the previous key, during a rotation.
     pub previous_master_key_file: Option<PathBuf>,
-    /// Ids of lost master keys: their records do not prevent a process from starting.
+    /// Ids of lost master keys. A process starts although it cannot open the records that these keys sealed.
     pub lost_master_keys: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub enum SecretsError {
     )]
     Exposed {
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The key file does not contain 32 bytes in base64.
@@ -72,9 +72,9 @@ pub enum SecretsError {
     OtherKey {
         /// The record.
         context: String,
-        /// Id of the master key that sealed it.
+        /// Id of the master key that sealed the secret.
         sealed_with: String,
-        /// Id of this master key.
+        /// Id of the configured master key.
         ours: String,
     },
     /// The secret was changed, truncated, moved from another record, or sealed by a later release.
@@ -88,7 +88,7 @@ pub enum SecretsError {
     Random,
 }
 
-/// The key that seals every stored secret, and during a rotation the previous key. Clones share them.
+/// The key that seals every stored secret and, during a rotation, the previous key. All clones share the keys.
 #[derive(Clone)]
 pub struct MasterKey {
     primary: Key,
@@ -128,7 +128,7 @@ impl MasterKey {
         key.ok_or_else(|| SecretsError::NotAKey { path: path.to_owned() })
     }
 
-    /// Reads the key that the configuration names, and the previous one if it names that too.
+    /// Reads the master key that the configuration names, and the previous master key if the configuration names one.
     ///
     /// # Errors
     /// Returns an error if the configuration names no key, or [`load`](Self::load) cannot load a key file.
@@ -174,13 +174,13 @@ impl MasterKey {
         self.previous.as_ref().map(|previous| hex(&previous.id))
     }
 
-    /// Prefix of everything that this key seals; any other prefix belongs to another key.
+    /// Prefix of every secret that this key sealed. A secret with another prefix was sealed with another key.
     #[must_use]
     pub fn header(&self) -> Vec<u8> {
         [&[VERSION][..], &self.primary.id].concat()
     }
 
-    /// Opens a secret with the current or the previous key, and seals it with the current one.
+    /// Opens a secret with the current or the previous key, and seals it with the current key.
     ///
     /// # Errors
     /// Returns an error if the secret cannot be opened (see [`open`](Self::open)), or no random numbers are available.
@@ -188,8 +188,8 @@ impl MasterKey {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }
 
-    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`), with AES-256-GCM under a new key
-    /// that is itself sealed with the master key. Only the same context opens it.
+    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`). Encrypts it with AES-256-GCM under a
+    /// new record key, which is itself sealed with the master key. The secret can be opened only with the same context.
     ///
     /// # Errors
     /// Returns an error if no random numbers are available.
@@ -210,7 +210,7 @@ impl MasterKey {
         Ok(sealed)
     }
 
-    /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with this key or the previous one.
+    /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with the current or the previous master key.
     ///
     /// # Errors
     /// Returns an error if the secret was sealed with another master key or for another record, or is damaged.
@@ -238,9 +238,9 @@ impl MasterKey {
     }
 }
 
-/// Returns true if the permissions of a key file are acceptable, by PostgreSQL's rule for its TLS key: a file of this account
-/// must be private, and a file of root may be readable by a group of this process. Kubernetes mounts a Secret with mode 0440 for
-/// root and the pod's `fsGroup`.
+/// Returns true if the permissions of a key file are acceptable. The rule is the same as PostgreSQL's rule for its TLS key: a
+/// file of this account must be private, but a file of root may be readable by a group of this process. Kubernetes mounts a
+/// Secret with mode 0440 for root and the pod's `fsGroup`.
 fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
     let readable_by_group = owner == 0 && our_groups.contains(&group);
     let others = if readable_by_group { 0o037 } else { 0o077 };
@@ -252,7 +252,7 @@ fn process_groups() -> Vec<u32> {
     others.iter().chain([&rustix::process::getegid()]).map(|group| group.as_raw()).collect()
 }
 
-/// Builds the associated data that both layers authenticate.
+/// Builds the associated data that both layers of encryption authenticate.
 fn bound_to(header: &[u8], context: &str) -> Vec<u8> {
     [header, context.as_bytes()].concat()
 }
@@ -337,7 +337,8 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// Computes the HMAC-SHA1 of `message` (RFC 2104), for peers that support nothing better. SHA-1's collisions do not weaken it.
+/// Computes the HMAC-SHA1 of `message` (RFC 2104), for peers that support nothing better. The known collisions of SHA-1 do not
+/// weaken HMAC.
 #[must_use]
 pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     let mut tag = [0; 20];

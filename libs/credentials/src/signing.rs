@@ -31,18 +31,18 @@ pub enum SigningKeyError {
     Store(#[from] store::Error),
 }
 
-/// A new signing key, with the only copy of its private half or secret.
+/// A new signing key, with the only copy of its private key or shared secret.
 pub struct CreatedKey {
     /// Id of the key, for the header `kid` of tokens.
     pub kid: String,
-    /// Signing key: the private key as PKCS#8 (RFC 5958) in PEM; for HS256 a text whose bytes are the secret.
+    /// The private key as PKCS #8 (RFC 5958) in PEM. For HS256, a text whose bytes are the shared secret.
     pub secret: SecretString,
-    /// Verification key: the public key in PEM. None for HS256.
+    /// The public key in PEM. None for HS256.
     pub public_key: Option<String>,
 }
 
-/// Creates a signing key for an app, and stores its verification key. Returns None if the app already has the maximum number
-/// of keys.
+/// Creates a signing key for an app, and stores the key that verifies signatures. Returns None if the app already has the maximum
+/// number of keys.
 ///
 /// # Errors
 /// Returns an error if no random numbers are available, or the database fails.

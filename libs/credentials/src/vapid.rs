@@ -46,13 +46,13 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
 /// An app's key pair.
 #[derive(Clone)]
 pub struct VapidKeyPair {
-    /// The public key, with which browsers subscribe: an uncompressed point of P-256 in base64url.
+    /// The public key, with which browsers subscribe: an uncompressed point on the curve P-256, in base64url.
     pub public_key: String,
-    /// The whole pair as PKCS #8.
+    /// The private key and the public key as PKCS #8.
     pub pkcs8: SecretSlice<u8>,
 }
 
-/// Loads the app's key pair; None if it has none yet.
+/// Loads the app's key pair. Returns None if the app has no key pair yet.
 ///
 /// # Errors
 /// Returns an error if the database fails, or the key pair cannot be opened.
@@ -84,7 +84,7 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Returns true if an uncompressed point lies on P-256, as the key of a browser must.
+/// Returns true if an uncompressed point lies on the curve P-256. The public key of a browser must lie on it.
 #[must_use]
 pub fn is_on_curve(point: &[u8]) -> bool {
     ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).is_ok()

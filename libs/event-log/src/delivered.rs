@@ -11,7 +11,8 @@ use crate::connection::EventLog;
 use crate::error::Error;
 use crate::origin::Origin;
 
-/// A message that a [`Consumer`](crate::Consumer) delivered. If it is not acknowledged, it is delivered again after `ack_wait`.
+/// A message that a [`Consumer`](crate::Consumer) delivered. If the message is not acknowledged, it is delivered again after
+/// `ack_wait`.
 ///
 /// The server does not confirm acknowledgements. If an acknowledgement is lost, for example in a crash of the server, the message
 /// is delivered again.
@@ -42,7 +43,7 @@ impl DeliveredMessage {
         })
     }
 
-    /// Acknowledges the message: it is not delivered again.
+    /// Acknowledges the message, so that it is not delivered again.
     ///
     /// # Errors
     /// Returns an error if the connection does not accept the acknowledgement in time.
@@ -50,7 +51,7 @@ impl DeliveredMessage {
         self.answer(AckKind::Ack).await
     }
 
-    /// Returns the message to the server, which delivers it again after `delay`, or at once if None.
+    /// Returns the message to the server, which delivers it again after `delay`, or at once if `delay` is None.
     ///
     /// # Errors
     /// Returns an error if the connection does not accept the nak in time.
@@ -58,7 +59,7 @@ impl DeliveredMessage {
         self.answer(AckKind::Nak(delay)).await
     }
 
-    /// Reports progress: `ack_wait` starts again.
+    /// Reports progress, which starts the `ack_wait` of the message again.
     ///
     /// # Errors
     /// Returns an error if the connection does not accept the report in time.

@@ -1,7 +1,7 @@
-//! Refuses a master key that is not the one of this database.
+//! Refuses a master key that did not seal the secrets of this database.
 //!
-//! A wrong key cannot open the stored secrets, and new secrets sealed with it cannot be opened with the right key. So a process
-//! with the wrong key ends before it does anything.
+//! A wrong master key cannot open the stored secrets, and the right key cannot open secrets that the wrong key sealed. So a
+//! process with a wrong key ends before it does anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
