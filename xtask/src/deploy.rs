@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     }
     steps::say("building the program");
-    // The same build as for tests, so that it is built only once.
+    // Use the same build as `cargo xtask test`, so that the programs are built only once.
     steps::run(steps::cargo().args(["build", "--workspace", "--bins", "--tests"]))?;
     for part in parts {
         steps::say(&format!(

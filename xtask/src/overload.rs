@@ -1,4 +1,4 @@
-//! `cargo xtask overload`: ten times the load that the gateway accepts, and a saturated bulk lane, in an optimised build.
+//! `cargo xtask overload`: tests ten times the load that the gateway accepts, and a saturated bulk lane, in an optimised build.
 
 use std::process::ExitCode;
 

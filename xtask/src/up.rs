@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
 use crate::steps;
 
-/// Disk space for the build, the private servers and a little data.
+/// Disk space for the build, the private servers and a small amount of data.
 const SPACE_MEBIBYTES: u64 = 1024;
 
 /// Run Tidings on this machine, with everything that it needs.
@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     release: bool,
 }
 
-/// Runs `tidings up` and returns its exit code. Without containers it does not return: the process becomes `tidings up`, which
-/// then gets all signals itself.
+/// Runs `tidings up` and returns its exit code. Without containers, it does not return, because the process is replaced by
+/// `tidings up`, which then gets all signals itself.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let data = match arguments.data_dir {
         Some(directory) => std::path::absolute(directory)?,

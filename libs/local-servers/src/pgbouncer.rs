@@ -16,7 +16,7 @@ use crate::{installed, port};
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SETTINGS: &str = "pgbouncer.ini";
 
-/// A running PgBouncer on 127.0.0.1, killed when dropped.
+/// A running PgBouncer on 127.0.0.1. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct PgBouncer {
     url: String,
@@ -45,7 +45,7 @@ impl PgBouncer {
                 server.password().context("a password")?,
             ),
         )?;
-        // Like PostgreSQL, PgBouncer refuses to run as root.
+        // PgBouncer refuses to run as root, as PostgreSQL does.
         let account = OsAccount::for_postgres(files.path())?;
         if let Some(account) = account {
             account.take(files.path())?;
@@ -58,7 +58,7 @@ impl PgBouncer {
         Ok(PgBouncer { url: url.into(), _process: process, _files: files })
     }
 
-    /// URL of the same database through the pooler.
+    /// URL of the database through PgBouncer.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -1,4 +1,4 @@
-//! Backup and restore of a test's database with `pg_dump` and `pg_restore`, as operators do it.
+//! Backup and restore of a test's database with `pg_dump` and `pg_restore`, which operators use too.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::database::Database;
 use local_servers::installed;
 
 impl Database {
-    /// Dumps the database to `file`. Other sessions may continue to write.
+    /// Dumps the database to `file`. Other sessions may continue to write to the database.
     ///
     /// # Errors
     /// Returns an error if `pg_dump` is not installed or fails.
@@ -40,8 +40,8 @@ impl Database {
 }
 
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    // A directory of the PATH may contain links to only some of PostgreSQL's programs. The directory of a link's target
-    // contains all of them.
+    // A directory on the PATH may contain links to only some of PostgreSQL's programs. So resolve the link to `postgres`: its
+    // directory contains all programs.
     let server = installed::postgres_bin()?.join("postgres").canonicalize()?;
     let program = server.with_file_name(program);
     let ended = Command::new(&program)
