@@ -10,9 +10,9 @@ use crate::workspace;
 
 /// Print figures about the size of the code and the style of its comments
 ///
-/// Counts lines of source and tests, files on the path of a send, dependencies between modules of the store, lengths of
-/// functions, and doc comments that are very short or begin with a headless clause. `tests/architecture.rs` limits some of these
-/// figures.
+/// Counts lines of source and tests, files on the path of a send, links between modules of the store, and lengths of functions.
+/// Also counts doc comments that are very short or begin with a headless clause, such as "What is sent". `tests/architecture.rs`
+/// limits some of these figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   cargo xtask figures")]

@@ -26,7 +26,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Try again, to return the error.
+        // Try again, in order to return the error.
         create(&environment)?;
     }
     steps::run(

@@ -115,7 +115,7 @@ fn describe() -> anyhow::Result<Descriptions> {
         .current_dir(crate::workspace())
         .arg("libs/store/migrations")
         .arg(steps::cargo().get_program())
-        // In this profile, the crates behind the macros are compiled without optimisation, which takes a fraction of the time.
+        // With `--release`, cargo compiles the crates of the macros without optimisation, which takes a fraction of the time.
         .args(["check", "--quiet", "--release", "--package", "store", "--lib", "--target-dir"])
         .arg(target.join("statements"))
         .env("SQLX_OFFLINE_DIR", &written);

@@ -45,7 +45,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Returns cargo's target directory; CARGO_TARGET_DIR and configuration files apply.
+/// Returns cargo's target directory, which CARGO_TARGET_DIR or cargo's configuration files may set.
 pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     let metadata = output(cargo().args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
     let (_, rest) =
@@ -54,7 +54,7 @@ pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
-/// Returns a program's exit code; 128 + n if signal n ended it, as in shells.
+/// Returns a program's exit code. If signal n ended the program, returns 128 + n, as shells do.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);

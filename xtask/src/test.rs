@@ -20,11 +20,11 @@ const SPACE_MEBIBYTES: u64 = 4096;
 
 /// Run the tests on real servers.
 ///
-/// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run
-/// (unless TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest if it is installed, else
-/// `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program. Python packages check the messages on the wire;
-/// they are fetched into the target directory, unless TIDINGS_TEST_PYTHON names a Python that has them. Chromium, found or
-/// installed in the same way, runs the tests of the service worker.
+/// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run (unless
+/// TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest if it is installed, otherwise
+/// `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program. Tests of messages on the wire need Python
+/// packages, which are downloaded into the target directory, unless TIDINGS_TEST_PYTHON names a Python that has them. Tests of
+/// the service worker need Chromium, which is also found or installed.
 ///
 /// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server run in containers, in the versions of
 /// docker-compose.yml. This needs Linux and a Docker engine on this machine. A PostgreSQL that a test stops or kills is still a

@@ -17,9 +17,9 @@ const SPACE_MEBIBYTES: u64 = 1024;
 
 /// Run Tidings on this machine, with everything that it needs.
 ///
-/// Finds or installs PostgreSQL and nats-server, builds Tidings, and runs all of its services in one process, with
-/// private servers and local stand-ins for the providers. If DATABASE_URL and NATS_URL are set, they name servers to use
-/// instead of private ones. Ctrl-C stops everything that this started; the next start continues with the same data.
+/// Finds or installs PostgreSQL and nats-server, builds Tidings, and runs all of its services in one process, with private
+/// servers and local stand-ins for the providers. If DATABASE_URL and NATS_URL are set, they name servers to use instead of
+/// private ones. Ctrl-C stops everything that this command started. The next start continues with the same data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask up

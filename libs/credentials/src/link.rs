@@ -1,5 +1,5 @@
-//! Links to the API that need no other credential. The token in a link consists of the id of a key of the app, and of the user
-//! and the purpose of the link, which are encrypted with that key.
+//! Links to the API that need no other credential. The token in a link names a key of the app by a random id. The rest of the
+//! token is the user and the purpose of the link, encrypted with that key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ const TAG_LENGTH: usize = 32;
 const LONGEST: usize = 128;
 /// Maximum number of cached keys.
 const CAPACITY: u64 = 10_000;
-/// Time for which a key, or its absence, is cached. A rotation takes effect in all processes within this time. Because the
-/// absence is cached too, repeated tokens with the same invented key id do not cause a query each.
+/// Time for which a key, or its absence, is cached. A rotation takes effect in all processes within this time. The absence is
+/// cached so that repeated tokens with the same invented key id cause only one query in this time.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days, but recipients may open archived emails later.
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
@@ -75,7 +75,7 @@ pub enum LinkError {
     NoKey(AppId),
 }
 
-/// Returns the context in which an app's key is sealed.
+/// Returns the context, for [`MasterKey::seal`], of an app's key for links.
 #[must_use]
 pub fn key_context(app: AppId) -> String {
     format!("link-key:{app}")
@@ -146,7 +146,7 @@ struct Key {
 }
 
 impl Links {
-    /// Creates an empty cache. `clock` returns the current time.
+    /// Creates `Links` with an empty cache. `clock` must return the current time.
     #[must_use]
     pub fn new(store: Store, master_key: MasterKey, clock: fn() -> Timestamp) -> Links {
         Links { store, master_key, clock, in_use: cache(), by_id: cache(), signing: cache() }

@@ -23,18 +23,18 @@ const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 16;
 const ID_LENGTH: usize = 8;
-/// Version of the layout that [`MasterKey::seal`] writes: version, id of the master key, nonce and record key sealed with the
-/// master key, nonce and plaintext sealed with the record key.
+/// Version of the layout that [`MasterKey::seal`] writes. The layout is: version, id of the master key, nonce and record key
+/// sealed with the master key, nonce and plaintext sealed with the record key.
 const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 1 + ID_LENGTH;
 const WRAPPED_LENGTH: usize = NONCE_LENGTH + KEY_LENGTH + TAG_LENGTH;
-/// Maximum size of a key file, which has 44 characters and a line break.
+/// Maximum size of a key file, in bytes. A valid file has 44 characters and a line break.
 const LONGEST_KEY_FILE: u64 = 128;
 
 /// Key files from the configuration.
 #[derive(Clone, Debug)]
 pub struct Security {
-    /// File with the master key; every service needs it.
+    /// File with the master key. Every service needs it.
     pub master_key_file: Option<PathBuf>,
     /// File with the previous key, during a rotation.
     pub previous_master_key_file: Option<PathBuf>,
@@ -311,19 +311,19 @@ pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     Ok(SecretSlice::from(random))
 }
 
-/// Returns the context in which an app's API secrets are sealed.
+/// Returns the context, for [`MasterKey::seal`], of an app's API secrets.
 #[must_use]
 pub fn app_secret_context(app: AppId) -> String {
     format!("app-secret:{app}")
 }
 
-/// Returns the context in which a provider's secrets are sealed.
+/// Returns the context, for [`MasterKey::seal`], of a provider's secrets.
 #[must_use]
 pub fn provider_context(app: AppId, identifier: &str) -> String {
     format!("provider:{app}:{identifier}")
 }
 
-/// Returns the context in which the secrets of a webhook endpoint are sealed.
+/// Returns the context, for [`MasterKey::seal`], of the secrets of a webhook endpoint.
 #[must_use]
 pub fn webhook_secret_context(app: AppId, endpoint: i64) -> String {
     format!("webhook-secret:{app}:{endpoint}")

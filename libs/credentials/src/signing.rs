@@ -17,7 +17,7 @@ use crate::secrets::{SecretsError, random_token};
 
 const HS256_SECRET_LENGTH: usize = 32;
 const KID_LENGTH: usize = 9;
-/// Characters in a line of PEM (RFC 7468, section 2).
+/// Maximum number of characters per line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
 /// Failure to create a signing key.
@@ -74,7 +74,7 @@ pub async fn create_key(
     Ok(Some(CreatedKey { kid, secret, public_key }))
 }
 
-/// Returns the context in which an app's shared signing secret is sealed.
+/// Returns the context, for [`MasterKey::seal`], of an app's shared signing secret.
 #[must_use]
 pub fn key_context(app: AppId, kid: &str) -> String {
     format!("signing-key:{app}:{kid}")

@@ -49,7 +49,7 @@ pub struct ConsumerProgress {
     pub ack_pending: u64,
     /// Number of unacknowledged messages that were delivered more than once.
     pub redelivered: u64,
-    /// Number of open pull requests; more than 0 while a process fetches.
+    /// Number of open pull requests. It is more than 0 while a process fetches.
     pub waiting: u64,
 }
 
@@ -78,7 +78,7 @@ impl EventLog {
         let pull_config = configuration(durable, settings);
         let wanted = pull_config.clone().into_consumer_config();
         let found = self.find_consumer(stream, durable).await?;
-        // If the consumer exists, `create_consumer` would update it. Refuse this if a field differs that must not change.
+        // If the consumer exists, `create_consumer` would update it. Refuse this if a field that must not change differs.
         if let Some(found) = &found {
             refuse_difference(
                 stream,

@@ -57,7 +57,6 @@ impl Start {
         }
     }
 
-    /// Adds one argument.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self
@@ -77,7 +76,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program.
     pub fn start(start: &Start) -> anyhow::Result<Self> {
         let log = open_log(&start.log).with_context(|| format!("cannot write {}", start.log.display()))?;
         let log_from = log.metadata()?.len();
@@ -191,7 +189,7 @@ impl Process {
         }
     }
 
-    /// Output of this process so far, without the output of earlier processes in the same log.
+    /// Returns the output of this process so far, without the output of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);

@@ -240,7 +240,7 @@ impl Template {
         Ok(Some(EmailContent { subject, text, html, ..EmailContent::default() }))
     }
 
-    /// Renders the SMS; returns None if the template has no SMS content.
+    /// Renders the SMS. Returns None if the template has no SMS content.
     ///
     /// # Errors
     /// Returns an error if the text cannot be rendered.

@@ -96,7 +96,7 @@ pub struct Database {
 /// Partitions and retention of the event log.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// Number of inbox partitions, 1 to 64; fixed when Tidings is installed.
+    /// Number of inbox partitions, 1 to 64. It is fixed when Tidings is installed.
     pub partitions: u32,
     /// True if the configuration sets `partitions`. Services then refuse to start with an installation that has another number.
     pub partitions_are_set: bool,
@@ -104,14 +104,14 @@ pub struct Streams {
     pub retention: Duration,
 }
 
-/// Server of `/metrics`, `/healthz` and `/readyz`, which every service has.
+/// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// Address to listen on.
     pub listen: SocketAddr,
 }
 
-/// Attempts of deliveries.
+/// Settings for attempts of deliveries.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// Time for which a claimed delivery is reserved for its worker.
@@ -126,14 +126,14 @@ pub struct Delivery {
     pub receipt_wait: Duration,
 }
 
-/// Push services of browsers that may be called.
+/// Settings for web push.
 #[derive(Clone, Debug)]
 pub struct WebPush {
-    /// Hosts and origins that subscriptions of browsers may name.
+    /// Hosts and origins of push services that subscriptions may name, and that Tidings may therefore call.
     pub hosts: Vec<PushHost>,
 }
 
-/// Webhook calls to the endpoints of apps.
+/// Settings for webhook calls to the endpoints of apps.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
     /// Timeout of one call, including its whole answer.
@@ -150,7 +150,7 @@ pub struct Outbound {
     pub allow_private: bool,
 }
 
-/// The log on standard error.
+/// Settings of the log on standard error.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Format of the lines.
@@ -180,10 +180,10 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Export of traces.
+/// Settings for the export of traces.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. If it is not set, traces are off.
+    /// Base URL of an OTLP/HTTP collector, to which `/v1/traces` is appended. If it is not set, traces are off.
     pub endpoint: Option<ServerUrl>,
 }
 

@@ -46,7 +46,7 @@ impl Fullness {
         self.above(self.limit)
     }
 
-    /// Lists the streams of which at least `share` was used when they were last checked.
+    /// Lists the streams whose used share was at least `share` when they were last checked.
     pub fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         let known =
             self.streams.iter().map(|(name, fill)| (*name, f64::from_bits(fill.load(Ordering::Relaxed))));

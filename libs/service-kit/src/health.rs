@@ -28,7 +28,7 @@ pub struct Readiness {
     last: Arc<Mutex<Option<(Instant, Report)>>>,
 }
 
-/// The answer to a readiness probe, which serializes as its body.
+/// The answer to a readiness probe. It is serialized into the body of the response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -54,9 +54,9 @@ impl Readiness {
         Readiness { store, log, tasks, needs_servers: Arc::new(AtomicBool::new(true)), last: Arc::default() }
     }
 
-    /// Keeps the process ready while a server is unavailable; the report still lists that server. During an outage a gateway
+    /// Keeps the process ready while a server is unavailable. The report still lists that server. During an outage, a gateway
     /// answers 503 with `Retry-After`. If it also reported that it is not ready, a short outage of PostgreSQL would remove all
-    /// gateways from the load balancer at once, and callers would get the load balancer's errors instead.
+    /// gateways from the load balancer at once. Callers would then get the load balancer's errors instead.
     pub fn serve_without_servers(&self) {
         self.needs_servers.store(false, Ordering::Relaxed);
     }

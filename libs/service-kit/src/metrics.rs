@@ -22,9 +22,9 @@ pub const DELIVERIES: &str = "tidings_deliveries_total";
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
 /// Gauge, by `stream`: share of the stream's message limit that is used, 0 to 1.
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
-/// Gauge, by `stream`: messages that its consumer has not acknowledged.
+/// Gauge, by `stream`: messages that the stream's consumer has not acknowledged.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";
-/// Gauge in seconds, by `stream`: age of the oldest message that its consumer has not acknowledged.
+/// Gauge in seconds, by `stream`: age of the oldest message that the stream's consumer has not acknowledged.
 pub const STREAM_OLDEST_AGE: &str = "tidings_stream_oldest_age_seconds";
 /// Gauge, by `stream`: events that the projection has not committed.
 pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
@@ -36,11 +36,11 @@ pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 /// Counter, by `code`: requests whose credentials were refused (401).
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
-/// Histogram in seconds: from accepting a send to its item in the inbox.
+/// Histogram in seconds: from accepting a send to adding its item to the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
-/// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to its last job or inbox event.
+/// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to publishing its last job or inbox event.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
-/// Histogram in seconds, by `channel`: from the job of a first attempt to its call of a provider.
+/// Histogram in seconds, by `channel`: from publishing the job of a first attempt to calling a provider.
 pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
 /// Histogram in seconds, by `channel`: duration of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
@@ -52,11 +52,11 @@ pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
 pub const POSTPONED: &str = "tidings_postponed_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
-/// Histogram in seconds: duration of a call of an endpoint.
+/// Histogram in seconds: duration of a webhook call.
 pub const WEBHOOK_CALL_SECONDS: &str = "tidings_webhook_call_seconds";
-/// Gauge: messages to endpoints that are still to be delivered.
+/// Gauge: number of webhook messages that are not delivered yet.
 pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
-/// Gauge in seconds: age of the oldest pending message to an endpoint.
+/// Gauge in seconds: age of the oldest webhook message that is not delivered yet.
 pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
 
 /// Counter, by `channel`: messages that a provider refused because of their sender, for example by a block list. Such a refusal
@@ -74,7 +74,7 @@ pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 pub const BUILD_INFO: &str = "tidings_build_info";
 /// Gauge, by `state` (`used` or `idle`): connections of this process to PostgreSQL.
 pub const DATABASE_CONNECTIONS: &str = "tidings_database_connections";
-/// Gauge: maximum number of these connections (`database.max_connections`).
+/// Gauge: maximum number of connections of this process to PostgreSQL (`database.max_connections`).
 pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
 
 /// Upper bounds of the buckets of every histogram, in seconds.

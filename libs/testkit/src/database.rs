@@ -1,4 +1,4 @@
-//! A fresh database for one test.
+//! A new database for one test.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
@@ -63,7 +63,6 @@ impl Database {
         Ok(Self { name, url, server_url, _cluster: cluster })
     }
 
-    /// URL of this database.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -87,12 +87,12 @@ impl Installation {
         .await;
     }
 
-    /// Runs a query that selects one number.
+    /// Runs an SQL query that selects one number.
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Runs a statement.
+    /// Runs an SQL statement.
     pub async fn run(&self, statement: &'static str) {
         sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
     }

@@ -14,8 +14,8 @@ use crate::database::Database;
 const KEY: &str = "master.key";
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A database, a nats-server, and a directory with a master key. Dropping this value stops and removes all of them. Methods
-/// panic if a server cannot be started or refuses a call.
+/// A database, a nats-server, and a directory with a master key. Dropping this value stops the nats-server, and removes the
+/// database and the directory unless the caller supplied them. Methods panic if a server cannot be started or refuses a call.
 pub struct Servers {
     pub nats: NatsServer,
     pub master_key: MasterKey,

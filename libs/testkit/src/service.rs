@@ -104,7 +104,6 @@ impl Service {
         Ok(Self { start, process, _files: None })
     }
 
-    /// Process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }

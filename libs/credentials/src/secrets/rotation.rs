@@ -8,7 +8,7 @@ use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use super::{HEADER_LENGTH, MasterKey, hex};
 
-/// Text in place of the key id of a record that is too short to contain one.
+/// Text that replaces the key id of a record if the record is too short to contain a key id.
 pub const DAMAGED: &str = "damaged";
 /// Maximum number of records per statement.
 const BATCH: u32 = 200;
@@ -29,7 +29,6 @@ pub struct KeyUsage {
     pub table: &'static str,
     /// Id of the key, or [`DAMAGED`].
     pub key: String,
-    /// Number of records.
     pub records: u64,
 }
 

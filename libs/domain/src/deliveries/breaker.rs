@@ -28,9 +28,9 @@ pub enum Breaker {
         /// Number of rests since the breaker opened.
         rests: u32,
     },
-    /// One trial call is in flight; its answer closes the breaker or opens it again.
+    /// One trial call is in flight. Its answer closes the breaker or opens it again.
     HalfOpen {
-        /// Earliest time of another trial if this one gets no answer.
+        /// Earliest time of the next trial call if this trial call gets no answer.
         until: Timestamp,
         /// Number of rests since the breaker opened.
         rests: u32,

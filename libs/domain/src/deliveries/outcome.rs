@@ -22,22 +22,22 @@ pub enum Outcome {
         /// The provider's id of the message, if the answer contains one.
         provider_id: Option<String>,
     },
-    /// Temporary failure: try again.
+    /// Temporary failure. The call may be repeated later.
     Retry {
         /// Minimum delay that the provider requests.
         after: Option<Duration>,
-        /// Limited retry schedule in place of the usual one.
+        /// Limited retry schedule that replaces the usual schedule.
         limit: Option<RetryLimit>,
     },
     /// Permanently refused.
     Failed,
-    /// Permanently refused because the target is dead: suppress the target.
+    /// Permanently refused because the target is dead. The target is suppressed.
     TargetGone(TargetDeath),
-    /// Problem with the credential or the account: fail over to the next provider.
+    /// Problem with the credential or the account. The delivery fails over to the next provider.
     PauseProvider,
     /// The provider may or may not have accepted the message.
     Unknown,
-    /// Outcome unknown, but the provider de-duplicates by idempotency key: call only this provider again.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key. Only this provider may be called again.
     Repeat {
         /// Minimum delay that the provider requests.
         after: Option<Duration>,

@@ -32,7 +32,8 @@ pub struct Receipt {
 /// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
-    /// A delivery by its id, with the number of the attempt if the provider reports it; None means the last attempt.
+    /// A delivery by its id, and the number of the attempt. The number is None if the provider does not report it, which means
+    /// the last attempt.
     Delivery(DeliveryId, Option<u32>),
     /// A message by the id that its provider assigned.
     Message {
@@ -59,7 +60,6 @@ pub struct ReportedDelivery {
     pub expires_at: Option<Timestamp>,
     /// True if the user was erased.
     pub is_erased: bool,
-    /// True if the request was cancelled.
     pub is_cancelled: bool,
     /// Stream and encoded job of the last attempt; None if the database does not hold the job.
     pub job: Option<(StreamName, Vec<u8>)>,
@@ -70,7 +70,7 @@ pub struct ReportedDelivery {
 pub enum Effect {
     /// No effect yet: the attempt is not settled.
     Early,
-    /// No effect: the receipt is a repeat, its attempt is no longer the last one, or its answer adds nothing new.
+    /// No effect: the receipt is a repeat, its attempt is no longer the last attempt, or its answer adds nothing new.
     Unchanged,
     Change(Change),
 }
@@ -104,7 +104,7 @@ impl Receipt {
         Receipt { answer: self.answer.storable(), ..self }
     }
 
-    /// Decides the receipt's effect. `attempt` is the attempt that the receipt names; None means the last one.
+    /// Decides the receipt's effect. `attempt` is the attempt that the receipt names. None means the last attempt.
     ///
     /// # Errors
     /// Returns an error if the stored job of the delivery is needed but cannot be decoded.
@@ -175,7 +175,7 @@ impl Receipt {
         })
     }
 
-    /// Turns the job of the last attempt into the job of the next one.
+    /// Turns the job of the last attempt into the job of the next attempt.
     fn renew(&self, envelope: &mut Envelope, delivery: &ReportedDelivery, is_parked: bool) {
         let Event::DeliveryJob(job) = &mut envelope.event else { return };
         job.attempt = delivery.attempt + 1;

@@ -51,7 +51,6 @@ pub struct Obstacles {
     pub is_provider_gone: bool,
 }
 
-/// A parked message.
 #[derive(Clone, Copy, Debug)]
 pub struct ParkedMessage<'a> {
     /// Id of the parked row. A message that is parked a second time gets a new id.

@@ -36,7 +36,7 @@ pub struct FinishedAttempt<'a> {
     pub now: Timestamp,
     /// Time after which the notification must not be sent.
     pub expires_at: Option<Timestamp>,
-    /// Random number in 0..1; spreads retries by ±20 %.
+    /// Random number in 0..1 that spreads the delays of retries by ±20 %.
     pub random: f64,
 }
 
@@ -99,7 +99,7 @@ impl RetryPolicy {
 
     /// Decides the next step after a finished attempt.
     ///
-    /// After an unknown outcome, the call is repeated with the same delivery id. For SMS this is done only if the provider
+    /// After an unknown outcome, the call is repeated with the same delivery id. An SMS call is repeated only if the provider
     /// de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient could get the message twice.
     #[must_use]
     pub fn verdict(&self, finished: FinishedAttempt<'_>) -> RetryDecision {

@@ -1,4 +1,4 @@
-//! Choice of one of an app's providers for an attempt.
+//! Choice of the provider for an attempt, among the providers of the app.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub enum Choice {
 /// Route of the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextRoute {
-    /// The retry policy decides the next step. If this is another attempt, it uses this route.
+    /// The retry policy decides the next step. If the next step is another attempt, that attempt uses this route.
     Usual(Route),
     /// Fail over to another provider at once.
     Failover(Route),
@@ -64,7 +64,7 @@ impl Route {
         (self.only, self.keyed) = (None, false);
     }
 
-    /// Chooses among the providers that serve the target. If all of them are passed over, which can happen after a change of
+    /// Chooses among the providers that serve the target. If all of them are in `passed_over`, which can happen after a change of
     /// providers, all become eligible again.
     #[must_use]
     pub fn choose(&self, candidates: &[Candidate<'_>]) -> Choice {

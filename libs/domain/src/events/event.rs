@@ -76,7 +76,7 @@ pub struct DeliveryJob {
     /// The send's category. The recipient can turn the channel off for this category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
-    /// The providers that may make the attempt.
+    /// The providers that may be called for the attempt.
     #[serde(default, skip_serializing_if = "Route::is_open")]
     pub route: Route,
     /// Overrides of the send for single providers, by provider identifier: `_config` and the provider's own members.
@@ -96,7 +96,7 @@ fn is_none_made(retries: &u32) -> bool {
 }
 
 impl DeliveryJob {
-    /// Creates the job of a delivery's first attempt, which any provider may make.
+    /// Creates the job of a delivery's first attempt, for which any provider may be called.
     #[must_use]
     pub fn first(
         delivery_id: DeliveryId,
@@ -146,7 +146,7 @@ pub struct ItemsChanged {
 #[serde(rename_all = "camelCase")]
 pub struct AllItemsChanged {
     pub user: UserNumber,
-    /// The highest id that changes; items added later do not change.
+    /// The highest id that changes. Items that were added later do not change.
     pub up_to: ItemId,
 }
 
@@ -155,7 +155,7 @@ pub struct AllItemsChanged {
 pub struct ItemStateSet {
     pub user: UserNumber,
     pub item: ItemId,
-    /// The state that the app keeps with the item; None removes the state.
+    /// The state that the app keeps with the item. None removes the state.
     pub state: Option<String>,
 }
 

@@ -10,7 +10,8 @@ use crate::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, User
 use crate::id::partition;
 use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 
-/// Weight of a change to a whole inbox; a change to one item weighs 1.
+/// Weight of a change to a whole inbox. The weight of a change estimates how many rows it changes, so a change to one item weighs
+/// 1.
 const WEIGHT_OF_AN_INBOX: usize = 50;
 
 /// The erased users of a partition. Events that are still in the log add no items for these users.
@@ -33,7 +34,6 @@ pub struct NewItem {
     pub event_id: Uuid,
 }
 
-/// An item's key.
 pub type ItemKey = (AppId, UserNumber, ItemId);
 
 /// The old and the new state of an item.
@@ -132,7 +132,7 @@ pub enum Step {
 pub enum Change {
     /// A change by the user, such as seen or deleted, and its time.
     Item(ItemChange, Timestamp),
-    /// The new state that the app keeps with the item; None removes the state.
+    /// The new state that the app keeps with the item. None removes the state.
     AppState(Option<String>),
 }
 

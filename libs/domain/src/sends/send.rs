@@ -28,12 +28,12 @@ pub const CHUNK_RECIPIENTS: usize = 500;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendRequest {
-    /// Content in the send itself; fields of the template take precedence.
+    /// The send's own content. Fields of the template take precedence.
     pub content: InAppContent,
     /// The template, by identifier or number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateRef>,
-    /// Category identifier; planning creates the category if it does not exist.
+    /// Category identifier. Planning creates the category if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// Recipients, without duplicates, in the order given.
@@ -87,7 +87,7 @@ pub struct Recipient {
     pub identifier: String,
     /// Inline profile: the user is created or updated before planning. None if only the identifier was given.
     pub profile: Option<Object>,
-    /// Variables for this recipient only; they override the send's data.
+    /// Variables for this recipient only. They override the send's data.
     pub data: Object,
 }
 
@@ -147,7 +147,6 @@ impl Recipient {
 }
 
 impl SendRequest {
-    /// Returns the number of chunks of the send.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.recipients.len().div_ceil(CHUNK_RECIPIENTS)

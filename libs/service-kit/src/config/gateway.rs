@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Network;
 use crate::ServerUrl;
 
-/// The v3 API.
+/// Settings of the gateway, which serves the v3 API.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     /// Address to listen on.
@@ -15,8 +15,8 @@ pub struct Gateway {
     pub public_url: Option<ServerUrl>,
     /// Proxies whose `Forwarded` and `X-Forwarded-For` headers are trusted to name the peer. Default: none.
     pub trusted_proxies: Vec<Network>,
-    /// Maximum number of open connections of one process, 16 to 1,000,000. The maximum is lower if the process may not open as
-    /// many files.
+    /// Maximum number of open connections of one process, 16 to 1,000,000. If the process may open fewer files, the maximum is
+    /// lower.
     pub connections: usize,
     /// Requests per second that one process accepts from an app's backend, 1 to 1,000,000. It accepts as many from all users of
     /// the app together. An app's own limit takes precedence.

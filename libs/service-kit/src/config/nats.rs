@@ -8,7 +8,7 @@ use crate::ServerUrl;
 /// Address of NATS, credentials and stream limits.
 #[derive(Clone, Debug)]
 pub struct Nats {
-    /// `nats://…` or `tls://…`, several separated by commas. If it is not set, `NATS_URL` applies.
+    /// One or several URLs (`nats://…` or `tls://…`), separated by commas. If it is not set, `NATS_URL` applies.
     pub url: Option<ServerUrl>,
     /// Certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, the authorities of the
     /// operating system apply.
@@ -23,7 +23,7 @@ pub struct Nats {
     pub replicas: usize,
     /// True if the configuration sets `replicas`. `tidings migrate` then changes streams that have another number.
     pub replicas_are_set: bool,
-    /// Maximum number of messages in a stream; a full stream refuses further messages.
+    /// Maximum number of messages in a stream. A full stream refuses further messages.
     pub max_messages: i64,
     /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have another limit.
     pub max_messages_are_set: bool,

@@ -154,7 +154,7 @@ impl Settings {
         None
     }
 
-    /// Reads one value with `parse`. If `parse` returns `None`, reports the problem "must be" with the text of `wanted`.
+    /// Reads one value with `parse`. If `parse` returns `None`, reports a problem that says "must be" and then `wanted`.
     pub(super) fn one<T>(
         &mut self,
         key: &'static str,

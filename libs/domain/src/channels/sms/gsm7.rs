@@ -56,7 +56,6 @@ impl Septets {
         }
     }
 
-    /// Returns the number of septets.
     #[must_use]
     pub fn count(self) -> usize {
         match self {

@@ -19,7 +19,7 @@ pub const MOST_SEGMENTS: usize = 255;
 pub enum Alphabet {
     /// The GSM 7 bit default alphabet with its extension table.
     Gsm7,
-    /// UCS-2; in practice UTF-16 in big-endian order, which every phone reads.
+    /// UCS-2. In practice this is UTF-16 in big-endian order, which every phone reads.
     Ucs2,
 }
 
@@ -57,7 +57,6 @@ impl<'a> SegmentedText<'a> {
         SegmentedText { alphabet, parts }
     }
 
-    /// Returns the number of segments.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)

@@ -15,8 +15,9 @@ const KNOWN: [(&str, bool); 4] = [
     // Safari.
     ("push.apple.com", true),
 ];
-/// Longest DNS name and longest label of a DNS name, in bytes (RFC 1035, section 2.3.4).
+/// Longest DNS name, in bytes (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
+/// Longest label of a DNS name, in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
 
 /// An allowed location of push services: one host (`push.example`), every host below a name (`*.push.example`), or exactly one
@@ -83,8 +84,8 @@ impl FromStr for PushHost {
     }
 }
 
-/// Returns the origin in canonical form (RFC 6454, section 6.2), which omits a default port; None if the origin is invalid. Both
-/// arguments must be in lower case.
+/// Returns the origin in canonical form (RFC 6454, section 6.2), which omits a default port. Returns None if the origin is
+/// invalid. Both arguments must be in lower case.
 pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     let implied = match scheme {
         "http" => 80,
@@ -126,7 +127,7 @@ pub(super) fn is_name(host: &str) -> bool {
     host.len() <= MAX_NAME && host.split('.').all(is_label)
 }
 
-/// Returns true if `host` is an IP address or its last label starts with a digit: URL parsers read a host with a numeric last
+/// Returns true if `host` is an IP address or its last label starts with a digit. URL parsers read a host with a numeric last
 /// label as an IPv4 address.
 pub(super) fn is_address(host: &str) -> bool {
     let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();

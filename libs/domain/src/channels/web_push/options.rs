@@ -39,7 +39,7 @@ pub struct WebPushOptions {
 }
 
 impl WebPushOptions {
-    /// Reads the options. `path` is their location in the request, which problems name. Unknown members are ignored.
+    /// Reads the options. Problems name `path`, the location of the options in the request. Unknown members are ignored.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> WebPushOptions {
         let Some(mut fields) = Fields::open(path, Value::Object(options), problems) else {
             return WebPushOptions::default();

@@ -22,13 +22,13 @@ pub struct Envelope {
     pub event: Event,
 }
 
-/// Error reading a message of the log.
+/// Error while reading a message of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The message is not an envelope, or its data does not fit its type.
     #[error("malformed message: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// This release does not know the message's type; readers count the message and skip it.
+    /// This release does not know the message's type. Readers count the message and skip it.
     #[error("unknown message type {0:?}")]
     UnknownType(String),
     /// The message has a newer version, or contains an enum value that this release does not know. The reader must be upgraded
