@@ -74,7 +74,7 @@ impl NatsContainer {
         let told = within(PROCESS_WITHIN, async || {
             std::fs::read_to_string(&pid).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?))
         });
-        let program = told.await.with_context(|| format!("no process within {PROCESS_WITHIN:?}"))?;
+        let program = told.await.with_context(|| format!("no process id within {PROCESS_WITHIN:?}"))?;
         let program = pidfd_open(program, PidfdFlags::empty())?;
         Ok(Self { _container: container, program, log })
     }

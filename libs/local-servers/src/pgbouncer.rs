@@ -40,9 +40,9 @@ impl PgBouncer {
                 "[databases]\n* = host=127.0.0.1 port={} user={} password={}\n\
                  [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
                  auth_type = any\npool_mode = {pool_mode}\n",
-                server.port().context("a port")?,
+                server.port().context("the database URL has no port")?,
                 server.username(),
-                server.password().context("a password")?,
+                server.password().context("the database URL has no password")?,
             ),
         )?;
         // PgBouncer refuses to run as root, as PostgreSQL does.
@@ -54,7 +54,7 @@ impl PgBouncer {
         let process = launch(files.path(), account, port).await?;
         let mut url = server;
         url.set_host(Some("127.0.0.1"))?;
-        url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("a URL without a port"))?;
+        url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("the database URL cannot have a port"))?;
         Ok(PgBouncer { url: url.into(), _process: process, _files: files })
     }
 

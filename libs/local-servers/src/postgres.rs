@@ -174,7 +174,7 @@ fn same_version(data: &Path) -> anyhow::Result<()> {
     let of_program = of_program.unwrap_or_default();
     ensure!(
         of_program.split('.').next() == Some(of_data.trim()),
-        "the files in {} were made by PostgreSQL {}, and {} is version {of_program}. \
+        "the files in {} were created by PostgreSQL {}, but {} is version {of_program}. \
          Put the programs of version {0} first in the PATH, or choose another data directory",
         data.display(),
         of_data.trim(),

@@ -100,7 +100,7 @@ impl Process {
         let mut child =
             command.spawn().with_context(|| format!("cannot start {}", start.program.display()))?;
         let group = Pid::from_child(&child);
-        let lifeline = child.stdin.take().context("a piped standard input")?;
+        let lifeline = child.stdin.take().context("the child process has no piped standard input")?;
         Ok(Self { child, group, log: start.log.clone(), log_from, killed: false, _lifeline: lifeline })
     }
 

@@ -91,7 +91,7 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
         let next = Instant::now() + RETRY_INTERVAL;
         match timeout_at(end, connect()).await {
             Ok(Ok(connected)) => {
-                tracing::info!(server, endpoint, "connected");
+                tracing::info!(server, endpoint, "connected to a server");
                 return Ok(connected);
             }
             Ok(Err(error)) if is_permanent(&error) => {

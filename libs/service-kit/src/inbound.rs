@@ -64,7 +64,7 @@ impl Inbound {
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
     pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.ack().await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack; the log redelivers the message");
         }
         if delivered.deliveries > 1
             && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await

@@ -100,7 +100,7 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
              `tidings restore` first, which reads these changes from the log"
         ),
         RecordedDatabase::HalfRestored => bail!(
-            "this database was restored from a backup, and the log was not read to its end for it: keep the services \
+            "this database was restored from a backup, and the log was not read to its end since: keep the services \
              stopped and run `tidings restore` again"
         ),
     }
@@ -178,7 +178,7 @@ async fn check(
         let checkpoint = projected.get(&name).copied().unwrap_or(0);
         ensure!(
             stream.last_seq >= checkpoint,
-            "stream {name} ends at {} but was read up to {checkpoint}: the log has lost its end",
+            "stream {name} ends at {} but was read up to {checkpoint}: the stream has lost its last messages",
             stream.last_seq
         );
     }

@@ -22,7 +22,7 @@ pub enum ShutdownError {
     #[error("{0} failed")]
     Failed(&'static str),
     /// Tasks did not finish within the time limit.
-    #[error("still running 30 s after the stop: {}", .0.join(", "))]
+    #[error("tasks still running 30 s after the process began to stop: {}", .0.join(", "))]
     Hung(Vec<&'static str>),
 }
 

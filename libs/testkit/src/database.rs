@@ -59,7 +59,7 @@ impl Database {
         let mut connection = PgConnection::connect(&server_url).await.context(SHARED)?;
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await?;
         connection.close().await?;
-        let url = with_database(&server_url, &name).context("a URL with a database name")?;
+        let url = with_database(&server_url, &name).context("the server's URL has no scheme")?;
         Ok(Self { name, url, server_url, _cluster: cluster })
     }
 

@@ -14,7 +14,7 @@ impl Database {
     /// # Errors
     /// Returns an error if `pg_dump` is not installed or fails.
     pub fn dump(&self, file: &Path) -> anyhow::Result<()> {
-        let file = file.to_str().context("a path that is text")?;
+        let file = file.to_str().context("the path is not UTF-8")?;
         run("pg_dump", &["--format=custom", "--dbname", self.url(), "--file", file])
     }
 
@@ -33,7 +33,7 @@ impl Database {
     /// # Errors
     /// Returns an error if `pg_restore` is not installed or fails.
     pub fn restore_in_place(&self, file: &Path) -> anyhow::Result<()> {
-        let file = file.to_str().context("a path that is text")?;
+        let file = file.to_str().context("the path is not UTF-8")?;
         let options = ["--clean", "--if-exists", "--exit-on-error", "--no-owner", "--dbname"];
         run("pg_restore", &[&options[..], &[self.url(), file]].concat())
     }

@@ -36,10 +36,10 @@ pub fn binary(name: &str) -> PathBuf {
 }
 
 fn find(name: &str) -> anyhow::Result<PathBuf> {
-    let test = std::env::current_exe().context("the path of this test")?;
+    let test = std::env::current_exe().context("cannot find the path of this test")?;
     // The path of the running test is target/debug/deps/test-0123 or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
-    let profile = profile.context("a test inside a target directory")?;
+    let profile = profile.context("this test is not in a target directory")?;
     let program = profile.join(if SERVICES.contains(&name) { "tidings" } else { name });
     ensure!(
         program.is_file(),
@@ -56,7 +56,7 @@ fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let link = folder.join(name);
     match std::os::unix::fs::symlink("../tidings", &link) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(error).with_context(|| format!("cannot make the link {}", link.display()))
+            Err(error).with_context(|| format!("cannot create the link {}", link.display()))
         }
         _ => Ok(link),
     }
@@ -83,7 +83,7 @@ impl Service {
         environment: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-service-").tempdir()?;
-        let name = program.file_name().context("a program has a name")?.display();
+        let name = program.file_name().context("the program's path has no file name")?.display();
         let log = files.path().join(format!("{name}.log"));
         let service = Self::start_logged(program, arguments, environment, &log)?;
         Ok(Self { _files: Some(files), ..service })

@@ -33,7 +33,7 @@ pub enum DecodeError {
     UnknownType(String),
     /// The message has a newer version, or contains an enum value that this release does not know. The reader must be upgraded
     /// before it can process the message.
-    #[error("{kind} is of a newer release: {what}")]
+    #[error("{kind} was written by a newer release: {what}")]
     Newer {
         kind: String,
         /// The part that this release does not know.
@@ -121,7 +121,7 @@ impl Envelope {
         let event = match read {
             Err(unknown @ DecodeError::UnknownType(_)) => return Err(unknown),
             _ if wire.v > VERSION => {
-                return Err(newer(format!("version {}, and this one reads up to {VERSION}", wire.v)));
+                return Err(newer(format!("version {}, but this release reads up to {VERSION}", wire.v)));
             }
             Err(DecodeError::Malformed(error)) if is_of_unknown_value(&error) => {
                 return Err(newer(error.to_string()));
