@@ -10,7 +10,7 @@ text_enum! {
         DeliverySent = "delivery.sent",
         /// A receipt confirms that a delivery arrived.
         DeliveryDelivered = "delivery.delivered",
-        /// A delivery ended without being sent. Its status says why.
+        /// A delivery ended without being sent. The status of the delivery shows the cause.
         DeliveryFailed = "delivery.failed",
         /// A target is dead and is no longer used.
         DeliverySuppressed = "delivery.suppressed",

@@ -24,7 +24,7 @@ const GATHERING: Duration = Duration::from_millis(50);
 /// server early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
 const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
-/// Minimum duration of a failing fetch, so that a caller's loop of fetches needs no pause of its own.
+/// Minimum duration of a failing fetch, so that a caller can fetch in a loop without its own pause after failures.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(250);
 
 /// Settings of a consumer that may change later. The server applies a change to all processes that share the consumer.

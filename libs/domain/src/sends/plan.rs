@@ -16,7 +16,7 @@ pub struct SendFacts<'a> {
     pub content: &'a [Channel],
     /// External channels for which the app has an enabled provider.
     pub providers: &'a [Channel],
-    /// Kinds of the enabled mobile push providers (`fcm`, `apns`). A provider serves only push tokens of its own kind.
+    /// Kinds of the enabled mobile push providers (`fcm`, `apns`). A provider serves only push tokens of the same kind.
     pub push_kinds: &'a [String],
 }
 
