@@ -40,7 +40,7 @@ pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
 /// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to publishing its last job or inbox event.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
-/// Histogram in seconds, by `channel`: from publishing the job of a first attempt to calling a provider.
+/// Histogram in seconds, by `channel`: from creating the job of a first attempt to calling a provider.
 pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
 /// Histogram in seconds, by `channel`: duration of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
