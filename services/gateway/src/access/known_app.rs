@@ -33,7 +33,7 @@ impl KnownApp {
             let opened = TokenKey::open(app.id, key, master_key);
             opened
                 .inspect_err(|error| {
-                    tracing::error!(app = %app.id, kid = key.kid, %error, "cannot load a signing key; its tokens are rejected");
+                    tracing::error!(app = %app.id, kid = key.kid, %error, "cannot load a signing key; rejecting tokens signed with it");
                 })
                 .ok()
         });

@@ -278,7 +278,7 @@ impl ResponseError for Failure {
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(
                     cause,
-                    "answered a request with 503: the database or the log is unavailable or overloaded"
+                    "cannot serve a request now; answered it with 503, and the client may repeat it"
                 );
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
                 response.json(body(message, "unavailable", None))

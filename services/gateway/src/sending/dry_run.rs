@@ -124,7 +124,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let log = |error| {
-            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template");
+            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template; the dry run shows no content");
         };
         compiled.map_err(log).ok()
     });
