@@ -73,7 +73,7 @@ impl Positions {
         loop {
             match context.log.positions().await {
                 Ok(announcements) => self.note_all(announcements).await,
-                Err(error) => tracing::warn!(%error, "cannot subscribe to announcements of inbox checkpoints; retrying"),
+                Err(error) => tracing::warn!(%error, "cannot subscribe to inbox checkpoints; retrying"),
             }
             sleep(SUBSCRIBE_INTERVAL).await;
         }
