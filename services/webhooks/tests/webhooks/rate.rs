@@ -1,4 +1,4 @@
-//! How much of PostgreSQL it takes to tell a backlog.
+//! Number of PostgreSQL transactions that sending a backlog of messages needs.
 
 use std::time::Instant;
 
@@ -39,5 +39,5 @@ async fn a_backlog_is_told_many_messages_to_a_transaction() {
     let seconds = began.elapsed().as_secs_f64();
     let per_commit = WAITING as f64 / (commits(&world).await - before) as f64;
     println!("{:.0} webhooks a second, {per_commit:.1} to a transaction", WAITING as f64 / seconds);
-    assert!(per_commit > 2.0, "{per_commit:.1} messages to a transaction");
+    assert!(per_commit > 2.0, "only {per_commit:.1} messages per transaction");
 }

@@ -1,4 +1,4 @@
-//! What is told of an event, and to whom.
+//! Content of the messages for an event, and the endpoints that get them.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +59,8 @@ async fn an_endpoint_hears_only_of_what_it_wants_of_its_own_app_and_from_when_it
     world.settled(2, Status::Sent).await;
     world.settled(3, Status::Failed).await;
     world.serve(settings());
-    // What is heard of too late is told again, under the same id.
-    let told = eventually(SOON, "three messages are told", async || {
+    // If an endpoint answers too late, it gets the message again under the same id.
+    let told = eventually(SOON, "the endpoints received three messages", async || {
         let received = world.backend.received().into_iter();
         let told: BTreeMap<_, _> =
             received.map(|call| ((call.path, call.id), call.body["type"].clone())).collect();
@@ -77,7 +77,7 @@ async fn an_endpoint_hears_only_of_what_it_wants_of_its_own_app_and_from_when_it
     );
     let rows: i64 =
         sqlx::query_scalar("SELECT count(*) FROM webhook_message").fetch_one(&world.pool).await.unwrap();
-    assert_eq!(rows, 3, "nothing else was written");
+    assert_eq!(rows, 3, "no other message was written");
 }
 
 #[tokio::test]
