@@ -22,7 +22,7 @@ const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Result of trying to call the provider.
 pub(crate) enum CallResult {
-    /// An answer to settle.
+    /// Answer with which to settle the attempt.
     Answer(Answer),
     /// Another worker has claimed the delivery, so no call was made.
     ClaimLost,

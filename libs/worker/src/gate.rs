@@ -1,5 +1,6 @@
-//! Limits on the calls to a provider: its circuit breaker, its rate limit and, per lane, its number of concurrent calls. One
-//! user, or one host that targets name, may make only a part of the concurrent calls.
+//! Limits on the calls to a provider: its circuit breaker, its rate limit and, per lane, its number of concurrent calls. A
+//! target may name a host, as a web push subscription names its push service. One user, or one such host, may have only a part
+//! of the concurrent calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,8 +21,7 @@ use crate::shares::{Share, Shares};
 
 /// Maximum number of providers whose state is kept.
 const MAX_PROVIDERS: u64 = 10_000;
-/// Maximum number of hosts whose health is kept. These are the hosts that targets name. A host without kept health counts as
-/// healthy.
+/// Maximum number of hosts whose health is kept. Targets name these hosts. A host without kept health counts as healthy.
 const MAX_HOSTS: u64 = 10_000;
 /// Time after which the state of an unused provider or host is dropped.
 const IDLE: Duration = Duration::from_secs(3_600);

@@ -131,7 +131,7 @@ impl<S: ChannelSender> Worker<S> {
         };
         let admission = match self.admit(job, &providers).await {
             Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
-                // The delivery has expired. Claim it without a provider: a claim ends an expired delivery.
+                // The delivery has expired. Claim it without a provider: claiming an expired delivery ends it.
                 let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
                 Admission::Instead { answer, wanted: None }
             }

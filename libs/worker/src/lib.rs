@@ -48,8 +48,8 @@ pub trait ChannelSender: Send + Sync + 'static {
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
     fn send(&self, call: &Call<'_>) -> impl Future<Output = Answer> + Send;
 
-    /// Returns the host that the target names, if any. Failures of the call then count against this host and not against the
-    /// provider.
+    /// Returns the host that the target names, if any. For example, a web push subscription names its push service. Failures of
+    /// the call then count against this host and not against the provider.
     fn host(&self, _target: &str) -> Option<String> {
         None
     }

@@ -119,8 +119,8 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 )]
 struct Handlers;
 
-/// Describes the API of a gateway whose credential headers begin with `prefix`: the handlers, and the parts that all operations
-/// share.
+/// Builds the OpenAPI document of a gateway whose credential headers begin with `prefix`: the descriptions of the handlers, and
+/// the parts that all operations share.
 pub(crate) fn describe(prefix: &str) -> serde_json::Result<Value> {
     let mut document = serde_json::to_value(Handlers::openapi())?;
     if let Some(paths) = document["paths"].as_object_mut() {

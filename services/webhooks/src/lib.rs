@@ -2,7 +2,7 @@
 //!
 //! [`telling`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
 //! checkpoint. [`teller`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
-//! records the results. [`sweeper`] gives up messages of failing endpoints, removes old messages, and counts pending ones.
+//! records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
 
 pub mod call;
 mod messages;

@@ -21,7 +21,7 @@ use crate::telling::WebhookNotice;
 
 /// Interval at which the checkpoint of the inbox projection is read while waiting for the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum number of items that are read at once after a user marked a whole inbox as read.
+/// Number of items on each page of an inbox that a user marked as read as a whole.
 const ITEMS: u32 = 1_000;
 
 /// Projection that turns events into messages.

@@ -1,4 +1,4 @@
-//! Regular cleaning: gives up messages of endpoints that keep failing, removes finished messages, and counts pending ones.
+//! Regular cleaning: gives up on messages of endpoints that keep failing, removes finished messages, and counts pending ones.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
             break;
         }
         counter!(WEBHOOK_ATTEMPTS, "outcome" => "given_up").increment(given_up);
-        tracing::warn!(given_up, "gave up webhooks because their endpoints have failed for too long");
+        tracing::warn!(given_up, "gave up on webhooks because their endpoints have failed for too long");
     }
     while context.store.webhooks().prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
     let (pending, age) = context.store.webhooks().pending_webhooks().await?;

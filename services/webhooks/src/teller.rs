@@ -21,7 +21,7 @@ use crate::call::{Answer, Caller, Message};
 use crate::settler::{Settler, settler};
 use crate::signature::Secret;
 
-/// Interval at which due messages are claimed.
+/// Interval at which the process looks for due messages.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Random variation of each delay, as a fraction of the scheduled delay.
 const SPREAD: f64 = 0.2;
@@ -160,7 +160,7 @@ impl Attempt {
                     endpoint = due.endpoint,
                     id = %due.id,
                     code = answer.code,
-                    "gave up a webhook; its endpoint did not accept it"
+                    "gave up on a webhook; its endpoint did not accept it"
                 );
             }
         }

@@ -21,7 +21,7 @@ use crate::waiting::{DATABASE_OVERDUE, STEP, database};
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Time for which an unknown key is cached. A key may stay unknown for this time after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Time since its last use for which a key of an app counts as seen. Seen keys are looked up without the limits for unknown
+/// Time for which a key of an app counts as seen after its last use. Seen keys are looked up without the limits for unknown
 /// keys.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum number of cached apps, and of seen keys.
@@ -33,7 +33,7 @@ pub const LOOK_UPS: usize = 64;
 /// Maximum length of a key in bytes. A longer key is treated as unknown, without a look-up.
 const LONGEST_KEY: usize = 256;
 
-/// Apps by API key. Concurrent requests for the same key share one look-up.
+/// Cache of apps by API key. Concurrent requests for the same key share one look-up.
 pub(crate) struct Apps {
     store: Store,
     master_key: MasterKey,

@@ -19,7 +19,7 @@ pub(crate) struct AppCaller {
     pub(crate) app: AppId,
 }
 
-/// A user, or the app acting for one.
+/// A user, or an app's backend that acts for a user.
 pub(crate) struct UserCaller {
     pub(crate) app: Arc<App>,
     /// The user's identifier. The user may not exist yet.
@@ -33,7 +33,7 @@ pub(crate) struct UserCaller {
 /// An app's backend that calls for itself or for a user, or a user.
 pub(crate) struct Caller {
     pub(crate) app: AppId,
-    /// The user, unless the app calls for itself.
+    /// Identifier of the user; None if the app calls for itself.
     pub(crate) user: Option<String>,
     /// True if the app's secret was verified.
     pub(crate) by_app: bool,
@@ -51,13 +51,13 @@ impl UserCaller {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        // Without a token, the caller of an app that uses HMAC has proven the user by a signature.
+        // If the app uses HMAC, a caller without a token has sent a valid signature.
         let signed = identity.by_token() || app.hmac;
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
 
-    /// Returns the author of this caller's changes to the profile. If the app guards addresses, the public key alone is no
-    /// proof: with the key, any caller could redirect another user's messages.
+    /// Returns the author of this caller's changes to the profile. If the app guards addresses (`address-keys=guarded`), the
+    /// public key alone is no proof: with the key, any caller could redirect another user's messages.
     pub(crate) fn author(&self) -> Author {
         if self.by_app {
             Author::App

@@ -84,7 +84,7 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// Returns the holder whose shares the request uses. 401 if the caller lacks the demanded proof.
+    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the demanded proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
@@ -166,7 +166,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns a value that a request may give in one of two places, or in both with the same value.
+/// Returns the value that a request gives in one place, in its bearer token, or in both. 401 if the two values differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,

@@ -24,7 +24,7 @@ const USER_PREFIX: &str = "user:";
 pub(crate) struct Token<'a> {
     header: Header,
     claims: Claims,
-    /// Signed part: header and claims, encoded.
+    /// The signed part of the token: its encoded header and claims.
     message: &'a str,
     signature: &'a str,
 }
@@ -37,7 +37,7 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// Times are seconds since 1970 (RFC 7519, section 2).
+/// Claims of a token. Times are seconds since 1970 (RFC 7519, section 2).
 #[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,

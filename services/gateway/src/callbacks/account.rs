@@ -18,7 +18,7 @@ use crate::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
-/// Positions of the app, the provider and the subject among the segments of the path. Segment 0 is empty.
+/// Positions of the app's id, the provider's identifier and the last segment in the path. Position 0 is empty.
 const APP: usize = 4;
 const PROVIDER: usize = 5;
 const SUBJECT: usize = 6;
@@ -38,8 +38,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Reads the claim of a callback. All failures have the same 403, which does not reveal whether the provider is unknown or
-    /// the signature missing or wrong.
+    /// Reads the provider and the signature that a callback claims. Every failure has the same 403, which does not reveal
+    /// whether the provider is unknown or the signature is missing or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
@@ -93,7 +93,7 @@ impl Account {
     }
 }
 
-/// Returns the subject of the callback: the last segment of its path, such as the id of a delivery.
+/// Returns the last segment of the callback's path, such as the id of a delivery.
 pub(super) fn subject(request: &HttpRequest) -> Option<String> {
     segment(request, SUBJECT)
 }

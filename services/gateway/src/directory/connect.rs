@@ -56,8 +56,8 @@ struct Connected<'a> {
     #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
-    /// Secret that proves this device in later calls with only the public key. Only an app that guards addresses issues it, and
-    /// only in the answer to the call that creates the user. Null in every other answer.
+    /// Secret that proves this device in later calls with only the public key. The service returns it once: if the app guards
+    /// addresses (`address-keys=guarded`) and a call with only the public key created the user. Null in every other answer.
     device_secret: Option<&'a str>,
 }
 
@@ -90,9 +90,9 @@ struct CategoryBody<'a> {
 
 /// Signs a user in on a device: stores the device, and creates the user if missing.
 ///
-/// If the app itself makes the call for the user, it may omit the body. If the app guards addresses, a caller with only the
-/// public key may register a push token only if this call creates the user. The answer then contains `deviceSecret`, with which
-/// the device can replace its token later. Any other push token is a 403 (`address_guarded`).
+/// If the app itself makes the call for the user, it may omit the body. If the app guards addresses (`address-keys=guarded`), a
+/// caller with only the public key may register a push token only if this call creates the user. The answer then contains
+/// `deviceSecret`, with which the device can replace its token later. Any other push token is a 403 (`address_guarded`).
 #[utoipa::path(
     post,
     path = "/v3/sdk/connect",
@@ -101,7 +101,7 @@ struct CategoryBody<'a> {
     security(("user" = [])),
     params(
         ("DEVICE-ID" = inline(HeaderIdentifier), Header, description = "Unique identifier of the device or installation."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     request_body(content(
         (device::Device = "application/json"),

@@ -22,8 +22,8 @@ use crate::waiting::database;
 ///
 /// The body is the browser's `PushSubscription` as JSON. Its endpoint must be at a push service that the service's
 /// configuration allows. Within an app, an endpoint belongs only to the user who sent it last. A missing user or device is
-/// created. If the app guards addresses, a caller with only the public key needs the device's secret, and the endpoint must not
-/// belong to another device.
+/// created. If the app guards addresses (`address-keys=guarded`), a caller with only the public key needs the device's secret,
+/// and the endpoint must not belong to another device.
 #[utoipa::path(
     post,
     path = "/v3/devices/{deviceId}/webPushSubscription",
@@ -31,8 +31,8 @@ use crate::waiting::database;
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("deviceId" = Identifier, Path, description = "The identifier that the client chose for the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     request_body = Subscription,
     responses((status = 200, description = "The subscription is stored.", body = StatusBody)),
@@ -70,8 +70,8 @@ pub(crate) async fn subscribe(
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("deviceId" = Identifier, Path, description = "The identifier that the client chose for the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     responses((status = 200, description = "The subscription is removed.", body = StatusBody)),
 )]
@@ -105,8 +105,8 @@ pub(crate) async fn unsubscribe(
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("deviceId" = Identifier, Path, description = "The identifier that the client chose for the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     responses((status = 200, description = "The push token is removed.", body = StatusBody)),
 )]

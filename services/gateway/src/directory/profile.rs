@@ -23,8 +23,8 @@ pub const OPERATIONS_OF_A_REQUEST: usize = 10;
 
 /// Gets the user's profile.
 ///
-/// The profile of an unknown user is empty. If the app guards addresses, a caller with only the public key does not see the
-/// keys `email`, `phoneNumber`, `phone`, `fcm` and `apns`. The answers of PUT and PATCH omit them too.
+/// The profile of an unknown user is empty. If the app guards addresses (`address-keys=guarded`), a caller with only the public
+/// key does not see the keys `email`, `phoneNumber`, `phone`, `fcm` and `apns`. The answers of PUT and PATCH omit them too.
 #[utoipa::path(
     get,
     path = "/v3/profile",

@@ -30,7 +30,7 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 
 /// Content of the page.
 pub(crate) enum PageContent<'a> {
-    /// The question whether the reader wants no more emails of a category.
+    /// Question to the reader: unsubscribe from emails of a category?
     Asked(&'a Subscription),
     /// Confirmation that the reader gets no more emails of the category.
     Done(&'a Subscription),

@@ -49,7 +49,7 @@ const EMPTY: &str = "the body is empty; it must be JSON";
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit for receiving the body of a provider's callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// Time that a body may take in addition to the time at the minimum speed, [`SLOWEST`].
+/// Additional time for a body, besides the time that it takes at the minimum speed, [`SLOWEST`].
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Minimum average speed of a body in bytes per second, after the additional time [`GRACE`]. It limits how long a stalled body
 /// occupies memory.
@@ -61,7 +61,7 @@ pub(crate) struct Body {
     payload: Payload,
     limit: usize,
     within: Duration,
-    /// Selects the room against which the first [`MAX_BODY`] bytes count.
+    /// Selects the room (memory limit) against which the first [`MAX_BODY`] bytes count.
     room: fn(&Gateway) -> &Room,
 }
 
@@ -141,7 +141,7 @@ impl Body {
     }
 
     /// Reads a JSON value, or a JSON Patch if the media type is `application/json-patch+json`. Returns None if the body is
-    /// empty. A JSON Patch must be an array and must not be empty text; otherwise it is a 400.
+    /// empty. With the media type of a JSON Patch, an empty body, or one that is not an array, is a 400.
     pub(crate) async fn json_or_patch(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::JsonPatch {
             return self.optional_json().await;

@@ -67,7 +67,7 @@ impl PathId {
         id.ok_or_else(|| Failure::problem("id", "invalid_number", "id must be a whole number"))
     }
 
-    /// Returns the id as the token of a link; None if it is not UTF-8.
+    /// Returns the id as the token of a link in a message; None if it is not UTF-8.
     pub(crate) fn token(self) -> Option<String> {
         self.text
     }

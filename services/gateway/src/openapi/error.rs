@@ -28,7 +28,7 @@ pub(crate) struct Problem {
     message: String,
 }
 
-/// The body of every other error.
+/// The body of every error except 400 and 500.
 #[derive(ToSchema)]
 #[schema(as = Error, example = json!({"status": "error", "message": "no such notification", "code": "not_found"}))]
 pub(crate) struct Refusal {

@@ -33,7 +33,7 @@ pub(crate) struct SendRequest {
     /// Earliest time of delivery, at most 90 days ahead. A time in the past means now.
     #[schema(value_type = Option<Time>)]
     send_at: Option<String>,
-    /// Latest time of delivery.
+    /// Latest time of sending. A delivery by email, push or SMS that is not sent by then ends as `expired`.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<String>,
     /// Lane of the send. A send to more than 100 recipients always takes `bulk`.
@@ -97,7 +97,7 @@ pub(crate) struct NotificationContent {
     category: Option<String>,
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
-    /// Content blocks, passed through unchanged.
+    /// Content blocks. Clients receive them unchanged.
     #[schema(value_type = Option<Vec<FreeObject>>)]
     blocks: Option<Vec<String>>,
 }

@@ -149,7 +149,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     pairs
 }
 
-/// One recipient of a dry run, with what is needed to render the content.
+/// One recipient of a dry run, with the data for rendering the content.
 struct Trial<'a> {
     writer: &'a Writer<'a>,
     recipient: &'a Recipient,
