@@ -102,10 +102,10 @@ impl<S: ChannelSender> Worker<S> {
             Ok(states) => match states.first() {
                 Some(state) if state.status != Status::Sending => self.conclude(job, state).await,
                 // Do not acknowledge the job: the worker that has the claim does that later.
-                _ => tracing::warn!("another worker took the claim; leaving the delivery to it"),
+                _ => tracing::warn!("another worker has claimed the delivery; leaving it to that worker"),
             },
             Err(error) => {
-                tracing::warn!(%error, "another worker took the claim and the ledger cannot be read; leaving the delivery to that worker");
+                tracing::warn!(%error, "another worker has claimed the delivery, and the ledger cannot be read; leaving it to that worker");
             }
         }
     }

@@ -243,7 +243,7 @@ impl Intake {
                 MessageAction::Later
             }
             Err(error) => {
-                tracing::warn!(%send_id, %error, "cannot read the send of a continuation; trying again");
+                tracing::warn!(%send_id, %error, "cannot read the send that a message continues; retrying the message");
                 MessageAction::Later
             }
         }

@@ -60,7 +60,7 @@ pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()
                 tracing::warn!(
                     %stream,
                     error = format!("{error:#}"),
-                    "cannot remove old messages of a crowded stream; trying again"
+                    "cannot remove old messages of a nearly full stream; trying again"
                 );
             }
         }

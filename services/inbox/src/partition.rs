@@ -116,7 +116,7 @@ impl Projection for Partition {
         let stream = StreamName::Inbox(self.origin.partition);
         if let Err(error) = log.announce(stream, position).await {
             // Continue: requests that wait for this position also read the checkpoint.
-            tracing::debug!(%stream, %error, "cannot announce the position; waiting requests read the checkpoint instead");
+            tracing::debug!(%stream, %error, "cannot announce a new checkpoint; waiting requests read it from the database instead");
         }
         let now = clock::now();
         for created_at in fold.created_at() {
