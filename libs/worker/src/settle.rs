@@ -23,7 +23,7 @@ impl<S: ChannelSender> Worker<S> {
         let written = tokio::select! {
             written = self.write_what_can_be(job, settlement) => written,
             () = self.stopped_for(SETTLE_AFTER_STOP) => {
-                tracing::error!("the process stops before the provider's answer could be settled; the answer is lost");
+                tracing::error!("the process is stopping, and the provider's answer could not be settled; the answer is lost");
                 return;
             }
         };
