@@ -21,13 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Result of admission.
 pub(crate) enum Admission<'p> {
     /// The job may call this provider.
     Call(CallPermit<'p>),
     /// No provider may be called. Claim the attempt, and settle it with this answer.
     Instead {
-        /// The answer to record.
         answer: Answer,
         /// Identifier of the only provider that the route allows, if that provider no longer serves the target; otherwise None.
         wanted: Option<String>,

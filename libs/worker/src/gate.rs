@@ -213,7 +213,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Reports the answer to the breakers.
     pub(crate) fn report(mut self, answer: &Answer) {
         self.reported = true;
         self.way.report(answer, clock::now());

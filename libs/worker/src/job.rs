@@ -38,7 +38,6 @@ pub(crate) struct Worker<S> {
     stopped_at: OnceLock<Instant>,
 }
 
-/// A job in progress.
 pub(crate) struct Job<'a> {
     pub(crate) inbound: &'a Inbound,
     pub(crate) delivered: &'a DeliveredMessage,
@@ -53,7 +52,6 @@ impl Job<'_> {
     }
 }
 
-/// A claimed attempt of a delivery.
 struct ClaimedAttempt<'p> {
     token: Uuid,
     /// End of the lease by this process's clock. After that, another worker may claim the attempt.

@@ -64,11 +64,8 @@ pub trait ChannelSender: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     pub app: AppId,
-    /// The send of the delivery.
     pub send_id: Option<SendId>,
-    /// The lane of the job.
     pub lane: Lane,
-    /// The provider to call.
     pub provider: &'a Provider,
     /// Target and content.
     pub job: &'a DeliveryJob,

@@ -72,7 +72,6 @@ impl Outbound {
         Outbound { allow_private }
     }
 
-    /// Returns true if private addresses may be called.
     #[must_use]
     pub fn allows_private(self) -> bool {
         self.allow_private
@@ -94,7 +93,6 @@ impl Outbound {
         }
     }
 
-    /// Returns true if this address may be called.
     #[must_use]
     pub fn allows(self, address: IpAddr) -> bool {
         self.allow_private || is_public(address)

@@ -43,7 +43,6 @@ pub struct ProviderVersion {
 }
 
 impl ProviderVersion {
-    /// Returns the version of a provider.
     #[must_use]
     pub fn of(provider: &Provider) -> ProviderVersion {
         ProviderVersion {

@@ -19,7 +19,6 @@ pub trait ProviderChannel: Send + Sync + 'static {
     type Message<'a>: Send;
 }
 
-/// A kind of provider.
 pub trait ProviderKind: Send + Sync + 'static {
     type Channel: ProviderChannel;
     /// Parsed settings of one version of a provider, with the state that lasts as long as this version is in use.

@@ -69,12 +69,10 @@ impl InboxEvents {
         Ok(())
     }
 
-    /// Returns the approximate size of all events in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns every event with its partition.
     pub(crate) fn into_events(self) -> impl Iterator<Item = (u32, ItemsAdded)> {
         let events = self.partitions.into_iter();
         events.flat_map(|(partition, events)| events.into_iter().map(move |filled| (partition, filled.event)))

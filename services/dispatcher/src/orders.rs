@@ -231,7 +231,6 @@ impl FrozenChunk<'_> {
         self.order_with_stable_id(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
     }
 
-    /// Returns true if no chunk follows.
     pub(crate) fn is_last(&self) -> bool {
         self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
     }

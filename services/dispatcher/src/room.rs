@@ -8,7 +8,7 @@ use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// Fill of a send stream from which the timers that continue accepted sends wait as well.
+/// Fill of a send stream from which timers are no longer published to it, although they continue accepted sends.
 const CRAMMED: f64 = 0.99;
 
 /// Fill of all streams. Clones share the state.

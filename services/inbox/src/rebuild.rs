@@ -18,11 +18,9 @@ use crate::verification::{Verification, replay_and_compare};
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Parameters of a rebuild.
 pub struct Rebuild<'a> {
     pub database: &'a Settings,
     pub log: &'a EventLog,
-    /// Number of inbox partitions.
     pub partitions: u32,
     /// True to switch even if the new tables differ from the live tables.
     pub accepts_differences: bool,
@@ -30,7 +28,6 @@ pub struct Rebuild<'a> {
     pub most: usize,
 }
 
-/// Result of a rebuild.
 #[derive(Clone, Debug)]
 pub struct RebuildReport {
     /// True if the new tables are live now. Otherwise they were dropped, and the verification shows why.

@@ -13,7 +13,7 @@ use crate::source;
 #[derive(Clone, Debug)]
 pub struct Verification {
     pub comparison: Comparison,
-    /// Last sequence of each partition that was compared.
+    /// For each partition, the last sequence that the comparison covers.
     pub positions: Vec<u64>,
 }
 

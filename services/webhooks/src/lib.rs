@@ -22,7 +22,6 @@ use store::webhooks::Pace;
 pub use call::{Answer, Caller};
 pub use signature::Secret;
 
-/// Settings of webhooks.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Delay after each failed attempt, ±20 %. The message is given up if the attempt after the last delay fails too.
@@ -38,7 +37,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates settings from the configuration.
     #[must_use]
     pub fn new(config: &Webhooks) -> Self {
         Settings {

@@ -76,7 +76,6 @@ impl Messages {
         Ok(())
     }
 
-    /// Adds the messages for these events.
     async fn add_all(
         &self,
         rows: &mut WebhookBatch,

@@ -20,7 +20,6 @@ pub(super) struct OrderedChunk {
     pub(super) cause: Cause,
 }
 
-/// Chunks that are planned together.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) chunks: Vec<OrderedChunk>,
@@ -149,7 +148,6 @@ async fn fail_alone(inbound: &Inbound, failed: &[OrderedChunk], error: &PlanErro
     }
 }
 
-/// Splits the batch by app.
 fn by_app(batch: Vec<OrderedChunk>) -> impl Iterator<Item = Vec<OrderedChunk>> {
     let mut parts: BTreeMap<AppId, Vec<OrderedChunk>> = BTreeMap::new();
     for ordered in batch {

@@ -51,7 +51,6 @@ enum LookupFailure {
 }
 
 impl Apps {
-    /// Creates empty caches.
     pub(crate) fn new(context: &Context) -> Apps {
         Apps {
             store: context.store.clone(),

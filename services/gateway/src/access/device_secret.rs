@@ -12,7 +12,6 @@ use crate::waiting::database;
 /// Number of random bytes of a secret.
 const BYTES: usize = 32;
 
-/// Creates a random secret.
 pub(crate) fn create() -> Result<String, Failure> {
     random_token("ds_", BYTES).map_err(|error| Failure::Defect(error.to_string()))
 }

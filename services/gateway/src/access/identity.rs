@@ -124,7 +124,6 @@ impl<'a> Identity<'a> {
         Ok(self.known.app.clone())
     }
 
-    /// Returns true if a bearer token was sent.
     pub(crate) fn by_token(&self) -> bool {
         self.token_user.is_some()
     }

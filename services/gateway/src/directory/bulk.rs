@@ -23,7 +23,6 @@ use crate::openapi::user::ManyUsers;
 use crate::openapi::vocabulary::Identifier;
 use crate::waiting::database;
 
-/// Maximum number of users in a request.
 const MAX_USERS: usize = 1_000;
 
 #[derive(Serialize, ToSchema)]

@@ -91,7 +91,6 @@ const WORDS: &[PageTexts] = &[
     },
 ];
 
-/// Builds the answer that shows this page.
 pub(crate) fn page(request: &HttpRequest, status: StatusCode, content: &PageContent<'_>) -> HttpResponse {
     let accepted = request.headers().get_all(ACCEPT_LANGUAGE).filter_map(|value| value.to_str().ok());
     let words = page_texts(accepted.flat_map(|value| value.split(',')));

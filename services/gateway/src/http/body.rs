@@ -37,7 +37,6 @@ pub const MAX_USER_BODY: usize = 128 * 1024;
 /// Maximum size of the body of a provider's callback, in bytes. It is small because the body is read before its signature can
 /// be verified.
 pub const MAX_CALLBACK: usize = 16 * 1024;
-/// Maximum number of fields of a form.
 const MAX_FORM_FIELDS: usize = 200;
 /// Bytes that are read and dropped after a body exceeds its limit, so that a client that is still sending receives the 413.
 const MAX_IGNORED: usize = 3 * MAX_BODY;

@@ -20,7 +20,6 @@ impl Call {
     }
 }
 
-/// Marks several calls as calls for users.
 pub(crate) fn for_users<const CALLS: usize>(calls: [Call; CALLS]) -> [Call; CALLS] {
     calls.map(Call::for_users)
 }

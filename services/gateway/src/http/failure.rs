@@ -18,7 +18,6 @@ use crate::shares::room::Overuse;
 
 /// Seconds after which a client may retry a request that was answered with 503.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
-/// Maximum number of problems that an answer lists.
 const MOST_PROBLEMS: usize = 100;
 
 /// Value of `WWW-Authenticate` in a 401. Bearer tokens are the only credentials of this API that have an HTTP authentication
@@ -83,7 +82,6 @@ impl Failure {
         Failure::Invalid(vec![Problem::new(field, code, message)])
     }
 
-    /// Creates a 401.
     pub(crate) fn unauthorized(code: &'static str, message: impl Into<Cow<'static, str>>) -> Failure {
         Failure::refused(StatusCode::UNAUTHORIZED, code, message)
     }

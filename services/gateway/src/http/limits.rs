@@ -9,7 +9,6 @@ use crate::http::rate_limit::{BucketState, RateLimits};
 use crate::shares::holder::{Holder, Key, Proof};
 use crate::shares::peer::Peer;
 
-/// Default rate limits, and the token buckets of all callers.
 pub(crate) struct Limits {
     buckets: RateLimits,
     /// Buckets for requests with wrong credentials, by peer. They are separate, so that such requests do not use up the limits

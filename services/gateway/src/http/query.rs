@@ -33,7 +33,6 @@ impl FromRequest for Query {
 }
 
 impl Query {
-    /// Creates the query of a request.
     pub(crate) fn of(request: &HttpRequest) -> Query {
         Query { request: request.clone(), known: RefCell::default() }
     }

@@ -1,4 +1,4 @@
-//! Limit on the memory of large answers. An answer counts until the client has read it.
+//! Limit on the memory of large answers. An answer is charged to its caller until the client has read it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,10 +14,10 @@ use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
 use crate::shares::room::Place;
 
-/// Size in bytes from which an answer counts. A smaller answer fits into the socket's send buffer.
+/// Size in bytes from which an answer is charged to its caller. A smaller answer fits into the socket's send buffer.
 const SMALL: u64 = 16 * 1024;
 
-/// Body of a large answer. Its memory counts until the connection has sent the body or is closed.
+/// Body of a large answer. Its size is charged to the caller until the connection has sent the body or is closed.
 struct BodyWithRoom {
     body: BoxBody,
     _place: Place,

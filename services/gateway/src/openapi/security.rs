@@ -1,4 +1,4 @@
-//! Security schemes, and the combinations of schemes for which handlers write `app`, `user` and `either`.
+//! Security schemes, and the combinations of schemes that handlers name `app`, `user` and `either`.
 
 use serde_json::{Map, Value, json};
 
@@ -63,7 +63,6 @@ fn requirement(schemes: &[&str]) -> Value {
     schemes.iter().map(|scheme| ((*scheme).to_owned(), json!([]))).collect::<Map<_, _>>().into()
 }
 
-/// Builds the security schemes for this header prefix.
 pub(crate) fn schemes(prefix: &str) -> Value {
     let mut schemes = Map::new();
     for (scheme, suffix, description) in HEADERS {

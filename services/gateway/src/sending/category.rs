@@ -20,7 +20,6 @@ const WITHIN: Duration = Duration::from_millis(250);
 pub(crate) struct KnownCategories(Cache<(AppId, String), ()>);
 
 impl KnownCategories {
-    /// Creates an empty cache.
     pub(crate) fn new() -> KnownCategories {
         KnownCategories(Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build())
     }

@@ -30,7 +30,7 @@ pub const STALLED_FOR: Duration = Duration::from_secs(30);
 /// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Open connections. Each counts against the share of its peer.
+/// Open connections. Each is charged to its peer.
 #[derive(Clone)]
 pub(crate) struct Connections {
     room: Room,

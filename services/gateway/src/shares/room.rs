@@ -116,7 +116,6 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the number of units of the place.
     pub(crate) fn units(&self) -> usize {
         self.units
     }
