@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use crate::ChannelSender;
 use crate::job::Worker;
 
-/// Maximum time for which a fetch waits for its first job.
+/// Maximum time for which a fetch waits for a job.
 const WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of unacknowledged jobs of all workers of the channel.
+/// Maximum number of unacknowledged jobs of the lane, over all workers of the channel.
 const MAX_ACK_PENDING: i64 = 1_000;
 
 pub(crate) async fn open(
@@ -28,7 +28,7 @@ pub(crate) async fn open(
 }
 
 /// Processes a lane until the process stops, then finishes the jobs in progress. Fetched jobs that have not started are
-/// returned at once.
+/// returned to the log at once.
 pub(crate) async fn run<S: ChannelSender>(
     context: Context,
     worker: Arc<Worker<S>>,
@@ -40,7 +40,7 @@ pub(crate) async fn run<S: ChannelSender>(
     let most = context.config.delivery.max_concurrency;
     let mut running: JoinSet<()> = JoinSet::new();
     while let Some(room) = token.run_until_cancelled(room(most, &mut running)).await {
-        // Never cancel a fetch: jobs that it has already received would be stuck until `ack_wait` ends.
+        // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
         match consumer.fetch(room, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
@@ -65,8 +65,8 @@ pub(crate) async fn run<S: ChannelSender>(
     Ok(())
 }
 
-/// Waits until at least one job can start, and returns the number of jobs that can start. Fetching a job earlier would make it
-/// wait here, although another worker might be free.
+/// Waits until at least one more job can start, and returns how many can start. A job that is fetched earlier would wait in
+/// this process, although another worker might be free.
 async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     while let Some(ended) = running.try_join_next() {
         reap(Some(ended));
@@ -77,8 +77,8 @@ async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     most - running.len()
 }
 
-/// Collects a finished task. If a job panicked outside its call, the log redelivers the job, and a worker retries it after its
-/// lease has expired.
+/// Collects a finished task. If the task of a job panicked outside of its call, the log redelivers the job. A worker then
+/// retries the job after the lease of its claim has ended.
 fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
     if let Some(Err(error)) = ended {
         tracing::error!(%error, "the task of a job panicked; the job is redelivered");

@@ -1,4 +1,4 @@
-//! What is told of an event, and to whom.
+//! Content of the messages for an event, and the endpoints that get them.
 
 use domain::webhook::WebhookEvent;
 use domain::{Status, StreamName};

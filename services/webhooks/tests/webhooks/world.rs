@@ -1,4 +1,4 @@
-//! Servers, an app with users, and its backend.
+//! Servers, an app with users, and the app's backend.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Deref for World {
     }
 }
 
-/// Quick where the real ones are slow.
+/// Settings with short delays, so that the tests are quick.
 pub(crate) fn settings() -> Settings {
     Settings {
         schedule: vec![Duration::from_millis(20); 6],
@@ -73,7 +73,7 @@ impl World {
         World { app, backend, secrets: Vec::new(), installation }
     }
 
-    /// An endpoint of the backend that is told everything.
+    /// Creates an endpoint of the backend that subscribes to all events.
     pub(crate) async fn endpoint(&mut self, path: &str) -> i64 {
         self.endpoint_for(&self.backend.url(path), WebhookEvent::ALL).await
     }
@@ -94,7 +94,7 @@ impl World {
         self.context.serve("webhooks", |context| webhooks::run_with(context, settings));
     }
 
-    /// Tells the log that a delivery to user 1 settled so.
+    /// Publishes the event that a delivery to user 1 was settled with this status.
     pub(crate) async fn settled(&self, delivery: u128, status: Status) {
         self.settled_of(1, delivery, status).await;
     }
@@ -148,16 +148,16 @@ impl World {
         self.publish(stream, envelope.encode().unwrap()).await;
     }
 
-    /// Waits until the backend has taken as many messages.
+    /// Waits until the backend has accepted `count` messages.
     pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::ReceivedCall> {
-        eventually(SOON, "the backend is told everything", async || {
+        eventually(SOON, "the backend accepted all messages", async || {
             let received = self.backend.received();
             (received.len() >= count).then_some(received)
         })
         .await
     }
 
-    /// Waits until every event of the log is a row, or is known to make none.
+    /// Waits until every event in the log is processed: written as messages, or skipped.
     pub(crate) async fn followed(&self) {
         for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// Waits until as many messages have this status.
+    /// Waits until `count` messages have this status.
     pub(crate) async fn messages(&self, status: &'static str, count: i64) {
         eventually(SOON, "messages have a status", async || {
             (self.count(status).await == count).then_some(())
