@@ -1,4 +1,4 @@
-//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
+//! Tests of the checks: a valid record passes all of them, and each falsified record fails the check for its defect.
 
 mod falsified_records;
 mod valid_record;
