@@ -135,7 +135,7 @@ impl<'s> Injector<'s> {
             None => {
                 let (words, last_words) = (process.service.words(), process.service.last_words());
                 let gave_up = gave_up(&words) && self.is_open(|undo| undo == Undo::Ready(name));
-                assert!(gave_up, "{name} ended by itself ({ended}); {last_words}");
+                assert!(gave_up, "{name} ended unexpectedly ({ended}); {last_words}");
                 self.tally.gave_up.push(name.to_string());
                 self.start(name, format!("gave up {name}"), since);
             }
