@@ -106,7 +106,7 @@ async fn every_problem_of_a_send_is_named() {
     for (body, expected) in cases {
         service.by(&shop, SEND).json(&body).send().await.has_problems(expected);
     }
-    assert_eq!(service.sends().await, 0, "a refused send published something");
+    assert_eq!(service.sends().await, 0, "a refused send was published");
 }
 
 #[tokio::test]
