@@ -35,7 +35,7 @@ impl Installation {
         self.run_configured(arguments, &[], input)
     }
 
-    /// Runs `tidings` with these variables in addition to those that every command needs.
+    /// Runs `tidings` with these environment variables in addition to those that every command needs.
     pub(crate) fn run_configured(
         &self,
         arguments: &[&str],

@@ -1,4 +1,4 @@
-//! SMS through `tidings up`: from the send to the provider's report.
+//! SMS with `tidings up`, from the send to the provider's report.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::running::Running;
 const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 const TEXT: &str = "Grüße, 5 € und ein 😀";
 
-/// Sends to a number, waits until the delivery has this status, and returns it.
+/// Sends an SMS to a number, waits until its delivery has this status, and returns the delivery.
 async fn send(running: &Running, number: &str, status: &str) -> Value {
     let send = json!({
         "notification": {"title": "Hello", "message": TEXT},

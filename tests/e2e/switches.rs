@@ -9,7 +9,7 @@ async fn shop(installation: &Installation) -> App {
     installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap()
 }
 
-// One switch after the other, as an operator would try them.
+// Long, because it sets and reads every switch.
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn switches_are_set_and_listed() {
