@@ -1,4 +1,4 @@
-//! The lower bound of writing inbox items: four connections that insert 500 rows at a time into a table like that of the inbox.
+//! The minimum work of writing inbox items: four connections insert 500 rows at a time into a copy of the inbox table.
 
 use std::time::{Duration, Instant};
 

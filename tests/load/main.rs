@@ -1,7 +1,7 @@
 //! Sends accepted, inbox events projected and deliveries made per second, each compared with a bare implementation in the same
 //! run.
 //!
-//! Speeds of different runs cannot be compared, because machines drift; the ratios can.
+//! Only the ratios of different runs can be compared, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
@@ -30,7 +30,7 @@ use crate::role::Role;
 /// Measures sends accepted, inbox events projected and deliveries made per second.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything by default.
+    /// Measurement to make; all by default.
     #[arg(value_enum)]
     only: Option<Measurement>,
     /// Number of rounds; each measures everything once

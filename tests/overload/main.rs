@@ -1,5 +1,5 @@
-//! The system under more load than it accepts, in short form. `cargo xtask overload` is the long form in a release build, with a bound on
-//! latency.
+//! The system under more load than it accepts, in short form. `cargo xtask overload` runs the long form in a release build, which
+//! also checks latency.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;

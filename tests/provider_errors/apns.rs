@@ -14,7 +14,7 @@ use crate::state::{State, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// The answer on the page, and the status and reason of the server.
+/// Answer in the table, and the status and reason that the stand-in returns for it.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str)] = &[
     ("200", 200, ""),

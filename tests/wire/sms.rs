@@ -33,7 +33,7 @@ async fn outcome(sender: &SmsSender, provider: &Provider, text: &str) -> Outcome
     sender.attempt(&Call { app: AppId(1), send_id: None, lane, provider, job: &job, now }).await.outcome
 }
 
-/// Sends texts to the message centre at this port, receives the receipt of the first one, and unbinds.
+/// Sends texts to the message centre at this port, receives the receipt of the first text, and unbinds.
 async fn talk(port: u16, texts: &[&str], payload: bool) {
     let tasks = Tasks::new();
     let limits = Limits::for_lease(LEASE);
@@ -44,7 +44,7 @@ async fn talk(port: u16, texts: &[&str], payload: bool) {
         "concatenation": concatenation,
     }));
     for text in texts {
-        let id = eventually(LIMIT, "the centre accepts the message", async || {
+        let id = eventually(LIMIT, "the message centre accepts the message", async || {
             match outcome(&sender, &provider, text).await {
                 Outcome::Sent { provider_id } => provider_id,
                 Outcome::Retry { .. } => None,
