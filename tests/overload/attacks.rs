@@ -46,7 +46,7 @@ const PATCHING: usize = 4;
 const PATCHING_PACE: Duration = Duration::from_millis(16);
 /// Number of operations per patch: the maximum for a caller without the secret.
 const OPERATIONS: usize = 100;
-/// Size of the profile: the largest on which the work budget allows these operations.
+/// Size of the profile in bytes: the largest on which the work budget allows these operations.
 const PROFILE: usize = 10_000;
 
 /// Kind of attack.
@@ -259,7 +259,8 @@ impl fmt::Display for Report {
         for (attack, without, beside) in &self.0 {
             writeln!(
                 f,
-                "{attack:?}: {:.0} sends per second during the attack, {:.0} without; median from 202 to inbox {:?} during the attack, {:?} without",
+                "{attack:?}: {:.0} sends per second during the attack, {:.0} without; \
+                 median from 202 to inbox {:?} during the attack, {:?} without",
                 beside.per_second, without.per_second, beside.median, without.median,
             )?;
         }
