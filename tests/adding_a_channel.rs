@@ -33,7 +33,7 @@ struct Block {
 }
 
 #[test]
-fn the_steps_of_the_page_make_a_provider_and_a_channel_that_work() {
+fn the_steps_of_the_page_build_a_working_provider_and_channel() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     // Always copy to the same folder, so that cargo builds only what has changed since the last run.
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel");

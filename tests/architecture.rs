@@ -67,7 +67,7 @@ const NOT_IN_THE_TREE: [&str; 4] = ["ring", "openssl-sys", "openssl", "native-tl
 const ONE_VERSION: [&str; 2] = ["rustls", "aws-lc-sys"];
 
 #[test]
-fn dependencies_point_one_way() {
+fn crates_depend_only_on_allowed_crates() {
     let mut problems = Vec::new();
     for package in packages() {
         for used in package.uses.iter().filter(|used| is_of_the_workspace(used)) {
@@ -93,7 +93,7 @@ fn may_use(package: &Package, used: &str) -> bool {
 }
 
 #[test]
-fn a_foreign_crate_is_named_by_its_owner_alone() {
+fn only_its_owner_depends_on_a_third_party_crate() {
     let mut problems = Vec::new();
     for package in packages().iter().filter(|package| !EXEMPT.contains(&package.name.as_str())) {
         for (owned, owners) in OWNED {
@@ -114,7 +114,7 @@ fn a_foreign_crate_is_named_by_its_owner_alone() {
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn every_crate_uses_the_lints_of_the_workspace() {
     let without: Vec<String> = packages()
         .iter()
         .filter(|package| !read(&package.manifest).contains("[lints]\nworkspace = true"))
@@ -169,7 +169,7 @@ fn one_tls_library_and_one_provider_of_cryptography() {
 }
 
 #[test]
-fn no_file_is_too_long_to_read() {
+fn no_file_is_longer_than_400_lines() {
     let long: Vec<String> = sources()
         .into_iter()
         .map(|path| (read(&path).lines().count(), path))
@@ -182,7 +182,7 @@ fn no_file_is_too_long_to_read() {
 }
 
 #[test]
-fn names_of_modules_are_nouns_that_say_something() {
+fn no_module_has_a_vague_name() {
     let vague = ["utils", "util", "common", "helpers", "helper", "manager", "types", "misc"];
     let found: Vec<String> = sources()
         .into_iter()
@@ -205,7 +205,7 @@ fn tests_wait_for_a_condition_and_never_pause() {
 }
 
 #[test]
-fn tests_take_the_servers_that_compose_names() {
+fn tests_use_the_server_versions_of_docker_compose() {
     let compose = read(&root().join("docker-compose.yml"));
     let containers = ["libs/local-servers/src/container.rs", "xtask/src/containers.rs"]
         .map(|file| read(&root().join(file)));
@@ -218,7 +218,7 @@ fn tests_take_the_servers_that_compose_names() {
 }
 
 #[test]
-fn the_documentation_points_at_what_exists() {
+fn paths_and_links_in_the_documentation_exist() {
     let mut problems = Vec::new();
     for page in pages() {
         let text = read(&page);
@@ -236,7 +236,7 @@ fn the_documentation_points_at_what_exists() {
 /// The log filter compares the targets of log lines by prefix. So it must list all our crates, and all dependencies whose names
 /// begin with the name of one of them.
 #[test]
-fn a_bare_log_level_is_for_exactly_our_own_crates() {
+fn a_log_level_without_a_target_applies_to_exactly_our_own_crates() {
     let target = |name: &str| name.replace('-', "_");
     let ours: Vec<_> = packages().iter().map(|package| target(&package.name)).collect();
     let mut problems: Vec<_> = ours

@@ -43,7 +43,7 @@ fn few_doc_comments_begin_with_a_headless_clause() {
 
 /// `docs/style.md`: logs, errors, help, OpenAPI and documentation do not use these words.
 #[test]
-fn the_words_of_the_style_page_are_kept() {
+fn texts_avoid_the_words_that_the_style_page_forbids() {
     let mut problems = Vec::new();
     for page in
         pages().iter().filter(|page| !page.ends_with("docs/style.md") && !page.ends_with("docs/logging.md"))

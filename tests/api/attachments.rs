@@ -124,7 +124,7 @@ async fn only_files_raise_the_size_limit_of_a_body() {
 }
 
 #[tokio::test]
-async fn sends_beyond_the_room_for_files_are_refused_with_retry_after() {
+async fn sends_beyond_the_memory_for_files_are_refused_with_retry_after() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&with_file(&vec![7; MAX_ATTACHED])).unwrap();

@@ -216,7 +216,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn lists_and_counters_agree_whatever_users_do_at_the_same_time() {
+async fn lists_and_counters_agree_after_concurrent_random_changes() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let user = |name, number| {

@@ -8,7 +8,7 @@ use crate::service::{Backing, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 
 #[tokio::test]
-async fn sends_beyond_an_apps_rate_go_bulk_without_affecting_other_apps() {
+async fn sends_beyond_an_apps_rate_use_the_bulk_lane_without_affecting_other_apps() {
     let service = Service::start_with(Backing::Nothing).await;
     let (busy, other) = (service.app("busy").await, service.app("other").await);
     service.run("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;

@@ -177,7 +177,7 @@ async fn a_patch_whose_work_exceeds_the_budget_is_refused() {
 
 /// Runs patches, merges, bulk merges and sends with profiles concurrently, over two gateways and a dispatcher.
 #[tokio::test]
-async fn writers_of_every_kind_lose_no_update() {
+async fn concurrent_writers_of_every_kind_lose_no_update() {
     let service = Arc::new(Service::start().await);
     let shop = service.app("shop").await;
     service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"list": []})).send().await.is(200);
@@ -231,7 +231,7 @@ async fn writers_of_every_kind_lose_no_update() {
 
 /// On a busy machine, the gateway may answer some writes with 503. Such a write may or may not have been applied.
 #[tokio::test]
-async fn writers_at_the_same_time_lose_no_update() {
+async fn concurrent_writers_lose_no_update() {
     let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     let start = json!({"list": [], "count": 0, "other": "kept"});

@@ -50,7 +50,7 @@ async fn users_created_with_the_public_key_are_limited_and_the_backend_is_not() 
 const AT_ONCE: usize = 4;
 
 #[tokio::test]
-async fn users_created_at_once_are_all_counted() {
+async fn concurrently_created_users_are_all_counted() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(64))]).await;
     let calls = (0..64).map(|number| {

@@ -21,7 +21,7 @@ async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
 }
 
 #[tokio::test]
-async fn every_answer_to_credentials_has_rate_limit_headers() {
+async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     let defaults = |config: &mut Config| config.gateway = Config::default().gateway;
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;

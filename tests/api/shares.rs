@@ -106,7 +106,7 @@ async fn many_user_ids_apps_and_peers_never_refuse_another_apps_backend() {
 }
 
 #[tokio::test]
-async fn a_slow_body_loses_its_room_long_before_30_seconds() {
+async fn a_slow_body_is_answered_408_long_before_30_seconds() {
     let service = service().await;
     let shop = service.app("shop").await;
     let attacker = Attacker::new(1, service.address);
@@ -146,7 +146,7 @@ async fn a_body_without_the_secret_may_have_128_kib() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_app_with_its_secret_never_fills_the_file_room_of_another() {
+async fn one_app_with_its_secret_never_uses_up_the_file_memory_of_another() {
     let service = service().await;
     let (greedy, demo) = (service.app("greedy").await, service.app("demo").await);
     let attacker = Attacker::new(1, service.address);

@@ -59,7 +59,7 @@ async fn two_secrets_are_valid_during_a_rotation_and_a_third_ends_the_first() {
 }
 
 #[tokio::test]
-async fn an_expired_secret_stops_signing_and_the_next_one_signs() {
+async fn signatures_with_an_expired_secret_are_refused_and_with_the_next_one_accepted() {
     let service = Service::start_with(Backing::Nothing).await;
     let first = signing(&service).await;
     let second = service.rotate(&first, "second", Duration::from_secs(1)).await;

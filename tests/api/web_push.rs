@@ -126,7 +126,7 @@ async fn every_problem_of_a_subscription_is_named() {
 }
 
 #[tokio::test]
-async fn strict_handling_lenient_forms_and_wrong_calls_of_subscriptions() {
+async fn subscriptions_accept_lenient_forms_and_refuse_unknown_members_if_strict() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let subscribe = || service.of(&shop, "ada", "POST /v3/devices/d/webPushSubscription");

@@ -117,7 +117,7 @@ async fn wait_for_both_passes(database: &mut PgConnection) {
 }
 
 #[tokio::test]
-async fn no_data_of_an_erased_user_is_left() {
+async fn no_data_of_an_erased_user_remains() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;

@@ -81,7 +81,7 @@ async fn streams_get_the_configured_limit_and_keep_theirs_if_none_is_configured(
 }
 
 #[tokio::test]
-async fn existing_apps_get_key_pairs_once_a_master_key_exists() {
+async fn existing_apps_get_key_pairs_when_a_master_key_exists() {
     let servers = Servers::start().await;
     let without = servers.migrate_with(&[]);
     assert!(

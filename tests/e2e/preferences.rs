@@ -14,7 +14,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 const ADDRESS: &str = "ada@example.com";
 
 #[tokio::test]
-async fn a_user_gets_no_email_of_a_category_turned_off() {
+async fn a_user_gets_no_email_of_a_category_that_they_turned_off() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     call(&running, Method::PUT, "/users/ada", json!({"email": ADDRESS})).await;

@@ -78,7 +78,7 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_inbox_is_reported_and_repaired_once_accepted() {
+async fn a_damaged_inbox_is_reported_and_repaired_if_differences_are_accepted() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(1_000).await;
     inboxes.projected().await;

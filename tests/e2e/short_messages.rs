@@ -30,7 +30,7 @@ async fn send(running: &Running, number: &str, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_sms_is_delivered_once_the_provider_reports_it() {
+async fn an_sms_becomes_delivered_when_the_provider_reports_it() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     let delivered = send(&running, "+4915112345678", "delivered").await;

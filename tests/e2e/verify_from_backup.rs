@@ -13,7 +13,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_that_does_not_reach_the_log_is_refused_and_the_message_says_which_would() {
+async fn a_backup_that_ends_before_the_log_starts_is_refused_with_the_needed_position() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;

@@ -102,7 +102,7 @@ async fn store(running: &Running, user: &str, device: &str, subscription: &Value
 }
 
 #[tokio::test]
-async fn another_users_delivery_is_made_at_once_whatever_browsers_one_user_stores() {
+async fn broken_browsers_of_one_user_never_delay_the_delivery_of_another() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     store_failing_browsers(&running).await;

@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 const CLEAN_SHARE: usize = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_delivery_ends_as_its_providers_would_have_it() {
+async fn every_delivery_ends_as_the_answers_of_its_providers_require() {
     let seed = variable("TIDINGS_TEST_FAULTS_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
     let deliveries = variable("TIDINGS_TEST_FAULTS_DELIVERIES").map_or(DELIVERIES, |number| number as usize);
     println!("TIDINGS_TEST_FAULTS_SEED={seed} TIDINGS_TEST_FAULTS_DELIVERIES={deliveries}");

@@ -21,7 +21,7 @@ const NO_CODES: &[(Provider, &str)] = &[
 ];
 
 #[test]
-fn every_answer_on_the_page_has_a_case_and_every_case_is_on_the_page() {
+fn every_answer_in_the_table_has_a_case_and_every_case_is_in_the_table() {
     let cases: Vec<(Provider, &str)> = crate::smtp::CASES
         .iter()
         .map(|case| (Provider::Smtp, case.0))
@@ -41,7 +41,7 @@ fn every_answer_on_the_page_has_a_case_and_every_case_is_on_the_page() {
 }
 
 #[test]
-fn every_answer_on_the_page_is_in_the_code_with_its_class() {
+fn every_answer_in_the_table_is_in_the_code_with_its_class() {
     for row in ROWS {
         for answer in row.answers {
             if NO_CODES.contains(&(row.provider, answer)) {

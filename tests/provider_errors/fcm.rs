@@ -35,7 +35,7 @@ pub(crate) const OVER_A_FIFTH: &str = "403 SENDER_ID_MISMATCH of over 20 %";
 const BEFORE: i64 = 4;
 
 #[tokio::test]
-async fn every_answer_of_fcm_has_the_effect_on_the_page() {
+async fn every_answer_of_fcm_has_the_effect_in_the_table() {
     let world = World::start(Channel::MobilePush, |_| {}).await;
     world.context.serve("mobile push", mobile_push::run);
     let [first, second] = [google().await, google().await];

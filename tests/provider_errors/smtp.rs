@@ -45,7 +45,7 @@ pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn every_answer_of_smtp_has_the_effect_on_the_page() {
+async fn every_answer_of_smtp_has_the_effect_in_the_table() {
     let authority = Authority::new().unwrap();
     let [plain, encrypted, second] = [
         server(None).await,

@@ -55,7 +55,7 @@ pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
 const LEASE: Duration = Duration::from_secs(8);
 
 #[tokio::test]
-async fn every_answer_of_twilio_has_the_effect_on_the_page() {
+async fn every_answer_of_twilio_has_the_effect_in_the_table() {
     let world = World::start(Channel::Sms, |config| config.delivery.lease = LEASE).await;
     world.context.serve("sms", sms::run);
     let [first, second] = [twilio().await, twilio().await];

@@ -40,7 +40,7 @@ pub(crate) const CASES: &[(&str, u16)] = &[
 const BEFORE: usize = 4;
 
 #[tokio::test]
-async fn every_answer_of_a_push_service_has_the_effect_on_the_page() {
+async fn every_answer_of_a_push_service_has_the_effect_in_the_table() {
     let browsers = Browsers::start().await;
     let world = &browsers.world;
     for (answer, code) in CASES {

@@ -43,7 +43,7 @@ async fn ordered(database: &Database) -> Vec<Uuid> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chunks_ordered_by_a_timer_or_a_redrive_are_ordered_once_more_after_a_restore() {
+async fn chunks_published_by_a_timer_or_a_redrive_are_published_again_after_a_restore() {
     let installation = Installation::start().await;
     installation.accepts(&installation.database, &["app", "create", "shop"]);
     let pool = PgPool::connect(installation.database.url()).await.unwrap();

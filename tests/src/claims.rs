@@ -65,7 +65,7 @@ mod tests {
     const CLAIM: &str = "UPDATE delivery SET status = 'sending', token = gen_random_uuid()";
 
     #[tokio::test]
-    async fn a_claim_is_late_once_the_suppression_is_committed_and_not_before() {
+    async fn a_claim_counts_as_late_only_after_the_suppression_is_committed() {
         let database = Database::create().await;
         let settings = store::Settings { url: database.url().to_owned(), max_connections: 2 };
         store::Store::connect(&settings).await.unwrap().migrate().await.unwrap();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_replays_and_another_one_differs() {
+    fn a_seed_gives_the_same_schedule_and_another_seed_a_different_one() {
         for size in [Size::CI, Size::LONG] {
             assert_eq!(Schedule::new(7, &size), Schedule::new(7, &size));
             assert_ne!(Schedule::new(7, &size), Schedule::new(8, &size));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seed_plans_enough_of_everything_and_in_time() {
+    fn every_seed_schedules_enough_faults_of_every_kind_in_time() {
         for (size, limit, seeds) in [(Size::CI, 145, 500), (Size::LONG, 1_000, 50)] {
             for seed in 0..seeds {
                 let Schedule(all) = Schedule::new(seed, &size);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn no_process_has_the_same_fault_twice_at_a_time() {
+    fn no_process_has_two_overlapping_faults_of_one_kind() {
         for seed in 0..500 {
             let Schedule(all) = Schedule::new(seed, &Size::CI);
             for (number, later) in all.iter().enumerate() {
