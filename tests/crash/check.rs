@@ -70,7 +70,7 @@ const OF_IDLE_SYSTEM: [&str; 8] = [
     "webhooks report how every delivery ended, and what was read",
 ];
 
-/// Checks that apply to this record. Without the undecided checks and, if the log grew, without [`OF_IDLE_SYSTEM`].
+/// Checks that apply to this record: all except the undecided ones and, if the log grew, those of [`OF_IDLE_SYSTEM`].
 pub(crate) fn applying(record: &Record) -> impl Iterator<Item = &'static (&'static str, Check)> {
     let goes_on = record.meanwhile > 0;
     let undecided = undecided(record);

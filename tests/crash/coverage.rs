@@ -16,7 +16,7 @@ use crate::faults::tally::Tally;
 use crate::journal::{Change, Line};
 use crate::record::Record;
 
-/// One occurrence of each outcome is required per this number of notifications.
+/// In a small run, one occurrence of each outcome is required per this number of notifications.
 const SMALL_RUN: usize = 1_000;
 /// One repeated send is required per this number of notifications. Clients repeat every tenth send, and a send has about three
 /// recipients.
@@ -78,7 +78,7 @@ pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> 
 
 struct Confirmed {
     notifications: usize,
-    /// 202s beyond the first of each send.
+    /// Number of 202s after the first 202 of each send.
     repeats: usize,
 }
 

@@ -13,7 +13,7 @@ const REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of examples of each kind of remaining work.
 const EXAMPLES: i64 = 5;
 
-/// Waits until no work is left, and returns the time that it took.
+/// Waits until no work remains, and returns the time that this took.
 ///
 /// # Panics
 /// Work remains after 60 s, or a process ends. The message lists the remaining work.

@@ -76,15 +76,15 @@ pub(crate) struct Asked {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
-    /// By user number.
+    /// Users by number.
     pub(crate) users: BTreeMap<i64, User>,
     pub(crate) requests: BTreeMap<Uuid, Request>,
     pub(crate) deliveries: BTreeMap<Uuid, Delivery>,
-    /// By app, channel and target.
+    /// Suppressions by app, channel and target.
     pub(crate) suppressions: BTreeMap<(AppId, String, String), Suppression>,
     /// By id.
     pub(crate) items: BTreeMap<i64, Item>,
-    /// By app and user number.
+    /// Counters by app and user number.
     pub(crate) counters: BTreeMap<(i64, i64), Counters>,
     pub(crate) checkpoints: BTreeMap<Place, i64>,
     /// Updates that did not move a checkpoint forward: the place, and the sequences before and after.
@@ -98,7 +98,7 @@ pub(crate) struct Tables {
 pub(crate) struct Request {
     pub(crate) app: AppId,
     pub(crate) title: String,
-    /// By identifier.
+    /// Planned recipients by identifier.
     pub(crate) recipients: BTreeMap<String, Recipient>,
 }
 

@@ -59,7 +59,7 @@ fn compose_services_have_limits_and_not_the_owners_password() {
     assert!(!compose_service("nats").contains("ports:") && !compose_service("postgres").contains("ports:"));
 }
 
-/// During an upgrade, two processes of each service run. One command with its own pool and 30 other sessions must fit too.
+/// During an upgrade, two processes of each service and the migration run. Commands of operators need 30 more sessions.
 #[test]
 fn compose_services_fit_into_the_connections_of_the_compose_database() {
     let settings = include_str!("../../deploy/compose/services.env");
@@ -71,7 +71,7 @@ fn compose_services_fit_into_the_connections_of_the_compose_database() {
     let allowed = number(compose_service("postgres"), "max_connections=");
     assert!(
         8 * 2 * pool + pool + 30 <= allowed,
-        "8 services x 2 processes x {pool} connections, a command and 30 sessions exceed {allowed}"
+        "8 services x 2 processes x {pool} connections, the migration and 30 sessions exceed {allowed}"
     );
 }
 

@@ -162,7 +162,7 @@ async fn the_tables_of_a_killed_verification_are_dropped_and_a_concurrent_one_is
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;
-    // Another verification is running.
+    // Hold the lock that another running verification would hold.
     let mut other = inboxes.database.acquire().await.unwrap();
     let lock = "SELECT pg_advisory_lock(hashtextextended('inbox_verify', 0))";
     sqlx::query(lock).execute(&mut *other).await.unwrap();

@@ -36,13 +36,13 @@ struct Arguments {
     /// Number of rounds; each measures everything once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seconds of one measurement of accepting
+    /// Seconds for each measurement of accepted sends
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Inbox items of one measurement of projecting
+    /// Inbox items for each measurement of the projection
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
-    /// Deliveries of one measurement of a channel
+    /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     deliveries: u32,
     /// Append the results to this file, as one line of JSON

@@ -117,7 +117,7 @@ impl Api {
         Self::answer(self.call(Method::GET, &format!("/v3/requests/{id}")), 200).await
     }
 
-    /// Cancels a request. The request must be stored before, so the call is repeated until it is.
+    /// Cancels a request. Repeats the call until the gateway finds the request, which the dispatcher stores after the 202.
     pub async fn cancel(&self, request: &str) {
         eventually(STORED_WITHIN, "the request can be cancelled", async || {
             let call = self.call(Method::DELETE, &format!("/v3/requests/{request}"));

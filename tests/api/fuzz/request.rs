@@ -229,7 +229,7 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Picks a value for a header: without control characters, in any encoding.
+/// Picks the bytes of a header value. They may have any encoding, but contain no control characters.
 fn value(chance: &mut Chance) -> Vec<u8> {
     if chance.once_in(10) {
         return vec![0xff, 0xfe, b'a'];

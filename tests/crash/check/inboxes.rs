@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::journal::{Change, Line};
 use crate::record::{Counters, Record};
 
-/// Every user sees each item of the inbox once, except for those that the user deleted.
+/// Every user sees every item of their inbox exactly once, except deleted items.
 pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
     let (numbers, asked) = (record.numbers(), record.by_title());
     let mut expected: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();

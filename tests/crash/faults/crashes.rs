@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sabotage::CrashPoint;
 
-/// The file of [`sabotage::CRASHES`].
+/// Reader of the file that the variable [`sabotage::CRASHES`] names.
 #[derive(Debug)]
 pub(super) struct Crashes {
     file: PathBuf,

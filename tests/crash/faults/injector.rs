@@ -157,7 +157,8 @@ impl<'s> Injector<'s> {
             Undo::Resume(name, process, at) if at <= Instant::now() => {
                 let service = &mut self.system.process_mut(name).service;
                 service.resume().unwrap();
-                // Counts only if the process was not killed during its pause: it resumes with claims that have expired.
+                // Count the pause only if the process was not killed during it. Only then it resumes with expired claims, which
+                // the pause is meant to cause.
                 if service.id() == process {
                     self.tally.add(Disturbance::Pause);
                 }
