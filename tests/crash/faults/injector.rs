@@ -157,8 +157,8 @@ impl<'s> Injector<'s> {
             Undo::Resume(name, process, at) if at <= Instant::now() => {
                 let service = &mut self.system.process_mut(name).service;
                 service.resume().unwrap();
-                // Count the pause only if the process was not killed during it. Only then it resumes with expired claims, which
-                // the pause is meant to cause.
+                // Count the pause only if the process was not killed during it. A killed process does not resume with expired
+                // claims, which is what the pause tests.
                 if service.id() == process {
                     self.tally.add(Disturbance::Pause);
                 }
