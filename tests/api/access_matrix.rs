@@ -46,7 +46,6 @@ enum Proof {
     Unsigned(&'static str),
     /// A user with a valid signature.
     Signed,
-    /// A valid token.
     Token,
     /// A valid token without expiry.
     EndlessToken,

@@ -73,7 +73,6 @@ impl Contract {
         }
     }
 
-    /// Returns the whole document.
     pub(crate) fn document(&self) -> &Value {
         &self.document
     }

@@ -13,7 +13,6 @@ use crate::attacker::{Attacker, unfinished};
 use crate::client::Answer;
 use crate::service::{App, SOON, Service};
 
-/// Public URL of the service.
 const PUBLIC_URL: &str = "https://notify.example.com";
 const ADA: &str = "+4915112345678";
 const EVE: &str = "+4915187654321";

@@ -30,7 +30,6 @@ pub(crate) enum Line {
     Moved { user: usize, changes: usize, status: Option<u16>, at: i64 },
 }
 
-/// A change to an inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Change {
@@ -85,7 +84,6 @@ pub(crate) struct ShownItem {
     pub(crate) state: Option<String>,
 }
 
-/// Writer of the journal.
 #[derive(Clone)]
 pub(crate) struct Journal {
     lines: mpsc::Sender<(Line, oneshot::Sender<()>)>,

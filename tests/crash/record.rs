@@ -31,9 +31,7 @@ pub(crate) struct Record {
     /// The clients' journal, in the order of writing.
     pub(crate) journal: Vec<Line>,
     pub(crate) faults: Vec<Fault>,
-    /// Content of the tables.
     pub(crate) tables: Tables,
-    /// Content of the streams.
     pub(crate) log: Log,
     /// Messages that providers accepted, in order.
     pub(crate) accepted: Vec<Accepted>,
@@ -82,7 +80,7 @@ pub(crate) struct Tables {
     pub(crate) deliveries: BTreeMap<Uuid, Delivery>,
     /// Suppressions by app, channel and target.
     pub(crate) suppressions: BTreeMap<(AppId, String, String), Suppression>,
-    /// By id.
+    /// Inbox items by id.
     pub(crate) items: BTreeMap<i64, Item>,
     /// Counters by app and user number.
     pub(crate) counters: BTreeMap<(i64, i64), Counters>,
@@ -124,7 +122,7 @@ pub(crate) struct Delivery {
     pub(crate) status: Status,
     pub(crate) reason: Option<String>,
     pub(crate) attempt: i32,
-    /// By number.
+    /// In the order of their numbers.
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) claims: Vec<Claim>,
 }
@@ -136,7 +134,6 @@ pub(crate) struct Attempt {
     pub(crate) started_at: i64,
 }
 
-/// A claim of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) attempt: i32,
@@ -151,7 +148,6 @@ pub(crate) struct Suppression {
     pub(crate) is_told: bool,
 }
 
-/// An item of an inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) app: i64,
@@ -192,7 +188,6 @@ pub(crate) struct Log {
     pub(crate) unreadable: Vec<String>,
 }
 
-/// An outcome event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) attempt: i32,
@@ -211,7 +206,7 @@ pub(crate) struct ReportedSend {
 /// A webhook that an app's endpoint accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct Webhook {
-    /// `webhook-id`.
+    /// Value of the header `webhook-id`.
     pub(crate) id: String,
     /// App of the endpoint.
     pub(crate) app: AppId,
@@ -228,7 +223,6 @@ pub(crate) struct Webhook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Delivery(Uuid),
-    /// Id of an inbox item.
     Item(i64),
 }
 

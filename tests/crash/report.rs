@@ -24,7 +24,6 @@ type Counts = BTreeMap<String, u64>;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     seed: u64,
-    /// True for the long run.
     pub(crate) long: bool,
     /// Version line of nats-server.
     pub(crate) broker: String,
@@ -69,7 +68,6 @@ pub(crate) struct Report {
     pub(crate) needs: Vec<Need>,
     /// Expected maximum duration of the run, in seconds.
     pub(crate) may_take: u64,
-    /// Checks that passed.
     held: Vec<&'static str>,
     /// Checks that failed, with their numbers of violations.
     broken: BTreeMap<&'static str, usize>,

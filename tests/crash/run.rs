@@ -27,7 +27,6 @@ const APPS: usize = 8;
 /// Time for which clients continue to send after the last fault, so that the checks see enough sends without faults.
 const AFTERWARDS: Duration = Duration::from_secs(20);
 
-/// Parameters of a run.
 struct Run {
     seed: u64,
     is_long: bool,

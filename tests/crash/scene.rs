@@ -20,7 +20,6 @@ pub(crate) struct Scene {
     pub(crate) database_url: String,
     /// URL of nats-server itself, not of a proxy.
     pub(crate) nats_url: String,
-    /// Number of inbox partitions.
     pub(crate) partitions: u32,
     /// Origin of all push endpoints at the push service's stand-in.
     pub(crate) push_origin: String,
@@ -30,9 +29,7 @@ pub(crate) struct Scene {
     pub(crate) provider_faults: PathBuf,
     /// File of webhooks that the apps' backends accepted. A backend writes the line before it answers.
     pub(crate) webhooks: PathBuf,
-    /// Directory of the clients' journal.
     pub(crate) journals: PathBuf,
-    /// Environment of every process and command.
     pub(crate) environment: Environment,
 }
 

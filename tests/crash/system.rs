@@ -19,7 +19,6 @@ use files::Files;
 /// Number of processes of each service.
 const INSTANCES: usize = 2;
 
-/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     /// Seed of all random decisions of the run.

@@ -45,19 +45,16 @@ const ROUND_EVERY: Duration = Duration::from_secs(20);
 const CONNECTIONS: u32 = 4;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Amount of load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) users: usize,
     /// Number of sends.
     pub(crate) notices: usize,
-    /// Number of clients that send.
     pub(crate) clients: usize,
     /// Time over which the sends are spread. It should be longer than the schedule of faults, so that some sends meet no fault.
     pub(crate) lasting: Duration,
     /// Maximum time from the first try of a scheduled send to its scheduled time.
     pub(crate) ahead: Duration,
-    /// Interval between two bursts of the large app.
     pub(crate) burst_every: Duration,
     /// Number of visits to the inbox by every user who reads; every fifth user does.
     pub(crate) rounds: u32,

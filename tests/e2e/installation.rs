@@ -47,7 +47,6 @@ impl Installation {
         self.directory.run_with(arguments, &[&needed, variables].concat(), input)
     }
 
-    /// URL of the database.
     pub(crate) fn database_url(&self) -> &str {
         self.database.url()
     }

@@ -17,7 +17,6 @@ const UNSET: [(&str, &str); 3] = [("DATABASE_URL", ""), ("NATS_URL", ""), ("TIDI
 
 pub(crate) struct Running {
     pub(crate) service: Service,
-    /// Content of dev.json.
     pub(crate) dev: Value,
     directory: PathBuf,
     client: Client,

@@ -35,7 +35,6 @@ pub(crate) struct Cost {
     micros: BTreeMap<&'static str, u64>,
 }
 
-/// Costs of all rounds.
 #[derive(Default)]
 pub(crate) struct Costs(Vec<(Weather, Cost)>);
 

@@ -69,14 +69,12 @@ pub(crate) struct ReportedOutcome {
     pub(crate) reason: Option<String>,
 }
 
-/// Suppression of a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
     /// Time of the event about the suppression, which is created after the commit. None if the log has no such event.
     pub(crate) committed_by: Option<Timestamp>,
 }
 
-/// A send and its counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) notice: String,
@@ -117,7 +115,6 @@ pub(crate) struct ProviderView {
     pub(crate) down: Option<(Timestamp, Timestamp)>,
 }
 
-/// A message that a provider accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedMessage {
     pub(crate) target: String,

@@ -8,7 +8,6 @@ use store::inbox::projection::NewItem;
 
 const ROWS: usize = 500;
 
-/// Creates the table.
 pub(crate) async fn prepare(database_url: &str) {
     let mut connection = PgConnection::connect(database_url).await.unwrap();
     let statement = "CREATE TABLE bare_item (LIKE inbox_item INCLUDING ALL)";

@@ -119,7 +119,7 @@ impl ProjectionReport {
     }
 }
 
-/// Sum of the checkpoints.
+/// Sum of the checkpoints of all partitions.
 async fn position(installation: &Installation) -> u64 {
     let mut sum = 0;
     for number in 0..PARTITIONS {
@@ -128,7 +128,7 @@ async fn position(installation: &Installation) -> u64 {
     sum
 }
 
-/// Sum of the last sequences.
+/// Sum of the last sequences of all partitions.
 async fn end(installation: &Installation) -> u64 {
     let mut sum = 0;
     for number in 0..PARTITIONS {

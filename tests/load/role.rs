@@ -7,7 +7,6 @@ use testkit::Service;
 
 const VARIABLE: &str = "LOAD_ROLE";
 
-/// Role of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Gateway,

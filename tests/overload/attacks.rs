@@ -49,7 +49,6 @@ const OPERATIONS: usize = 100;
 /// Size of the profile in bytes: the largest on which the work budget allows these operations.
 const PROFILE: usize = 10_000;
 
-/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
     /// Calls with a public key, whose bodies stall.
@@ -197,7 +196,6 @@ async fn send_inline(request: Request) {
     }
 }
 
-/// Measures the app's sends.
 async fn figures(system: &System, span: Duration) -> Figures {
     let (per_second, mut latencies) = tokio::join!(accepted(system, span), latencies(system, span));
     latencies.sort_unstable();

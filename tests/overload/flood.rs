@@ -31,7 +31,6 @@ const LIMITED: [&str; 2] = ["rate-limit=default", "transactional-rate=default"];
 /// Time limit without progress while deliveries are settled.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Results.
 pub(crate) struct Report {
     /// Sends that filled the streams.
     filled: Offered,

@@ -75,17 +75,14 @@ impl Offered {
     }
 }
 
-/// Title of a send.
 pub(crate) fn title(send: usize) -> String {
     format!("flood {send}")
 }
 
-/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> impl Iterator<Item = String> {
     (0..RECIPIENTS).map(move |index| person((send * RECIPIENTS + index) % PEOPLE))
 }
 
-/// Identifier of a user.
 pub(crate) fn person(number: usize) -> String {
     format!("person-{number}")
 }
@@ -142,7 +139,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Makes one call.
     pub(crate) async fn send(&self, client: &Client, body: &Value) -> Response {
         let request = client.post(&self.url).header("X-SERVICE-API-KEY", &self.key);
         request.header("X-SERVICE-API-SECRET", &self.secret).json(body).send().await.expect("an answer")

@@ -38,7 +38,6 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// Maximum factor by which the bulk lane may be slower during the measurement.
 const BULK_SLOWER_BY: f64 = 4.0;
 
-/// Results of the scenario.
 pub(crate) struct Report {
     /// Latencies of all transactional sends, shortest first.
     latencies: Vec<Duration>,
@@ -100,7 +99,6 @@ impl Report {
         assert!(self.memory.values().all(|most| *most <= MOST_MEMORY), "{self}");
     }
 
-    /// The 99th percentile.
     pub(crate) fn p99(&self) -> Duration {
         self.quantile(99)
     }

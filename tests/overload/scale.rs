@@ -5,7 +5,6 @@ use std::time::Duration;
 /// Load and duration of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// Duration of the scenario.
     pub(crate) span: Duration,
     /// Requests per second that the gateway accepts.
     pub(crate) rate_limit: u32,

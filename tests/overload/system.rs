@@ -71,7 +71,6 @@ impl System {
         self.request_of(&self.app)
     }
 
-    /// Address of the gateway.
     pub(crate) fn address(&self) -> SocketAddr {
         self.gateways[0].parse().unwrap()
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use domain::outcome::RetryLimit;
 
-/// The answering provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     Smtp,
@@ -18,15 +17,14 @@ pub(crate) enum Provider {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Sent,
-    /// R: retry.
     Retry,
-    /// P: permanently refused.
+    /// The provider permanently refused the message.
     Failed,
-    /// D: permanently refused, and the target is dead.
+    /// The provider permanently refused the message, because the target is dead.
     Gone,
-    /// Z: a problem with the credential or the account; the next provider is called.
+    /// The credential or the account has a problem, so the next provider is called.
     Pause,
-    /// ?: the message may or may not have been accepted.
+    /// The provider may or may not have accepted the message.
     Unknown,
 }
 
@@ -145,7 +143,6 @@ pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
      include_str!("../api/twilio_callbacks.rs")),
 ];
 
-/// Finds the row of an answer.
 pub(crate) fn row_of(provider: Provider, answer: &str) -> &'static Row {
     let names = |row: &&Row| row.provider == provider && row.answers.contains(&answer);
     ROWS.iter().find(names).unwrap_or_else(|| panic!("the table has no answer {answer} of {provider:?}"))

@@ -24,7 +24,6 @@ const SEND: SendId = SendId(Uuid::from_u128(7));
 /// Usual delay between attempts, long enough to distinguish it from an immediate retry.
 pub(crate) const USUAL: Duration = Duration::from_secs(100);
 
-/// Servers and a worker.
 pub(crate) struct World {
     pub(crate) channel: Channel,
     installation: Installation,
@@ -171,7 +170,6 @@ impl World {
         assert!(matches!(recorded[..], [ReceiptResult::Settled(_)]), "{recorded:?}");
     }
 
-    /// Reads the state of the delivery from the ledger.
     pub(crate) async fn state(&self, subject: &Subject) -> State {
         let mut transaction = self.pool.begin().await.unwrap();
         sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

@@ -28,7 +28,6 @@ pub(crate) struct ConfirmedSend {
     pub(crate) recipients: Vec<String>,
 }
 
-/// All actions of the app.
 pub(crate) struct Load {
     pub(crate) sends: Vec<ConfirmedSend>,
     /// Identifiers of users that were erased.
@@ -111,7 +110,6 @@ impl Load {
     }
 }
 
-/// Recipients and content of a send.
 fn compose(number: usize) -> (Vec<String>, Value) {
     if number % 60 == 37 {
         // A large send has two chunks.

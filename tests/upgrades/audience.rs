@@ -25,7 +25,6 @@ pub(crate) struct Audience {
 pub(crate) type Message = (String, String, String);
 
 impl Audience {
-    /// Creates the users.
     pub(crate) async fn create(client: &RetryingClient, providers: &Providers) -> Audience {
         let users = (0..EVERYONE).map(|number| match number {
             ..PEOPLE => Person(number).user(),
@@ -65,7 +64,6 @@ impl Audience {
     }
 }
 
-/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> Vec<Person> {
     match send % 10 {
         3 => (0..EVERYONE).map(Person).collect(),

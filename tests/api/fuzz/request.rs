@@ -17,7 +17,6 @@ pub(crate) struct KnownResources {
     pub(crate) request: String,
 }
 
-/// Framing of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Sound,
@@ -60,7 +59,6 @@ impl Request {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// Returns all bytes of the request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// Permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermittedCallers {
     /// The app, for itself.
@@ -16,7 +15,6 @@ pub(super) enum PermittedCallers {
     Anybody,
 }
 
-/// A row of the table.
 pub(super) struct Row {
     /// Method and path of the call, with all aliases. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
     /// `{browser}`, `{phone}` and `{token}` are placeholders for resources that are created for the call.

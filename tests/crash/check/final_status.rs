@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use crate::record::{Asked, Delivery, Record, Request, User};
 
-/// The deliveries of each send.
 fn by_send(record: &Record) -> BTreeMap<Uuid, Vec<(&Uuid, &Delivery)>> {
     let mut deliveries: BTreeMap<Uuid, Vec<_>> = BTreeMap::new();
     for (id, delivery) in &record.tables.deliveries {

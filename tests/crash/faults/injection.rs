@@ -11,7 +11,6 @@ use super::disturbance::Disturbance;
 /// Maximum delay of an injection, which waits while a server restarts.
 const LATE: Duration = Duration::from_secs(3);
 
-/// A fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
     /// kill -9 and a restart.
@@ -30,7 +29,6 @@ pub(crate) enum Injection {
     KillNats(Duration),
 }
 
-/// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     Database,
@@ -40,7 +38,7 @@ pub(crate) enum Server {
 /// A fault with the time at which it is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduledFault {
-    /// Since the first send.
+    /// Time since the first send.
     pub(crate) at: Duration,
     pub(crate) injection: Injection,
 }

@@ -71,7 +71,6 @@ impl Schedule {
         Schedule(all)
     }
 
-    /// Time of the last fault.
     pub(crate) fn length(&self) -> Duration {
         self.0.last().map_or(Duration::ZERO, |last| last.at)
     }

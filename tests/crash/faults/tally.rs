@@ -7,7 +7,6 @@ use sabotage::CrashPoint;
 use crate::faults::disturbance::Disturbance;
 use crate::scene::Fault;
 
-/// Faults of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) faults: Vec<Fault>,

@@ -11,7 +11,6 @@ use crate::record::{Asked, Record, Suppression, Targets, User, api, database, lo
 use crate::scene::{Accepted, Fault, Scene};
 use crate::workload::{Observed, Workload, email, identifier};
 
-/// Assembles the record of a run.
 pub(crate) async fn gather(
     scene: &Scene,
     workload: &Workload,

@@ -147,7 +147,7 @@ impl Replay {
         }
     }
 
-    /// The items as rows of the tables.
+    /// Returns the items in the form of rows of `inbox_item`.
     fn rows(self) -> impl Iterator<Item = (i64, Item)> {
         self.items.into_iter().map(|(id, (item, state))| {
             let title = item.title.filter(|_| state.deleted_at.is_none());

@@ -29,7 +29,6 @@ const CHANNELS: [(Channel, usize); 5] = [
     (Channel::Sms, 30),
 ];
 
-/// A send.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) number: usize,
@@ -80,12 +79,10 @@ impl Notice {
         format!("notice-{:07}", self.number)
     }
 
-    /// Value of the `Idempotency-Key`.
     pub(crate) fn key(&self) -> String {
         format!("crash-{}", self.number)
     }
 
-    /// Body of the HTTP request.
     pub(crate) fn body(&self, send_at: Option<Timestamp>) -> Value {
         let recipients: Vec<String> = self.recipients.iter().map(|user| identifier(*user)).collect();
         let title = self.title();

@@ -16,13 +16,11 @@ pub(crate) struct People {
 }
 
 impl People {
-    /// Index of the user's app.
     pub(crate) fn app_of(self, user: usize) -> usize {
         let large = self.large();
         if user < large || self.apps == 1 { 0 } else { 1 + (user - large) % (self.apps - 1) }
     }
 
-    /// The users of an app.
     pub(crate) fn of_app(self, app: usize) -> impl Iterator<Item = usize> {
         (0..self.users).filter(move |&user| self.app_of(user) == app)
     }

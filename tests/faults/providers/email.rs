@@ -64,7 +64,7 @@ pub(super) async fn postmark(faults: Arc<Faults>) -> Peer {
     Peer::new(kind, faults, outbox, stand_in)
 }
 
-/// `Message-ID: <{delivery}@example.com>`.
+/// Reads the delivery id from the header `Message-ID: <{delivery}@example.com>`.
 fn message_id(capture: &Capture) -> String {
     let raw = String::from_utf8_lossy(&capture.raw);
     let mut lines = raw.lines().filter_map(|line| line.strip_prefix("Message-ID: <"));
