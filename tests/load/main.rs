@@ -1,7 +1,7 @@
 //! Sends accepted, inbox events projected, deliveries made and webhooks sent per second, each compared with a bare implementation
 //! in the same run.
 //!
-//! Speeds of different runs cannot be compared, because machines drift; the ratios can.
+//! Only the ratios of different runs can be compared, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
@@ -31,19 +31,19 @@ use crate::role::Role;
 /// Measures sends accepted, inbox events projected, deliveries made and webhooks sent per second.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything by default.
+    /// Measurement to make; all by default.
     #[arg(value_enum)]
     only: Option<Measurement>,
     /// Number of rounds; each measures everything once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seconds of one measurement of accepting
+    /// Seconds for each measurement of accepted sends
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Inbox items of one measurement of projecting
+    /// Inbox items for each measurement of the projection
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
-    /// Deliveries of one measurement of a channel
+    /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     deliveries: u32,
     /// Messages of one measurement of webhooks

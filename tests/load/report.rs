@@ -1,4 +1,4 @@
-//! The report of a run: a table for people, a line of JSON for a series.
+//! Report of a run, as a table and as a line of JSON that can be appended to those of earlier runs.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -16,7 +16,7 @@ use crate::installation::PARTITIONS;
 use crate::project::ProjectionReport;
 use crate::webhooks::WebhookReport;
 
-/// The machine and all results.
+/// Description of the machine, and all results.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {

@@ -1,5 +1,5 @@
-//! Roles of the benchmark's processes. The benchmark starts itself again for every service that it measures, so that each runs in
-//! a separate process, with the `main` of production.
+//! Roles of the benchmark's processes. The benchmark starts its own program again for every service that it measures, so that
+//! each service runs in a separate process, with the same code as in production.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use testkit::Service;
 
 const VARIABLE: &str = "LOAD_ROLE";
 
-/// Role of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Gateway,
@@ -33,10 +32,10 @@ impl Role {
         Role::BareServer,
     ];
 
-    /// The role of this process; None for the process that measures.
+    /// Role of this process; None for the process that measures.
     pub(crate) fn of_this_process() -> Option<Role> {
         let name = std::env::var(VARIABLE).ok()?;
-        Some(Role::ALL.into_iter().find(|role| role.name() == name).expect("a role of the bench"))
+        Some(Role::ALL.into_iter().find(|role| role.name() == name).expect("the variable names a role"))
     }
 
     /// Starts a child process with this role.
