@@ -45,8 +45,8 @@ impl Credentials {
         }
     }
 
-    /// Logs in with a token. A cached token may have been revoked: if the server refuses it, tries once more with a new
-    /// one.
+    /// Logs in with a token. A cached token may have been revoked: if the server refuses it, requests a new one and
+    /// retries once.
     async fn by_token(&self, smtp: &mut AsyncSmtpConnection, token: &Token) -> Result<(), Failure> {
         let username = &self.login.username;
         let (Some(tokens), Token::Refreshed { .. }) = (&self.tokens, token) else {

@@ -39,7 +39,7 @@ impl ProviderKind for Smtp {
       "auth": "auto",              optional: auto, plain, login or xoauth2
       "username": "shop",          with a password or a token, if the server needs a login
       "password": "...",           stored encrypted; if absent, the old one stays
-      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead its source:
+      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead these four, to request tokens:
       "tokenUrl": "https://login.example.com/token",
       "clientId": "...",
       "clientSecret": "...",       stored encrypted; optional

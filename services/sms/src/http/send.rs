@@ -39,7 +39,7 @@ impl ProviderKind for Http {
       "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; stored encrypted
       "contentType": "application/json",  or application/x-www-form-urlencoded
       "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
-      "from": "Shop",                  value of {from}, unless a send sets another
+      "from": "Shop",                  value of {from}, unless the send sets another sender
       "successStatuses": [200, 202],   optional; default: every 2xx
       "idPointer": "/message/id",      optional: JSON pointer to the provider's id in an answer
       "codePointer": "/error/code",    optional: JSON pointer to a code in an answer, for codes

@@ -36,15 +36,15 @@ impl ProviderKind for Smpp {
     const EXAMPLE: &'static str = r#"{
       "host": "smpp.example.com",
       "port": 3550,
-      "security": "tls",               with "caCertificate" for a private authority; none only with outbound.allow_private
+      "security": "tls",               tls or none; none is refused unless outbound.allow_private is set; "caCertificate" (PEM): optional
       "systemId": "shop",
       "password": "...",               up to 8 characters; stored encrypted
       "systemType": "",                optional
       "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
-      "window": 10,                    messages that may await their answers, 1 to 1000
-      "enquireLinkSeconds": 30,        interval of checks of a silent connection, 1 to 600
+      "window": 10,                    maximum number of messages without a response yet, 1 to 1000
+      "enquireLinkSeconds": 30,        silence after which the connection is checked, 1 to 600
       "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
-      "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
+      "concatenation": "udh",          udh: a long text is split into numbered parts; payload: it is sent whole, in message_payload
       "receipts": true                 requests delivery receipts
     }"#;
 

@@ -42,7 +42,7 @@ impl ProviderKind for Twilio {
     const EXAMPLE: &'static str = r#"{
       "accountSid": "AC0123456789abcdef0123456789abcdef",
       "authToken": "...",              stored encrypted; also verifies status callbacks
-      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: login instead of the account
+      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: logs in with this key instead of the account
       "apiSecret": "...",              with apiKey; stored encrypted
       "from": "+15005550006",          or "messagingServiceSid": "MG..."
       "baseUrl": "https://api.twilio.com"  optional
