@@ -78,7 +78,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// Sends an HTTP/1.0 request; the end of the connection ends the answer.
+/// Sends an HTTP/1.0 request, and reads the answer until the server closes the connection.
 fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;

@@ -1,4 +1,4 @@
-//! `tidings up`: everything on one machine, in one process with private servers.
+//! `tidings up`: runs all services in one process, with private servers.
 
 mod api_address;
 mod data_directory;
@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = DataDirectory::claim(&arguments.data_dir)?;
     DevFile::remove(directory.path())?;
     config.gateway.listen = api_address::choose(arguments.port)?;
-    // Do not wait for a load balancer: there is none.
+    // There is no load balancer that would have to notice the stop, so the gateway stops without a delay.
     config.gateway.drain = Duration::ZERO;
     if config.gateway.public_url.is_none() {
         config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     config.outbound.allow_private = true;
     config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
     config.security.master_key_file = Some(directory.master_key_file()?);
-    // Dropping the servers kills them; their data stays.
+    // Dropping the servers kills them, but their data stays on disk.
     let mut servers = tokio::select! {
         () = signals.received() => return say("stopped while starting"),
         started = Servers::start(&directory, &mut config) => started?,

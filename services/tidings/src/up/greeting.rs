@@ -1,4 +1,4 @@
-//! First steps: commands to paste into another terminal.
+//! Text that `tidings up` prints when it is ready: addresses, and first commands to try.
 
 use crate::dev_file::DevFile;
 
