@@ -77,7 +77,6 @@ pub struct ApnsStandIn {
     key: String,
 }
 
-/// State of the server.
 struct ApnsState {
     settings: ApnsSettings,
     team_key: DecodingKey,

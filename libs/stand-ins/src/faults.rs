@@ -45,29 +45,22 @@ impl Fault {
     }
 }
 
-/// Shares of calls with each fault, from 0 to 1. `gone` is a share of targets, not of calls.
+/// Shares of calls, from 0 to 1, that get the [`Fault`] of the same name. `gone` is a share of targets, not of calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
-    /// [`Fault::Temporary`].
     pub temporary: f64,
-    /// [`Fault::Busy`].
     pub busy: f64,
     /// Share of targets that are always dead ([`Fault::Gone`]).
     pub gone: f64,
-    /// [`Fault::CutBefore`].
     pub cut_before: f64,
-    /// [`Fault::CutAfter`].
     pub cut_after: f64,
-    /// [`Fault::Refused`].
     pub refused: f64,
-    /// [`Fault::Pause`].
     pub pause: f64,
-    /// [`Fault::Stall`].
     pub stall: f64,
 }
 
 impl Shares {
-    /// No faults.
+    /// Shares that produce no faults.
     pub const NONE: Shares = Shares {
         temporary: 0.0,
         busy: 0.0,

@@ -41,7 +41,7 @@ impl<'a> Push<'a> {
     pub(crate) fn token_of(&self, service: &str) -> Result<&'a str, Answer> {
         match self.target.split_once(':') {
             Some((named, token)) if named == service => Ok(token),
-            _ => Err(Answer::new(Outcome::PauseProvider, "target", "the token is of another push service")),
+            _ => Err(Answer::new(Outcome::PauseProvider, "target", "the token is for another push service")),
         }
     }
 }

@@ -52,6 +52,6 @@ fn check(name: &str, value: Option<&Value>, is_sound: impl Fn(&str) -> bool) -> 
         return Ok(());
     }
     let problem =
-        format!("{name} of the push must be a relative link, or one of http, https or a scheme of your app");
+        format!("{name} of the push must be a relative or http(s) link, or have a scheme of your app");
     Err(Answer::new(Outcome::Failed, "link", problem))
 }

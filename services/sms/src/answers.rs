@@ -36,7 +36,7 @@ pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
-/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if it has one.
+/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if the reply has this header.
 pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },
@@ -94,7 +94,7 @@ pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
     presentable(words, &hidden)
 }
 
-/// Appends path segments to a URL. None if the URL cannot have a path.
+/// Appends path segments to a URL. Returns None if the URL cannot have a path.
 pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);

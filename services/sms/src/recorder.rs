@@ -25,7 +25,7 @@ pub struct Receipt {
     pub provider_id: String,
     /// Result of the delivery. [`Outcome::Sent`](domain::Outcome::Sent) means that the message arrived.
     pub answer: Answer,
-    /// Completed when the receipt is recorded.
+    /// Receives the result when the receipt is recorded or recording has failed.
     pub recorded: oneshot::Sender<RecordResult>,
 }
 

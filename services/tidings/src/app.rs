@@ -91,16 +91,14 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 /// A new app, with its API secret in plain text.
 pub(crate) struct CreatedApp {
     pub(crate) id: AppId,
-    /// Public half of the credentials.
     pub(crate) api_key: String,
-    /// Secret half of the credentials.
     pub(crate) api_secret: SecretString,
 }
 
 /// Access that a new app allows to callers with only its public API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PublicAccess {
-    /// No access: calls of users need a bearer token.
+    /// No access: API calls by users need a bearer token.
     Closed,
     /// Callers with only the API key may act as any user whose id they know.
     Open,
@@ -182,7 +180,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     Ok(arguments.options.report(&report, text))
 }
 
-/// Describes the credentials that the app requires of its callers, in one line.
+/// Describes in one line which credentials callers of the app need.
 fn requirement(openness: PublicAccess) -> &'static str {
     match openness {
         PublicAccess::Closed => {

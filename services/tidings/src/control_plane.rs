@@ -166,8 +166,8 @@ impl ControlPlane {
     }
 }
 
-/// Name of the operator for the audit log: the account that called sudo, the account of the session, or the account of the
-/// process.
+/// Returns the name of the operator for the audit log. It is the account that called sudo; if sudo was not used, the
+/// account of the session, or else the account of the process.
 pub(crate) fn actor() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
         let account = std::env::var(name).ok()?;
@@ -176,7 +176,8 @@ pub(crate) fn actor() -> String {
     format!("cli:{}", named.unwrap_or_else(account))
 }
 
-/// Account name of this process, or `uid:` and the user id if it has no name, as in most containers.
+/// Returns the account name of this process, or `uid:` and the user id if the account has no name, as in most
+/// containers.
 fn account() -> String {
     let number = rustix::process::getuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -68,7 +68,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces an unspecified address by the loopback address.
+/// Replaces an unspecified address, such as 0.0.0.0, with the loopback address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

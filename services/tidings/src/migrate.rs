@@ -26,8 +26,8 @@ use crate::control_plane::Installation;
   tidings migrate --config /etc/tidings.toml --make-master-key
   DATABASE_URL=postgres://tidings@db/tidings NATS_URL=nats://nats:4222 tidings migrate")]
 pub(crate) struct Arguments {
-    /// Existing PostgreSQL role that the services use: it may read and write rows, but change neither the schema nor the
-    /// audit log
+    /// Existing PostgreSQL role that the services use. It gets the rights to read and write rows, but not to change the
+    /// schema or the audit log
     #[arg(long, value_name = "ROLE")]
     service_role: Option<String>,
     /// Create the master key if its file does not exist and nothing in the database is sealed yet

@@ -33,8 +33,8 @@ const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG
 /// Run everything on this machine until Ctrl-C: all services in one process, with private PostgreSQL and nats-server,
 /// a demo app, and local stand-ins for the providers.
 ///
-/// If DATABASE_URL and NATS_URL are set, they name servers to use instead of private ones. The next start on the same data
-/// directory continues with the same data.
+/// If DATABASE_URL or NATS_URL is set, the command uses that server instead of a private one. The next start on the
+/// same data directory continues with the same data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "While it runs, dev.json in the data directory holds addresses and credentials.
 
@@ -70,7 +70,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     // The number of partitions comes from `--partitions`, not from the configuration.
     config.streams.partitions_are_set = false;
-    // The stand-ins are on this machine.
+    // The stand-ins have private addresses.
     config.outbound.allow_private = true;
     config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
     config.security.master_key_file = Some(directory.master_key_file()?);

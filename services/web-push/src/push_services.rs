@@ -67,7 +67,7 @@ impl PushServices {
         match self.browsers.call(name).await {
             Ok(Some(browser)) => Ok(browser),
             Ok(None) => {
-                let message = "the subscription has expired, was removed, or is another user's now";
+                let message = "the subscription has expired, was removed, or belongs to another user now";
                 Err(Answer::new(Outcome::Failed, "unsubscribed", message))
             }
             Err(error) => Err(Answer::new(Outcome::RETRY, "database", error.to_string()).sparing_provider()),
@@ -101,7 +101,7 @@ impl PushServices {
             .map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
         if plaintext.len() > MAX_PLAINTEXT {
             let message = format!(
-                "the message has {} bytes, and push services take {MAX_PLAINTEXT}: shorten it or its data",
+                "the message has {} bytes, but push services accept at most {MAX_PLAINTEXT}: shorten its text or data",
                 plaintext.len()
             );
             return Err(Answer::new(Outcome::Failed, "too_large", message));

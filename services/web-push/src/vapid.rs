@@ -49,7 +49,7 @@ impl ProviderKind for Vapid {
     /// signature. No push service is called, because every call needs a subscription.
     async fn probe(settings: &VapidSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let Some((store, master_key)) = probe.installation else {
-            return Err(Answer::new(Outcome::Failed, "untested", "the app's key pair is in the database"));
+            return Err(Answer::new(Outcome::Failed, "untested", "the test needs access to the database"));
         };
         let signer = Signer::load(store, master_key, probe.provider.app).await;
         let signer = signer.map_err(|error| unauthorized(&error))?;
@@ -68,8 +68,8 @@ fn prove(signer: &Signer, settings: &VapidSettings, now: Timestamp) -> Result<St
     decode::<Value>(&token, &DecodingKey::from_ec_der(&point), &validation)
         .map_err(|error| refused(&error))?;
     Ok(format!(
-        "the app's key pair signs, and its signature fits the public key {} that browsers subscribe with; \
-         push services can only be asked with a subscription, so none was called",
+        "the app's key pair signs, and the public key {} that browsers subscribe with verifies the signature; \
+         no push service was called, because every call needs a subscription",
         signer.public_key()
     ))
 }
@@ -89,7 +89,7 @@ async fn send(
         return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
     }
     let Some(origin) = origin_of(&job.target, &services.hosts) else {
-        let message = "the subscription is at no push service that web_push.hosts names";
+        let message = "the push service of the subscription is not listed in web_push.hosts";
         return Err(Answer::new(Outcome::Failed, "endpoint_refused", message));
     };
     let browser = services.browser(call).await?;

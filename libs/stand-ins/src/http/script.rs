@@ -20,16 +20,13 @@ pub enum Reaction {
     Stall,
 }
 
-/// Answers of a provider for random faults.
+/// Answers with which a provider reports random faults. Each field is the answer for the [`Fault`] of the same name.
 #[derive(Clone, Debug)]
 pub struct Answers {
     pub temporary: Response<Bytes>,
     pub busy: Response<Bytes>,
-    /// The target is dead.
     pub gone: Response<Bytes>,
-    /// The provider is down.
     pub down: Response<Bytes>,
-    /// The message is refused permanently.
     pub refused: Response<Bytes>,
     pub pause: Response<Bytes>,
 }

@@ -37,7 +37,7 @@ struct AttachmentView {
 
 impl<'a> CaptureView<'a> {
     pub(super) fn of(capture: &'a Capture) -> Self {
-        // An email over HTTP is not an RFC 5322 message.
+        // Only an email over SMTP is an RFC 5322 message that can be parsed. An email over HTTP has a summary instead.
         if capture.channel != "email" || capture.summary != Summary::default() {
             return CaptureView::plain(capture);
         }

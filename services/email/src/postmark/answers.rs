@@ -14,7 +14,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("4xx 10", Verdict::PauseProvider),
     ("401", Verdict::PauseProvider),
     ("403", Verdict::PauseProvider),
-    // Maintenance; rate limit.
+    // 100 is maintenance, 429 is the rate limit.
     ("4xx 100", Verdict::Retry),
     ("5xx 100", Verdict::Retry),
     ("4xx 429", Verdict::Retry),
@@ -101,7 +101,7 @@ impl PostmarkReply {
 #[must_use]
 pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
     let Some((_, verdict)) = row(reply) else {
-        // The email may have been accepted.
+        // The answer is not in the API's format, so it does not show whether the email was accepted.
         return Answer::new(Outcome::Unknown, reply.codes(), "the answer does not come from the API");
     };
     let verdict = match verdict {

@@ -92,10 +92,10 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             recorded(Outcome::RETRY, "oauth", cause).blaming_provider()
         }
         Err(Failure::Unsupported { stage: Stage::Login, what }) => {
-            recorded(Outcome::PauseProvider, "auth", &format!("the server has no {what}"))
+            recorded(Outcome::PauseProvider, "auth", &format!("the server does not support {what}"))
         }
         Err(Failure::Unsupported { what, .. }) => {
-            recorded(Outcome::Failed, "unsupported", &format!("the server has no {what}"))
+            recorded(Outcome::Failed, "unsupported", &format!("the server does not support {what}"))
         }
         Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
             recorded(outcome(SmtpVerdict::Retry), "connect", cause).blaming_provider()

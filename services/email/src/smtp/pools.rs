@@ -25,7 +25,7 @@ impl Pools {
         Pools { limits, pools: Mutex::default() }
     }
 
-    /// Returns the pool of a provider version, creating it if needed.
+    /// Returns the pool for a version of a provider, and creates the pool if it does not exist.
     pub(crate) fn get<E>(
         &self,
         provider: ProviderVersion,

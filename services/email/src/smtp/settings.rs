@@ -64,7 +64,7 @@ pub enum Proof {
 /// SASL mechanisms for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// RFC 4616.
+    /// PLAIN (RFC 4616).
     Plain,
     /// A mechanism that was never standardized, but is the only one of some servers.
     Login,

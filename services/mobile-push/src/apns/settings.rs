@@ -85,7 +85,7 @@ fn auth(reader: &mut SettingsReader) -> Option<Auth> {
     };
     for member in ["teamId", "keyId"] {
         if reader.text(member).is_some() {
-            reader.problem(member, "conflict", "does not go with settings.certificate");
+            reader.problem(member, "conflict", "must be absent if settings.certificate is set");
         }
     }
     let identity = Identity::from_pem(format!("{certificate}\n{}", key?).as_bytes());

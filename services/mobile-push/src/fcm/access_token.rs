@@ -52,7 +52,7 @@ struct TokenResponse {
 }
 
 impl AccessTokens {
-    /// Returns a token with more than [`LAST`] of its lifetime left.
+    /// Returns a token that remains valid for more than [`LAST`].
     pub(super) async fn current(
         &self,
         http: &Caller,
@@ -136,7 +136,7 @@ impl AccessTokens {
             return Err(of_oauth(&reply));
         }
         let granted: TokenResponse = serde_json::from_slice(&reply.body).map_err(|_| {
-            Answer::new(Outcome::RETRY, "oauth", "the OAuth server's answer holds no access token")
+            Answer::new(Outcome::RETRY, "oauth", "the OAuth server's answer contains no access token")
         })?;
         let text: Arc<str> = granted.access_token.into();
         let token = AccessToken { text: text.clone(), ends: now + Duration::from_secs(granted.expires_in) };

@@ -152,7 +152,7 @@ impl FcmProvider {
         if !self.mismatches.too_many_with(user, is_mismatch) {
             return answer;
         }
-        let message = "too many tokens belong to another sender: is this the right project?";
+        let message = "too many tokens belong to another Firebase project; check the service account";
         Answer { outcome: Outcome::PauseProvider, message: message.to_owned(), ..answer }
     }
 }

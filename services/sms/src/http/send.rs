@@ -95,7 +95,7 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     let from = content.from.as_ref().or(settings.from.as_ref()).map_or("", String::as_str);
     let values = Values { to: number, text: &content.text, from, id: &id };
     let Ok(url) = Url::parse(&settings.url.render(values, in_url)) else {
-        return Answer::new(Outcome::Failed, "url", "the URL cannot carry this message");
+        return Answer::new(Outcome::Failed, "url", "the URL is not valid with the values of this message");
     };
     let mut request = caller.client().request(settings.method.clone(), url).headers(settings.headers.clone());
     if let Some(body) = &settings.body {

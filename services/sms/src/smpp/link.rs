@@ -99,7 +99,7 @@ impl<'a> Link<'a> {
             was_used: false,
         };
         let bind = bind_transceiver(settings).ok_or_else(|| {
-            Answer::new(Outcome::PauseProvider, "settings", "the login does not fit its fields")
+            Answer::new(Outcome::PauseProvider, "settings", "the login is not valid in SMPP")
         })?;
         let broken = |cause: String| Answer::new(Outcome::RETRY, "connect", cause);
         let sequence = link.request(bind).await.map_err(broken)?;
@@ -110,7 +110,7 @@ impl<'a> Link<'a> {
             }
             return match u32::from(answer.status()) {
                 0 if answer.sequence_number() == sequence => Ok(link),
-                0 => Err(broken("the bind got an answer to another request".to_owned())),
+                0 => Err(broken("the answer to the bind has a wrong sequence number".to_owned())),
                 code => Err(Answer::new(
                     status::outcome_of_bind(code),
                     status::name(code),

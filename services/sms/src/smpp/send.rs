@@ -105,14 +105,14 @@ async fn send(
         return Answer::new(
             Outcome::Failed,
             "too_long",
-            format!("a message has at most {MOST_SEGMENTS} segments"),
+            format!("the text has more than {MOST_SEGMENTS} segments"),
         );
     }
     let Some(parts) = submission::parts(session.settings(), call, content, segments) else {
         return Answer::new(
             Outcome::Failed,
             "unsendable",
-            "the sender or the recipient does not fit an SMPP address",
+            "the sender, the recipient or the text is not valid in SMPP",
         );
     };
     let end = Instant::now() + limits.call;

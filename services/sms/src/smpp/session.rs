@@ -67,7 +67,7 @@ impl Session {
             SubmissionFailure(Answer::new(
                 Outcome::RETRY,
                 "busy",
-                "the session had no room for the message in time",
+                "the session could not submit the message in time",
             ))
         };
         let queued = timeout_at(begun_by, self.orders.send(Order { submission, taken, reply })).await;

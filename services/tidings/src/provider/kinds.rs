@@ -12,7 +12,7 @@ pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static dyn Kind)> {
     email.chain(web_push).chain(mobile_push).chain(sms)
 }
 
-/// Finds the kind of a channel by its name.
+/// Finds a kind by its channel and its name.
 pub(crate) fn find(channel: Channel, name: &str) -> Option<&'static dyn Kind> {
     all().find(|(of, kind)| *of == channel && kind.name() == name).map(|(_, kind)| kind)
 }

@@ -29,7 +29,8 @@ const LOST: [&str; 8] = [
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    /// `restored`, `planned` (nothing was changed) or `adopted` (nothing was lost).
+    /// Kind of result: `restored`, `planned` (dry run, nothing was changed) or `adopted` (the database was accepted as
+    /// it is).
     outcome: &'static str,
     /// Last time at which the backed-up database is known to have been in use.
     backup_marked_at: Option<Timestamp>,

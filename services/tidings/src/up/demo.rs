@@ -89,12 +89,12 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
     }))
 }
 
-/// A stand-in that is a provider of the demo app.
+/// A stand-in, described as a provider of the demo app.
 pub(crate) struct StandIn {
     identifier: &'static str,
     channel: Channel,
     kind: &'static str,
-    /// Settings with the secrets.
+    /// Settings, including the secrets.
     settings: Value,
 }
 

@@ -82,7 +82,7 @@ async fn a_probe_signs_and_verifies_and_states_what_it_did_not_check() {
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let key = world.context.store.control().vapid_public_key(world.app).await.unwrap().unwrap();
     let proved = probe(&world).await.unwrap();
-    assert!(proved.contains(&key) && proved.contains("none was called"), "{proved}");
+    assert!(proved.contains(&key) && proved.contains("no push service was called"), "{proved}");
     world.provider.settings = json!({"subject": "nobody"});
     assert_eq!(probe(&world).await.unwrap_err().code, "settings");
     assert_eq!(world.push_service.server().connections(), 0);
