@@ -79,7 +79,7 @@ impl Installation {
         )?;
         let partitions = installation::verify(&store, &log).await?;
         store.close().await;
-        let url = config.database.url.as_ref().context("a configured database")?.expose().to_owned();
+        let url = config.database.url.as_ref().context("no database is configured")?.expose().to_owned();
         let database = Settings { url, max_connections: config.database.max_connections };
         Ok(ConnectedInstallation { database, log, partitions })
     }

@@ -48,7 +48,7 @@ impl DevFile {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let file = serde_json::from_str(&text);
-        file.map(Some).with_context(|| format!("{} is not what `tidings up` writes", path.display()))
+        file.map(Some).with_context(|| format!("{} is not a file of `tidings up`", path.display()))
     }
 
     /// Removes the file from `directory`, if it exists.

@@ -57,7 +57,7 @@ fn base(reader: &mut SettingsReader) -> Option<Url> {
 fn word(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required(member)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        reader.problem(member, "invalid", "must be letters, digits and signs without spaces");
+        reader.problem(member, "invalid", "must be printable ASCII without spaces");
         return None;
     }
     Some(text)

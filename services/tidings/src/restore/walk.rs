@@ -63,7 +63,7 @@ impl Walk {
             let Some(last) = records.last().map(|record| record.seq) else {
                 anyhow::ensure!(
                     begun.elapsed() < SILENCE,
-                    "{} delivered no message for {SILENCE:?}, although {} are still to be read",
+                    "{} delivered no message for {SILENCE:?}, although {} more are expected",
                     self.range.stream,
                     self.range.to - self.read
                 );
