@@ -42,8 +42,8 @@ pub struct Capture {
     pub from: String,
     /// Recipients or targets of the message.
     pub to: Vec<String>,
-    /// The message as received: the body of the HTTP request, the text of an SMS over SMPP, or the content of an email
-    /// over SMTP.
+    /// The message as received: the body of the HTTP request, the content of an email over SMTP, or the short message
+    /// of the last part of an SMS over SMPP.
     #[serde(with = "file::base64_text")]
     pub raw: Vec<u8>,
     /// Title, text and headers, as the stand-in read them. Empty for an email over SMTP, which is parsed when it is

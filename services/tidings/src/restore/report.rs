@@ -21,8 +21,8 @@ const LOST: [&str; 8] = [
     "attempts since the backup with the providers' answers, and the providers' own ids that a later receipt may name",
     "changes that had not reached the log: erasures and cancellations right before the loss, and inbox items that a full \
      stream had refused",
-    "since the backup, lifted suppressions, rows of the audit log, and the position of webhooks: webhooks report the events \
-     since the backup again, under the same ids",
+    "suppressions lifted and rows of the audit log written since the backup, and the position of webhooks: webhooks report \
+     the events since the backup again, under the same ids",
 ];
 
 /// Result of a restore.
