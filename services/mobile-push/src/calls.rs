@@ -1,4 +1,4 @@
-//! What a call to a push service needs: allowed hosts, time limits, and the message.
+//! Allowed hosts and time limits for calls to push services, and the message of an attempt.
 
 use std::time::Duration;
 
