@@ -20,7 +20,7 @@ async fn rotating_the_link_key_revokes_links_after_its_grace() {
     assert_eq!((&printed["name"], &printed["version"]), (&"shop".into(), &2.into()));
     assert_eq!(links().verify(&token).await.unwrap(), Some(link), "the link is valid for 60 more days");
     let printed = installation.run(&["app", "link-key", "rotate", "shop", "--grace", "0s"]);
-    assert!(printed.output.contains("end within five seconds"), "{}", printed.output);
+    assert!(printed.output.contains("become invalid within five seconds"), "{}", printed.output);
     assert_eq!(links().verify(&token).await.unwrap(), None);
     let renewed = links().sign(&link).await.unwrap();
     assert_eq!(links().verify(&renewed).await.unwrap(), Some(link));
