@@ -1,16 +1,16 @@
-// Tidings: shows the notifications of web push, opens their links, and reports clicks.
+// Service worker of Tidings: shows the notifications that arrive by web push, opens their links, and reports clicks.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serve this file from your own origin, or import it into a service worker that you have already:
+// Serve this file from your own origin. If your site already has a service worker, import the file in it:
 //   importScripts('/tidings-service-worker.js')
-// README.md beside it describes the message that it reads.
+// README.md describes the messages that it reads.
 'use strict';
 
 (() => {
-  /** What is shown where a message has no title: browsers show a notification of their own where a push shows none. */
+  /** Title of a notification whose message has none. A browser shows its own notification if a push shows none. */
   const UNTITLED = 'New notification';
 
-  /** The message of a push; an empty one where it is not what Tidings sends. */
+  /** Returns the message of a push, or an empty object if Tidings has not sent the push. */
   const read = (data) => {
     try {
       const message = data ? data.json() : {};
@@ -22,7 +22,7 @@
 
   const text = (value) => (typeof value === 'string' && value !== '' ? value : undefined);
 
-  /** The address, if it is http or https; a relative one is taken from the worker's own origin. */
+  /** Returns the URL if it is http or https. A relative URL is resolved against the worker's origin. */
   const webAddress = (value) => {
     try {
       const url = new URL(text(value), self.location.origin);
@@ -36,19 +36,19 @@
     self.registration.showNotification(text(message.title) ?? UNTITLED, {
       body: text(message.body),
       icon: text(message.icon) && webAddress(message.icon),
-      // A message that is delivered twice is shown once.
+      // If a message arrives twice, the second notification replaces the first.
       tag: text(message.deliveryId),
       data: message,
     });
 
-  /** Goes to a window that shows the address, else opens one. */
+  /** Focuses a window that shows the URL, or opens one. */
   const open = async (address) => {
     const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
     const shown = windows.find((window) => window.url === address);
     return shown ? shown.focus() : self.clients.openWindow(address);
   };
 
-  /** Tells Tidings that the notification was opened. No answer is read, so no origin needs to be allowed. */
+  /** Reports to Tidings that the notification was opened. Ignores the answer, so the app's `cors-origins` need not allow this origin. */
   const report = (address) => fetch(address, { method: 'POST', mode: 'no-cors', credentials: 'omit', keepalive: true });
 
   self.addEventListener('push', (event) => {
@@ -59,7 +59,7 @@
     event.notification.close();
     const message = event.notification.data ?? {};
     const [link, clickReport] = [text(message.url) && webAddress(message.url), text(message.clickUrl)];
-    // The window first: browsers allow it for a moment only. Neither keeps the other from happening.
+    // Opens the window first, because browsers allow it only for a short time after the click. If one call fails, the other still runs.
     event.waitUntil(
       Promise.allSettled([
         link ? open(link) : undefined,

@@ -121,7 +121,7 @@ class Load:
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
 
     def end(self):
-        """Stops the load, and prints how many of its sends arrived. Returns True if none is lost or doubled."""
+        """Stops the load, and prints how many of its sends have arrived. Returns True if no send is lost or doubled."""
         self.process.terminate()
         code = self.process.wait(300)
         report = json.loads(self.report.read_text())

@@ -91,7 +91,7 @@ def inbox(connection, user):
 
 
 def missing_and_doubled():
-    """Compares inboxes with the accepted sends, until all of them have arrived or time is over."""
+    """Compares inboxes with the accepted sends until all sends have arrived or the time limit is reached."""
     end = time.monotonic() + ARRIVED_WITHIN
     wanted = {}
     for number, user in accepted.items():

@@ -3,7 +3,7 @@
 
   metrics.py deploy/observability ADDRESS…
 
-Some metrics exist only after an event: those of failures, and of channels without a send.
+Leaves out metrics that exist only after an event, such as a failure or a send over a certain channel.
 """
 import re
 import sys

@@ -1,4 +1,4 @@
-"""A message centre and a client made of the library smpplib, and the alphabet of the library gsm0338."""
+"""A message centre and a client that use the library smpplib, and the alphabet of the library gsm0338."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ GSM = gsm0338.Codec()
 
 
 class Numbers:
-    """What the library asks for the next sequence number."""
+    """Generator that the library uses for the next sequence number."""
 
     sequence = 0
 
@@ -55,7 +55,7 @@ def described(pdu):
 
 
 def centre(port):
-    """Takes one client until it unbinds. Every message is reported as delivered where a receipt is asked for."""
+    """Serves one client until it unbinds. If a message requests a receipt, reports it as delivered."""
     numbers, seen, taken = Numbers(), [], 0
     listener = socket.create_server(("127.0.0.1", port))
     listener.settimeout(50)

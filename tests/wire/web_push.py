@@ -1,7 +1,7 @@
 """Reads a message of web push as a browser does, with http_ece, and its VAPID token as a push service does, with py_vapid.
 
-In: {"body", "privateKey", "auth": base64, "authorization": the header}.
-Out: {"message", "key": the public key in base64url, "valid": whether it signed the token, "claims"}.
+Input: {"body", "privateKey", "auth": base64, "authorization": the header}.
+Output: {"message", "key": the public key in base64url, "valid": whether it signed the token, "claims"}.
 """
 
 import base64
@@ -24,7 +24,7 @@ def main():
     scheme, parts = question["authorization"].split(" ", 1)
     parts = dict(part.strip().split("=", 1) for part in parts.split(","))
     claims = json.loads(b64urldecode(parts["t"].split(".")[1].encode()))
-    # It reads the header without the space that RFC 8292 allows after the comma.
+    # py_vapid cannot parse the space that RFC 8292 allows after the comma of the header.
     header = f"{scheme} t={parts['t']},k={parts['k']}"
     answer = {
         "message": message.decode(),

@@ -71,7 +71,7 @@ def written(folder, files, mode, group):
 
 
 def volume(folder, spec, configs, group):
-    """A folder in place of a volume, with the files that Kubernetes would write into it."""
+    """Folder that replaces a volume, with the files that Kubernetes would write into the volume."""
     if "secret" in spec:
         of_secret = SECRETS[spec["secret"]["secretName"]]
         items = {item["path"]: of_secret[item["key"]] for item in spec["secret"]["items"]}
