@@ -62,8 +62,8 @@ impl Apps {
         }
     }
 
-    /// Returns the app with this key. A key that belonged to an app before is always looked up. Any other key is looked up only
-    /// within the limits of its peer.
+    /// Returns the app with this key. A key that recently belonged to an app is always looked up. Any other key is looked up only
+    /// within the limits of the calling peer.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -94,8 +94,8 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. It must not depend on the shares and the time limit of the request that
-        // started it.
+        // Several requests may share this look-up. If it were charged to the caller that started it, that caller's limits could
+        // make the others fail.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

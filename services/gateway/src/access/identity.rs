@@ -105,7 +105,7 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// Demands that the app allows the origin of the page whose script made the call. 403 if it does not.
+    /// Checks that the app allows the origin of the calling page. 403 if it does not.
     fn demand_origin(&self) -> Result<(), Failure> {
         if self.by_app || Admission::admits_origin(self.request) {
             return Ok(());
@@ -115,8 +115,8 @@ impl<'a> Identity<'a> {
         Err(Failure::refused(StatusCode::FORBIDDEN, "origin_not_allowed", message))
     }
 
-    /// Returns the app; 403 if the app is disabled. The credentials are verified before, so that only the app's own callers
-    /// learn that it is disabled.
+    /// Returns the app; 403 if the app is disabled. Call it after the credentials are verified, so that only the app's own
+    /// callers learn that it is disabled.
     pub(crate) fn app(&self) -> Result<Arc<App>, Failure> {
         if self.known.app.disabled {
             return Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"));
@@ -165,7 +165,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns the value that a request gives in one place, in its bearer token, or in both. 401 if the two values differ.
+/// Returns a value that a request may contain outside of its bearer token (`sent`), in the token, or in both. 401 if the two
+/// values differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,
