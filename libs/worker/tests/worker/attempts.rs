@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::scripted::{Call, RETRY, ScriptedChannel, Step};
 use crate::world::{JOBS, SEND, SOON, World};
 
-/// SQL function that returns the number with which a delivery was created.
+/// SQL function that extracts from a delivery's id the number that the test passed to `World::delivery`.
 const NUMBER: &str =
     "CREATE FUNCTION number(uuid) RETURNS int IMMUTABLE RETURN ('x' || right($1::text, 8))::bit(32)::int";
 

@@ -52,7 +52,7 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
     world.postgres.kill();
     world.context.tasks.stop();
     scripted.release();
-    // These two queries take at least as long as the first try to settle the attempt.
+    // The worker's first try to settle the attempt also fails, because these two queries take at least as long.
     for _ in 0..2 {
         world
             .context
