@@ -120,7 +120,7 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     }
     let read = match read_up_to(context, stream).await? {
         Some(read) => read,
-        // If no process follows the stream for webhooks, only the age of the messages decides.
+        // If no process follows the stream for webhooks, every message counts as read.
         None if stream == StreamName::Outcome => state.last_seq,
         None => return Ok(()),
     };

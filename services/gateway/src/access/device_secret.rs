@@ -1,4 +1,4 @@
-//! Device secrets. A caller with only the app's public key proves with it that it is a known device of the user.
+//! Device secrets. A caller with only the app's public key sends one to prove that it is a known device of the user.
 
 use actix_web::HttpRequest;
 use credentials::secrets::{constant_time_eq, random_token, sha256};

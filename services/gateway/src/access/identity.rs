@@ -128,8 +128,8 @@ impl<'a> Identity<'a> {
         self.token_user.is_some()
     }
 
-    /// Demands the proof that the app requires of its users. Returns the user, and true if the caller has the app's signature
-    /// for the user.
+    /// Checks that the caller has the proof that the app requires of its users. Returns the user, and true if the caller has the
+    /// app's signature for the user.
     fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {

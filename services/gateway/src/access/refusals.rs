@@ -68,7 +68,7 @@ mod tests {
         let start = Instant::now();
         let lines = (0..1_000).filter_map(|_| refusals.line(Some(AppId(1)), start));
         assert_eq!(lines.collect::<Vec<_>>(), [0]);
-        assert_eq!(refusals.line(Some(AppId(2)), start), Some(0), "another app has its own lines");
+        assert_eq!(refusals.line(Some(AppId(2)), start), Some(0), "another app has its own log lines");
         assert_eq!(refusals.line(Some(AppId(1)), start + INTERVAL), Some(999));
     }
 }

@@ -87,7 +87,7 @@ impl Gateway {
 }
 
 impl Admission {
-    /// Stores the app that the API key names in the extensions of the request.
+    /// Stores in the request's extensions the app that its API key names.
     pub(crate) fn note(request: &HttpRequest, app: Arc<App>) {
         request.extensions_mut().insert(Admission { app });
     }

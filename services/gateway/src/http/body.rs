@@ -260,8 +260,8 @@ impl ReservedRoom {
     }
 }
 
-/// Returns the caller whose shares the request uses. Until the credentials are verified, that is an unknown caller at the
-/// peer's address.
+/// Returns the holder to which the request's use of resources is charged. Until the credentials are verified, that is an unknown
+/// caller at the peer's address.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))

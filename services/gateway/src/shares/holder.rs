@@ -1,4 +1,4 @@
-//! Holders: callers, as the owners of shares of the gateway's limited resources.
+//! Holders: the callers to which the use of the gateway's limited resources is charged.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;

@@ -230,8 +230,8 @@ fn rows_are_those_of_a_model_however_the_log_is_cut() {
         let name = apps.fetch_add(1, Ordering::Relaxed).to_string();
         let app = runtime.block_on(world.app(&name));
         let (expected, once, again) = runtime.block_on(world.project(app, &case));
-        prop_assert_eq!(&once, &expected, "once");
-        prop_assert_eq!(&again, &expected, "read again");
+        prop_assert_eq!(&once, &expected, "rows after the first reading");
+        prop_assert_eq!(&again, &expected, "rows after the second reading");
         prop_assert_eq!(runtime.block_on(world.count(WRONG_COUNTERS)), 0);
         Ok(())
     });

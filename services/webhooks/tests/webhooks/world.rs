@@ -161,7 +161,7 @@ impl World {
     pub(crate) async fn followed(&self) {
         for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
-            eventually(SOON, "the log is followed", async || {
+            eventually(SOON, "all events are processed", async || {
                 let position =
                     self.context.store.inbox().checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
                 (position >= last).then_some(())
