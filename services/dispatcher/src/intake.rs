@@ -32,8 +32,8 @@ const BATCH: usize = 200;
 /// behind the items of bulk sends.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
-/// Size in memory, in bytes, at which a batch is full. The size is that of the whole send, because the message for a later chunk
-/// is short, but planning the chunk loads the send.
+/// Size in memory, in bytes, at which a batch is full. A chunk counts with the size of its whole send: the message for a later
+/// chunk is short, but planning the chunk loads the send.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks that wait for locks outside of a batch, per lane and per app. Each has its own database connection.

@@ -17,7 +17,7 @@ use crate::room::Room;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill from which the messages that every reader has read are removed early, until the fill is [`ROOMY`].
+/// Fill at which messages that every reader has read are removed early, until the fill is down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 

@@ -2,10 +2,10 @@
 //!
 //! To describe a handler:
 //! 1. Give it `#[utoipa::path(...)]` with the method, the path as in `routes.rs`, `operation_id`, a `tag` from the list below,
-//!    the parameters of path and query, `request_body`, and the successful responses: `(status = 200, body = …, description =
-//!    "…")`. Also add `security(("app" = []))` if its argument is `AppCaller`; for `UserCaller` the name is `"user"`, for
-//!    `Caller` it is `"either"`. The first line of its doc comment becomes the summary, the rest the description. If it is
-//!    deprecated, add `extensions(("x-deprecated" = json!(true)))`.
+//!    the parameters of path and query, `request_body`, and each successful response as
+//!    `(status = 200, body = …, description = "…")`. Also add `security(("app" = []))` if its argument is `AppCaller`; for
+//!    `UserCaller` the name is `"user"`, for `Caller` it is `"either"`. The first line of its doc comment becomes the summary,
+//!    the rest the description. If it is deprecated, add `extensions(("x-deprecated" = json!(true)))`.
 //! 2. Add it to `paths(…)` below. A test compares the document with the routes. If the handler has another
 //!    path too, add a line to `alias.rs`.
 //! 3. Derive `ToSchema` for the struct of its answer, next to the handler, and give it an example. Add `#[schema(as = …)]` if

@@ -94,8 +94,8 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. If it were charged to the caller that started it, that caller's limits could
-        // make the others fail.
+        // Several requests may share this look-up. For a seen key, it therefore does not depend on the limits of the request that
+        // started it.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

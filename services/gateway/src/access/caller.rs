@@ -30,7 +30,7 @@ pub(crate) struct UserCaller {
     signed: bool,
 }
 
-/// An app's backend that calls for itself or for a user, or a user.
+/// A user, or an app's backend that calls for itself or for a user.
 pub(crate) struct Caller {
     pub(crate) app: AppId,
     /// Identifier of the user; None if the app calls for itself.

@@ -31,17 +31,17 @@ pub(crate) struct Identity<'a> {
     header_user: Option<&'a str>,
 }
 
-/// The proof that a call demands.
+/// The proof that a call requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// The API secret.
     Secret,
-    /// The API secret, or the proof that the app demands of its users.
+    /// The API secret, or the proof that the app requires of its users.
     UserProof,
 }
 
 impl<'a> Identity<'a> {
-    /// Verifies every credential of a request and the demanded proof, and counts the request against the rate limits of its
+    /// Verifies every credential of a request and the required proof, and counts the request against the rate limits of its
     /// caller. 401 if a credential is wrong or missing, or if two credentials contradict each other; 429 if a rate limit is
     /// exceeded.
     pub(crate) async fn prove(request: &'a HttpRequest, demand: Demand) -> Result<Identity<'a>, Failure> {
@@ -84,7 +84,7 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the demanded proof.
+    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the required proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {

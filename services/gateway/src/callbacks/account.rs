@@ -24,7 +24,7 @@ const APP: usize = 4;
 const PROVIDER: usize = 5;
 const SUBJECT: usize = 6;
 
-/// A provider that has proven by its signature that it sent a callback.
+/// The provider that sent a callback. [`Claim::prove`] returns it only if the signature is valid.
 pub(super) struct Account {
     pub(super) app: AppId,
     pub(super) provider: String,
@@ -39,8 +39,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Looks up the provider that a callback names and decodes the callback's signature. Every failure is the same 403, which
-    /// does not reveal if the provider is unknown or if the signature is missing or wrong.
+    /// Looks up the provider that a callback names and decodes the callback's signature. Every invalid callback gets the same
+    /// 403, which does not reveal if the provider is unknown or if the signature is missing or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
