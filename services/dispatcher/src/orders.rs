@@ -33,7 +33,7 @@ pub(crate) struct Order {
     pub(crate) payload: Bytes,
 }
 
-/// The message that ordered the planning of a chunk.
+/// The message that caused the planning of a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
     pub(crate) id: Uuid,
@@ -218,9 +218,9 @@ impl FrozenChunk<'_> {
         (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
     }
 
-    /// Writes the message that orders the next chunk; None after the last chunk. Publish it only when all other messages of
-    /// this chunk are in the log. After the last chunk is published, the body of the send is deleted, and earlier chunks can no
-    /// longer be written.
+    /// Writes the message that asks a dispatcher to plan the next chunk; None after the last chunk. Publish it only when all
+    /// other messages of this chunk are in the log. After the last chunk is published, the body of the send is deleted, and
+    /// earlier chunks can no longer be written.
     pub(crate) fn next(&self) -> Result<Option<Order>, serde_json::Error> {
         if self.is_last() {
             return Ok(None);

@@ -147,7 +147,7 @@ impl Planner {
         self.act(&frozen).await
     }
 
-    /// Publishes the messages slice by slice. The messages that order the next chunks come last, when all other messages are in
+    /// Publishes the messages slice by slice. The messages that ask for the next chunks come last, when all other messages are in
     /// the log.
     async fn act(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
         let mut orders = Orders::default();

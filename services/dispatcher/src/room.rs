@@ -1,5 +1,5 @@
-//! Back-pressure from nearly full streams. If a stream has little room left, sends that lead to it wait in the log and timers
-//! wait in the database. The remaining room is for outcomes and erasures.
+//! Back-pressure from nearly full streams. If a stream has little room left, the sends and timers whose messages would go to it
+//! wait: the sends in the log, the timers in the database. The remaining room is for outcomes and erasures.
 
 use domain::{Lane, StreamName};
 use event_log::EventLog;
@@ -8,7 +8,7 @@ use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// Fill of a send stream from which timers are no longer published to it, although they continue accepted sends.
+/// Fill of a send stream at which timers are no longer published to it, not even those that continue accepted sends.
 const CRAMMED: f64 = 0.99;
 
 /// Fill of all streams. Clones share the state.
@@ -42,8 +42,8 @@ impl Room {
     }
 
     /// Returns the streams to which no due timer is published now. The outcome stream always accepts timers. A send stream
-    /// refuses them only from [`CRAMMED`] on: the gateway fills send streams up to 90 %, and a lower limit for timers would keep
-    /// out the continuations of sends accepted earlier.
+    /// accepts timers until its fill reaches [`CRAMMED`]. The gateway alone may fill it to 90 %, and the timers that continue
+    /// accepted sends must still fit.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
         let crammed = self.fullness.above(CRAMMED).filter(|&stream| matches!(stream, StreamName::Send(_)));
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()

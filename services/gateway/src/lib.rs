@@ -119,8 +119,8 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until the server should stop accepting connections: until the process starts to stop, and then for the configured time
-/// `drain`. During that time, `/readyz` reports to the load balancer that the process is stopping, and every answer closes its
+/// Waits until the process starts to stop, and then for the configured time `drain`; the server stops accepting connections after
+/// that. During `drain`, `/readyz` reports to the load balancer that the process is stopping, and every answer closes its
 /// connection.
 async fn until_drained(context: Context) {
     context.tasks.stopping().await;

@@ -33,7 +33,7 @@ pub(crate) struct WebhookSender {
     caller: Caller,
 }
 
-/// What one attempt needs: settings, HTTP client and settler.
+/// Resources of one attempt: settings, HTTP client and settler.
 #[derive(Clone)]
 struct Attempt {
     settings: Arc<Settings>,

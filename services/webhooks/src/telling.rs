@@ -22,8 +22,8 @@ pub(crate) struct WebhookNotice {
 }
 
 impl WebhookNotice {
-    /// Converts an event of the outcome stream. None if the delivery is not in a final state, or if webhooks do not report the
-    /// event.
+    /// Converts an event of the outcome stream. None if the event is not reported to endpoints, for example because the delivery
+    /// is not in a final state.
     pub(crate) fn of_outcome(envelope: &Envelope) -> Option<WebhookNotice> {
         let send_id = envelope.send_id;
         let (event, subject, user, data) = match &envelope.event {

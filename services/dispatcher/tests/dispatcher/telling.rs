@@ -9,7 +9,7 @@ use store::sends::plan::RenderFailure;
 use crate::world::{World, person, send_to};
 
 impl World {
-    /// Creates a send of an email to Bob whose subject is empty after rendering.
+    /// Creates a send to Bob by email. Its rendered subject is empty, so the email cannot be sent.
     async fn unwritable(&self) -> SendRequest {
         self.provider(Channel::Email).await;
         let template = self.template(json!({"email": {"subject": "{{ recipient.name }}"}})).await;

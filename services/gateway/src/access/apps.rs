@@ -62,8 +62,8 @@ impl Apps {
         }
     }
 
-    /// Returns the app with this key. A key that belonged to an app before is always looked up. Any other key is looked up only
-    /// within the limits of its peer.
+    /// Returns the app with this key. A key that recently belonged to an app is always looked up. Any other key is looked up only
+    /// within the limits of the calling peer.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -94,7 +94,7 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. It must not depend on the shares and the time limit of the request that
+        // Several requests may share this look-up. For a seen key, it therefore does not depend on the limits of the request that
         // started it.
         let app = if is_seen {
             match timeout(STEP, look_up).await {

@@ -18,12 +18,13 @@ use crate::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
-/// Positions of the app's id, the provider's identifier and the last segment in the path. Position 0 is empty.
+/// Indexes of path segments: the app's id, the provider's identifier and the subject. Segment 0 is the empty text before the
+/// first slash.
 const APP: usize = 4;
 const PROVIDER: usize = 5;
 const SUBJECT: usize = 6;
 
-/// A provider that has proven by its signature that it sent a callback.
+/// The provider that sent a callback. [`Claim::prove`] returns it only if the signature is valid.
 pub(super) struct Account {
     pub(super) app: AppId,
     pub(super) provider: String,
@@ -38,8 +39,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Reads the provider and the signature that a callback claims. Every failure has the same 403, which does not reveal
-    /// whether the provider is unknown or the signature is missing or wrong.
+    /// Looks up the provider that a callback names and decodes the callback's signature. Every invalid callback gets the same
+    /// 403, which does not reveal if the provider is unknown or if the signature is missing or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
@@ -71,8 +72,8 @@ impl Claim {
 
 impl Account {
     /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
-    /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up. So callers who merely
-    /// name the provider do not delay its own callbacks.
+    /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up, so that forged callbacks
+    /// do not delay those of the provider itself.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
@@ -81,8 +82,8 @@ impl Account {
         let key = (self.app, self.provider.clone());
         match tokens.try_get_with(key, self.look_up(gateway)).await {
             Ok(token) => Ok(token),
-            // The shared look-up may have failed because the caller that started it had used up its share. Try again on this
-            // caller's share.
+            // The shared look-up was charged to the caller that started it, and may have failed because of that caller's limits.
+            // Try again, charged to this caller.
             Err(_) => self.look_up(gateway).await,
         }
     }

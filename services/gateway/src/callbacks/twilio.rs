@@ -76,7 +76,7 @@ pub(crate) async fn status(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Converts a final status to the answer to record. None for any other status.
+/// Converts a final status to the provider's answer to record. None for any other status.
 fn answer(fields: &[(String, String)]) -> Option<Answer> {
     let status = field(fields, "MessageStatus").or_else(|| field(fields, "SmsStatus"))?;
     let code = field(fields, "ErrorCode").and_then(|code| code.parse::<u32>().ok());

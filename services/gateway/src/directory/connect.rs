@@ -61,7 +61,7 @@ struct Connected<'a> {
     device_secret: Option<&'a str>,
 }
 
-/// The app, as its front ends may see it.
+/// The data of an app that its front ends may see.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = App)]

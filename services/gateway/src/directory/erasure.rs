@@ -52,8 +52,8 @@ pub(crate) async fn erase(
 }
 
 impl Gateway {
-    /// Creates a timer that is due at once and publishes the erasure to the inbox's stream. With a timer, an erasure succeeds
-    /// even while the log is unavailable.
+    /// Creates a timer that publishes the erasure to the inbox's stream at once. With a timer, an erasure succeeds even while the
+    /// log is unavailable.
     fn erasure_timer(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
         let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
         let event = Envelope {

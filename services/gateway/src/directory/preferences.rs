@@ -23,7 +23,7 @@ use crate::waiting::database;
 
 /// Maximum number of categories in one request.
 const MAX_ELEMENTS: usize = 1_000;
-/// Maximum number of channels of one category in a request, including channels named repeatedly.
+/// Maximum number of channels of one category in a request. A repeated channel counts each time.
 const MAX_CHANNELS: usize = 100;
 
 /// Preferences that a request sets. If a request names a channel of a category twice, the last one counts.

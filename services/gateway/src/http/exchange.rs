@@ -60,8 +60,8 @@ pub(crate) async fn exchange(
     Ok(response)
 }
 
-/// Returns true if the connection closes after this answer. That is so if the process is stopping, or if connections are scarce
-/// and the caller has not proven the API secret.
+/// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the
+/// caller has not proven the API secret.
 fn closes_connection(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()

@@ -195,7 +195,7 @@ impl Gateway {
             }
         };
         seen.await.unwrap_or_else(|failure| {
-            tracing::warn!(%failure, "cannot mark a retrieved notification as seen; answering without the mark");
+            tracing::warn!(%failure, "cannot mark a retrieved notification as seen; returning it unchanged");
             None
         })
     }

@@ -19,11 +19,10 @@ use crate::sending::idempotency::Idempotency;
 use crate::shares::holder::{Key, Proof};
 use crate::waiting::{at_callers_pace, database};
 
-/// Basic time limit for writing the files of a send to the database. Each MiB of files adds the same time again.
+/// Base time limit for writing the files of a send to the database. Each MiB of files adds the same time to the limit.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A send with a valid body. The template, providers and recipients that it names may still be unknown, and its times may be
-/// invalid.
+/// A send with a valid body. Its template, providers and recipients may not exist, and its times may be invalid.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: SendRequest,

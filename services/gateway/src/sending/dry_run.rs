@@ -26,7 +26,8 @@ use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
 use crate::waiting::{database, remaining_time};
 
-/// Number of recipients, from the first of the send, whose content the answer shows. The limit bounds the size of the answer.
+/// Number of recipients whose content the answer shows, counted from the first recipient of the send. It bounds the size of the
+/// answer.
 const SHOWN: usize = 10;
 /// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);

@@ -93,7 +93,7 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = valid_or_problems(parsed, problems)?;
-    // A body with files must not exceed the limit for bodies without files, after its encoded files are subtracted.
+    // Apart from its encoded files, a body must not exceed the limit for bodies without files.
     if is_large(size.saturating_sub(parsed.files.encoded)) {
         return Err(too_large(MAX_BODY));
     }

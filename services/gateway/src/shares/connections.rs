@@ -1,4 +1,4 @@
-//! Limits on open connections, which peers share.
+//! Limits on open connections. Each peer may open only a share of them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Holders: callers, as the owners of shares of the gateway's limited resources.
+//! Holders: the callers to which the use of the gateway's limited resources is charged.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use domain::AppId;
 
 use crate::shares::peer::Peer;
 
-/// Proof of a caller's identity. Callers with different kinds of proof have separate parts of every room, and separate rate
+/// Proof of a caller's identity. Each kind of proof has a separate part of every limited resource (room), and separate rate
 /// limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Proof {
@@ -31,7 +31,7 @@ pub(crate) enum Key {
     App(AppId),
     /// A user of an app.
     User(AppId, Name),
-    /// A user id of an app, as one peer sends it without proof.
+    /// A user id of an app that one peer sent without proof.
     UserAt(AppId, Name, Peer),
     Peer(Peer),
     /// A provider of an app.
@@ -92,8 +92,8 @@ impl Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// Creates the holder of a connection from a trusted proxy. Its connections carry the requests of many callers, so it has
-    /// no keys, and only the size of the room limits it.
+    /// Creates the holder of a connection from a trusted proxy. Its connections carry the requests of many callers, so it has no
+    /// keys, and only the total number of connections limits it.
     pub(crate) fn proxy() -> Holder {
         Holder { proof: Proof::Secret, keys: [None; 3] }
     }
@@ -107,8 +107,8 @@ impl Holder {
         self.keys.into_iter().flatten()
     }
 
-    /// Iterates over the keys by which rooms are shared, from the widest to the narrowest. User ids sent without proof are left
-    /// out, because a peer can send any number of them. Only the peer is limited in that case.
+    /// Iterates over the keys that each get a share of a room, from the widest to the narrowest. User ids sent without proof are
+    /// left out, because a peer can send any number of them. Only the peer is limited in that case.
     pub(crate) fn shared_keys(&self) -> impl Iterator<Item = Key> {
         self.keys.into_iter().rev().flatten().filter(|key| !matches!(key, Key::UserAt(..)))
     }

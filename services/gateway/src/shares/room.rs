@@ -100,11 +100,11 @@ impl Place {
         }
         for key in self.holder.shared_keys() {
             let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
-            // With the new units, a key must not occupy more than was free before.
+            // Including `units`, a key must not occupy more than is free before they are added.
             if has + units > free {
                 return Err(Overuse);
             }
-            // The key could still get `free - has` units. Its narrower key may use half of them, by the same rule.
+            // This key may still get `free - has` units. By the same rule, the next, narrower key may occupy half of them.
             free = (free - has).div_ceil(2);
         }
         used.all += units;
@@ -182,7 +182,7 @@ mod tests {
         let room = Room::new(TOTAL, PARTS);
         let mut places = Vec::new();
         for number in 0..200 {
-            // One peer with many user ids and apps, one user id from many peers, many strangers.
+            // Three kinds of attack: one peer uses many user ids and apps, many peers use one user id, and many strangers call.
             for user in ["ada", "bob"] {
                 take_all(&room, &Holder::claimed_user(AppId(number.into()), user, peer(1)), &mut places);
                 take_all(&room, &Holder::claimed_user(AppId(1), user, peer(number)), &mut places);
