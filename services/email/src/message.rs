@@ -29,7 +29,7 @@ pub(crate) struct OutgoingMail {
     pub(crate) to: Address,
     /// Further recipients of the envelope: cc and bcc.
     pub(crate) others: Vec<Address>,
-    /// True if an address has a local part beyond ASCII, which requires a server with SMTPUTF8 (RFC 6531).
+    /// True if an address has a non-ASCII local part, which requires a server with SMTPUTF8 (RFC 6531).
     pub(crate) needs_utf8: bool,
     /// Content sent after DATA. Dots at line starts are doubled, and the final dot is included (RFC 5321 section
     /// 4.5.2).
@@ -74,7 +74,7 @@ impl OutgoingMail {
             write!(headers, "Content-Type: multipart/mixed;\r\n boundary=\"{mixed}\"\r\n").map_err(build)?;
             write!(body, "--{mixed}\r\n").map_err(build)?;
         }
-        // If there are attachments, the text is one part of the body, so the body contains the headers of the text.
+        // If there are attachments, the text is a part of the multipart body, so its headers go into the body.
         write_text(letter, if has_files { None } else { Some(&mut headers) }, &mut body)?;
         let mut files = Vec::with_capacity(letter.attachments.len());
         for (file, content) in &letter.attachments {
@@ -180,8 +180,8 @@ fn write_part(
     body: &mut String,
 ) -> Result<(), LetterError> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
-    // Quoted-printable takes three octets per octet beyond ASCII, base64 takes four per three octets of any kind. So
-    // base64 is shorter if more than a sixth of the content is beyond ASCII.
+    // Quoted-printable writes a non-ASCII octet as three octets; base64 writes any three octets as four. So base64 is
+    // shorter if more than a sixth of the octets are non-ASCII.
     let encoding = if beyond_ascii * 6 > content.len() {
         ContentTransferEncoding::Base64
     } else {

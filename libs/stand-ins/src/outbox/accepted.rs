@@ -42,8 +42,8 @@ impl AcceptedFile {
     }
 }
 
-/// Returns the delivery id of a message. Messages of each kind of provider contain the id in another place. Returns
-/// None if the message has no id.
+/// Returns the delivery id of a message. Each kind of provider has it in a different place. Returns None if the message
+/// has no id.
 fn delivery(capture: &Capture) -> Option<String> {
     let header = |name: &str| capture.summary.headers.get(name)?.first().map(String::as_str);
     let member = |pointer: &str| {

@@ -124,7 +124,7 @@ fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }
 
-/// Returns true if the send sets another sender or stream than the settings.
+/// Returns true if the send sets a message stream, or a sender that differs from the one in the settings.
 fn chose(settings: &PostmarkSettings, letter: &Letter<'_>, overrides: Option<&Object>) -> bool {
     let is_stream = |name: &String| name.eq_ignore_ascii_case("MessageStream");
     letter.identity.from.email != settings.identity.from.email
