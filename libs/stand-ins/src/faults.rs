@@ -91,8 +91,7 @@ pub struct Call {
 pub struct Faults {
     seed: u64,
     shares: Shares,
-    /// Interval of scheduled faults: the last of every so many calls fails with the next fault of [`DEALT`]. None means
-    /// that all faults are random.
+    /// Number of calls from one scheduled fault to the next. None means that all faults are random.
     dealt_every: Option<NonZeroUsize>,
     list: Option<Arc<File>>,
     state: Mutex<State>,

@@ -30,7 +30,7 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// Interval of scheduled faults, in calls ([`Faults::with_scheduled_faults`]).
+/// Number of calls from one scheduled fault to the next ([`Faults::with_scheduled_faults`]).
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// Starts providers of every channel. `seed` determines their faults. Before a provider confirms a message, it appends

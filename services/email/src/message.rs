@@ -36,7 +36,7 @@ pub(crate) struct OutgoingMail {
     pub(crate) data: Data,
 }
 
-/// Content of an email, in which CRLF ends every line. Emails with the same attachment share its text.
+/// Content of an email, in which CRLF ends every line. Emails with the same attachment share its encoded text.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
     head: String,
@@ -91,7 +91,8 @@ impl OutgoingMail {
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
             signature = signer.sign(&headers, whole, at).ok_or(LetterError::Build)?;
         }
-        // The signature covers the text with single dots, so leading dots are doubled only after signing.
+        // The signature must cover the lines before their leading dots are doubled, so the dots are doubled after
+        // signing.
         let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
         for part in [signature.as_str(), headers.as_str(), "\r\n", body.as_str()] {
             push_stuffed(&mut head, part);

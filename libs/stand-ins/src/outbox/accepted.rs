@@ -28,7 +28,7 @@ impl AcceptedFile {
         Ok(AcceptedFile(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Appends a message. Fails if the message has no delivery id, or not exactly one recipient. The stand-in must then
+    /// Appends a message. Fails if the message has no delivery id, or no recipient, or several. The stand-in must then
     /// not confirm the message.
     pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
         let delivery = delivery(capture).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;

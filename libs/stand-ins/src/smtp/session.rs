@@ -198,8 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.reply_and_continue("250 ENHANCEDSTATUSCODES")
     }
 
-    /// Starts TLS. A rule may replace the server's reply; TLS starts after the rule's reply only if that begins with
-    /// 220.
+    /// Starts TLS. If a rule replaces the server's reply, TLS starts only if the rule's reply begins with 220.
     fn start_tls(&mut self) -> Next {
         match self.server.script.take(Stage::StartTls, &[]) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),

@@ -119,7 +119,7 @@ async fn ask(
     Ok(PostmarkReply::read(reply.status, reply.retry_after, &reply.body))
 }
 
-/// Returns true if Postmark may have answered with this code because it refuses the sender or the message stream.
+/// Returns true if this code can mean that Postmark refuses the sender or the message stream.
 fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }

@@ -116,7 +116,7 @@ fn broken(error: &io::Error) -> Failure {
 #[derive(Debug)]
 struct TlsConnection {
     stream: TlsStream<TcpStream>,
-    /// Bytes that the library reads before the bytes that the server sends.
+    /// Bytes that the library reads first, before the server's bytes.
     first: &'static [u8],
 }
 
