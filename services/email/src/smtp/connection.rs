@@ -46,8 +46,8 @@ impl State {
 }
 
 impl Connection {
-    /// Connects to the server of `route` and logs in. Keeps `stage` up to date, so that the caller knows it if the call
-    /// times out.
+    /// Connects to the server of `route` and logs in. Keeps `stage` up to date, so that the caller knows the stage of a
+    /// timeout.
     pub(crate) async fn open(
         route: &Route,
         credentials: Option<&Credentials>,
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
-    /// caller knows it if the call times out.
+    /// caller knows the stage of a timeout.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;

@@ -23,8 +23,8 @@ use super::tls::{self, TlsError};
 
 /// Time limit for connecting to one address of the server. It leaves time for the next address if one does not respond.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
-/// Greeting that is passed to the library after STARTTLS. The library waits for a greeting, but the server sends none
-/// there.
+/// Greeting that is passed to the library after STARTTLS. The library expects a greeting on every new stream, but a
+/// server does not repeat it after STARTTLS.
 const GREETED_BEFORE: &[u8] = b"220 \r\n";
 
 /// Host, port and encryption of a mail server.
@@ -116,7 +116,7 @@ fn broken(error: &io::Error) -> Failure {
 #[derive(Debug)]
 struct TlsConnection {
     stream: TlsStream<TcpStream>,
-    /// Bytes that the library reads before the bytes that the server sends.
+    /// Bytes that the library reads first, before the server's bytes.
     first: &'static [u8],
 }
 
