@@ -10,7 +10,7 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::record::Record;
 
-/// Time for which a stream recognises a message id.
+/// Time for which a stream recognises a repeated message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
 /// Interval between two checks whether the server has finished creating a stream.
@@ -20,7 +20,7 @@ const IN_THE_MAKING: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
     pub name: StreamName,
-    /// Creation time in Unix milliseconds. A stream with the same name and another creation time is another stream.
+    /// Creation time in Unix milliseconds. A stream with the same name but a different creation time is a different stream.
     pub created_at: i64,
     /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,

@@ -1,7 +1,7 @@
-//! Bounds on the size of the values of a template's text. The engine limits instructions but not memory, and a hundred
-//! instructions can double a text twenty times. So this module derives a bound from the syntax before the text is compiled. The
-//! bound is a multiple of the size of the variables, plus the size of constants in the text. A text without such a bound is
-//! refused.
+//! Bounds the size of the values that are created while a text of a template is rendered. The engine limits instructions but not
+//! memory, and a hundred instructions can double a text twenty times. So this module derives an upper bound from the syntax
+//! before the text is compiled. The bound is a multiple of the size of the variables, plus the size of the constants in the text.
+//! A text without such a bound is refused.
 
 use std::collections::BTreeMap;
 

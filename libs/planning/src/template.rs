@@ -19,7 +19,7 @@ use crate::link;
 const FUEL: u64 = 100_000;
 /// Longest text of one rendering, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
-/// Maximum size of the values of one rendering, in addition to its variables, in bytes.
+/// Maximum total size of the values that one rendering creates, in bytes. Its variables do not count.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
 /// Maximum number of bytes that the instructions of one rendering may process. A text with large values may execute fewer
 /// instructions.
@@ -34,8 +34,8 @@ const HTML: &str = "email.html";
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
-    /// Bound of the values of each text, by the name of the text. Texts without a bound are not rendered. They exist only in
-    /// versions that were stored before bounds were checked.
+    /// Upper bound of the size of the values that each text creates, by the name of the text. Texts without a bound are not
+    /// rendered. They exist only in versions that were stored before bounds were checked.
     growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 

@@ -45,8 +45,8 @@ pub async fn reseal_all(
     let mut tables = Vec::with_capacity(SEALED.len());
     for table in SEALED {
         let mut resealed = ResealReport { table: table.name, ..ResealReport::default() };
-        // During a round, a service may write a record before the current position. So repeat until a round finds no record to
-        // reseal.
+        // While a round runs, a service may write a record that the round has already passed. So repeat rounds until one finds no
+        // record to reseal.
         while round(store, master_key, table, &mut resealed, &mut progress).await? {}
         tables.push(resealed);
     }

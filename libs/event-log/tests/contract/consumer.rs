@@ -143,7 +143,7 @@ async fn two_processes_share_the_work_without_overlap() {
         });
     }
     let shares = workers.join_all().await;
-    assert!(shares.iter().all(|share| !share.is_empty()), "a process got no work");
+    assert!(shares.iter().all(|share| !share.is_empty()), "a process got no messages");
     let all: Vec<u64> = shares.into_iter().flatten().collect();
     assert_eq!(all.len(), 2_000);
     assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), (1..=2_000).collect());

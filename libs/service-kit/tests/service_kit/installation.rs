@@ -42,7 +42,7 @@ async fn services_accept_streams_of_another_size_and_only_resize_changes_them() 
     };
     installation.config.nats.max_messages = before * 2;
     assert_eq!(installation.prepare(4).await, Ok(()));
-    assert_eq!(resize(&installation.config).await, [], "the size is not set");
+    assert_eq!(resize(&installation.config).await, [], "the configuration does not set a size");
     assert_eq!(installation.verify().await, Ok(4));
 
     installation.config.nats.max_messages_are_set = true;
