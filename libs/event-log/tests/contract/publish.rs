@@ -55,7 +55,7 @@ async fn a_full_stream_refuses_and_keeps_what_it_has() {
     assert_eq!(log.state(SENDS).await.unwrap().fill, 1.0);
 
     log.purge_below(SENDS, 2).await.unwrap();
-    assert_eq!(log.publish(numbered(SENDS, 4)).await.unwrap().seq, 4, "room again");
+    assert_eq!(log.publish(numbered(SENDS, 4)).await.unwrap().seq, 4, "the stream has room again");
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn a_log_in_use_is_refused_to_a_new_database() {
     connections::store(&installation.config, LIMIT).await.unwrap().migrate().await.unwrap();
     let refused = installation.prepare(4).await.unwrap_err();
     assert!(refused.contains("INBOX_0") && refused.contains("another database"), "{refused}");
-    assert!(installation.prepare(4).await.is_err(), "nothing was recorded");
+    assert!(installation.prepare(4).await.is_err(), "the refused call recorded nothing");
 }
 
 #[tokio::test]
