@@ -94,7 +94,7 @@ impl EventLog {
     /// # Errors
     /// Returns an error if the server cannot be reached or refuses the request.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
-        // If `seq` is beyond the end of the stream, the server would skip the sequences up to `seq`.
+        // Do not purge beyond the end of the stream. Otherwise the server would skip the sequences up to `seq`.
         let end = self.info(stream).await?.state.last_sequence + 1;
         let keep_from = seq.min(end);
         // The server would treat 0 as a request to remove all messages.
@@ -172,7 +172,7 @@ impl EventLog {
                 }
             }
         };
-        // Boxed, because this future would make up most of the size of every future that connects.
+        // Boxed, because this future is so large that it would make up most of every future that connects.
         self.with_timeout(format!("describe {name}"), Box::pin(answer)).await
     }
 

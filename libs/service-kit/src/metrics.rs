@@ -48,7 +48,7 @@ pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
 /// The gauge exists only for providers whose breaker has opened before.
 pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
 /// Counter, by `channel` and `cause`: jobs postponed without an attempt. The cause is that the providers are paused (`breaker`),
-/// have the maximum number of concurrent calls (`busy`), or have reached their calls per second (`rate`).
+/// or have reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";

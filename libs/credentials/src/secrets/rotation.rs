@@ -1,7 +1,7 @@
 //! Rotation of the master key: seals the records of the previous key with the new key, in batches.
 //!
 //! A rotation can be interrupted at any point and run again, while services run. A record is replaced only if it has not changed
-//! since it was read. The key id in a record shows whether it must still be resealed.
+//! since it was read. The key id in a record shows whether the record must still be resealed.
 
 use store::Store;
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};

@@ -90,7 +90,7 @@ pub enum Blame {
     Usual,
     /// Every failure counts, even if the user is the same, because it happened before the provider received the target.
     Provider,
-    /// Every failure counts only once per user. Even a problem with the account does, because the target may belong to another
+    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another
     /// account.
     User,
     /// The failure does not count, because it concerns only this target, or Tidings itself.

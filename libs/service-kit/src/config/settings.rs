@@ -246,7 +246,8 @@ impl Settings {
         self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
-    /// Reports the keys that were not read as unknown, and returns all problems. Every known key must have been read before.
+    /// Adds a problem for every unknown key, and returns all problems. A key is unknown if it was not read, so every known key
+    /// must have been read before.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, (value, origin)) in std::mem::take(&mut self.given) {
             let section = format!("{key}.");
