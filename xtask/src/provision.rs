@@ -28,7 +28,7 @@ const APT_CHROMIUM: &str = "apt-get install -y --no-install-recommends chromium"
 /// Source of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A server that already runs, named by the environment.
+    /// A running server that an environment variable names.
     Running,
     /// Programs on this machine.
     Programs,

@@ -128,7 +128,7 @@ pub enum Error {
         stream: String,
         /// The sequence to read next.
         wanted: u64,
-        /// The lowest sequence after `wanted` that the stream has or will have.
+        /// The lowest sequence after `wanted` at which the stream has or will have a record.
         first: u64,
     },
     /// The stream ends before a record that was already read: the stream has lost its last records.

@@ -58,7 +58,7 @@ pub enum TemplateError {
     /// A title or subject is empty after rendering.
     #[error("{0} is empty after rendering")]
     Empty(&'static str),
-    /// A rendered link must not be opened by clients.
+    /// A text was rendered to a link that clients must not open.
     #[error("{0} was rendered to a link that clients must not open")]
     Link(&'static str),
     /// The template version to which the send is pinned is missing or can no longer be compiled.
@@ -175,8 +175,7 @@ impl Template {
     /// `data` replace those of the template's `data`.
     ///
     /// # Errors
-    /// Returns an error if a text cannot be rendered, the rendered title is empty, or a rendered link must not be opened by
-    /// clients.
+    /// Returns an error if a text cannot be rendered, the rendered title is empty, or clients must not open a rendered link.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -253,7 +252,7 @@ impl Template {
     /// content for the channel.
     ///
     /// # Errors
-    /// Returns an error if a text cannot be rendered, or a rendered link must not be opened by clients.
+    /// Returns an error if a text cannot be rendered, or clients must not open a rendered link.
     pub fn push(
         &self,
         channel: Channel,

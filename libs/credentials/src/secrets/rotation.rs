@@ -19,11 +19,11 @@ pub struct ResealReport {
     pub table: &'static str,
     /// Number of records resealed in this run.
     pub records: u64,
-    /// Contexts of records that no configured key opens, each with the error.
+    /// Contexts of records that no configured key can open, each with the error.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// The records of a table under one master key.
+/// Number of records of one table that are sealed with one master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUsage {
     pub table: &'static str,
