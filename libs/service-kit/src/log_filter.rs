@@ -2,7 +2,7 @@
 
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
-/// Crates of this workspace, by the names in the targets of their log events. `tidings` also covers the programs
+/// Names of this workspace's crates, as they appear in the targets of log events. `tidings` also covers the programs
 /// (`tidings_gateway` and so on). An architecture test compares this list with the workspace.
 pub const OWN: [&str; 20] = [
     "credentials",
