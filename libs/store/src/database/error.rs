@@ -13,7 +13,7 @@ pub enum Error {
     /// The schema could not be migrated.
     #[error("migration: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// This release cannot read a row.
+    /// The database contains a row that this release cannot read.
     #[error("unreadable row: {0}")]
     Unreadable(String),
     /// The change to a profile is invalid or not allowed; nothing was written.
@@ -25,8 +25,8 @@ pub enum Error {
     /// The schema was migrated while shadow tables were built. The shadow tables did not replace the live tables.
     #[error("the schema was migrated while the new tables were built")]
     SchemaChanged,
-    /// The batch that contained this call failed. All callers of the batch get the same cause. Another caller's data may be
-    /// the cause.
+    /// The batch that contained this call failed. All callers of the batch get the same error, even if the data of only one
+    /// caller caused it.
     #[error("the batch of this call failed: {0}")]
     Batch(Arc<Error>),
     /// The database URL leads to a pooler in transaction or statement mode.
@@ -60,7 +60,7 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// A failure to encode a message. It never occurs for messages of this release.
+/// Converts a failure to encode a message. Messages of this release never cause it.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())

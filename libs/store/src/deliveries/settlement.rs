@@ -191,7 +191,8 @@ impl DeliveryRow {
 }
 
 /// Returns the tokens of the settlements that would retry or park a delivery of a cancelled request. Locks the requests of
-/// all settlements with a retry or parking: none of them can be cancelled until the transaction ends.
+/// all settlements that would retry or park a delivery, so that none of these requests can be cancelled until the transaction
+/// ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],

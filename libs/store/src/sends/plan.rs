@@ -87,9 +87,9 @@ impl Freeze<'_> {
 
     /// Reads the decisions of a chunk that was frozen earlier. Leaves out deliveries that a worker has already processed.
     ///
-    /// Includes deliveries that were cancelled, or could not be rendered, before their first job was published, because their
-    /// outcome may not have been published. The worker that receives the new job publishes the outcome. If rendering fails
-    /// again, the dispatcher publishes it.
+    /// Includes deliveries that ended before their first attempt, because they were cancelled or could not be rendered: their
+    /// outcomes may not have been published. The caller publishes a job for each of them, and the worker that receives the
+    /// job publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
     pub async fn stored(&mut self, index: usize) -> Result<Decisions, Error> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());

@@ -25,7 +25,7 @@ pub struct Listener {
     pub since: Timestamp,
 }
 
-/// A message for an endpoint. If it is added a second time, the second call has no effect.
+/// A message for an endpoint. Adding the same message again has no effect.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub app: AppId,

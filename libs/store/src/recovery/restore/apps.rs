@@ -1,4 +1,4 @@
-//! Placeholder rows for apps that were created after the backup. Restored rows of these apps refer to them.
+//! Placeholder rows for apps that were created after the backup. Other restored rows refer to these apps.
 
 use std::collections::BTreeSet;
 
