@@ -50,8 +50,8 @@ pub struct NewApp<'a> {
     pub name: &'a str,
     /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// True for a development app. By default, callers that have only the public API key may then read and write the
-    /// addresses in profiles.
+    /// True for a development app. In such an app, callers that have only the public API key may by default read and write
+    /// the addresses in profiles.
     pub development: bool,
 }
 
@@ -88,8 +88,8 @@ pub struct App {
     pub api_key: String,
     /// True if all calls of the app are refused.
     pub disabled: bool,
-    /// True for a development app. By default, callers that have only the public API key may then read and write the
-    /// addresses in profiles.
+    /// True for a development app. In such an app, callers that have only the public API key may by default read and write
+    /// the addresses in profiles.
     pub development: bool,
     /// True if calls made on behalf of users need a bearer token.
     pub secure_mode: bool,

@@ -60,7 +60,7 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// Converts a failure to encode a message. Messages of this release never cause it.
+/// Converts a failure to encode a message. Encoding a message of this release never fails.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())
@@ -93,8 +93,8 @@ fn is_about_data(code: &str) -> bool {
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected, so that a retry cannot help. PostgreSQL rejected it (SQLSTATE classes 22
-    /// and 23), the change to a profile is invalid or not allowed, or a quota is reached.
+    /// Returns true if the data itself was rejected, so that a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
+    /// and 23), a change to a profile is invalid or not allowed, or a quota is reached.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {
@@ -173,8 +173,8 @@ impl Error {
             | Error::QuotaReached(_)
             | Error::SharedSessions
             | Error::SchemaChanged => false,
-            // Classes of SQLSTATE: failures of connections, transactions, locks and I/O, too few resources, and a server that
-            // is stopping or read-only.
+            // These SQLSTATE classes are for failures of connections, transactions, locks and I/O, for insufficient
+            // resources, and for a server that is stopping or read-only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
             }),

@@ -106,9 +106,9 @@ impl Deliveries<'_> {
     /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before
     /// its answer arrives. The late answer then replaces this status, because only the answer shows what the provider did.
     ///
-    /// Another worker may already have read the replaced status. It then publishes this status and acknowledges the job, even
-    /// after the late answer was written. Therefore the same transaction sets a timer that publishes the job again. The
-    /// worker that receives this job publishes the current state of the delivery.
+    /// Another worker may have read the old status before the late answer was written. It then publishes the old status and
+    /// acknowledges the job. Therefore the same transaction sets a timer that publishes the job again, and the worker that
+    /// receives this job publishes the current state of the delivery.
     ///
     /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of
     /// being retried or parked, the delivery becomes `skipped`.

@@ -1,6 +1,5 @@
-//! Removal of erased users from encoded messages in the database. These are the bodies of sends that still have unplanned
-//! chunks, parked messages, and dead events: events that are stored in the table `dead_event` because their processing kept
-//! failing.
+//! Removal of erased users from encoded messages in the database: parked messages, dead events, and the stored bodies of
+//! sends. An event is dead if it is in the table `dead_event` because its processing kept failing.
 
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};

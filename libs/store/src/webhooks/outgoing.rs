@@ -117,8 +117,8 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
 }
 
 /// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Locks these apps: until the transaction ends, no
-/// other process can claim messages of them, so the number of running calls is exact. Skips rows and apps that another
-/// process has locked.
+/// other process can claim their messages, so the number of running calls is exact. Skips rows and apps that another process
+/// has locked.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps = sqlx::query_scalar!(
         "WITH woken AS MATERIALIZED (

@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks. A transaction acquires these locks before its first write. If the chunks of one app need
-//! a lock that another transaction holds, the chunks of other apps therefore do not wait for it.
+//! Locks for the planning of chunks. A transaction acquires these locks before its first write. It can therefore leave out
+//! chunks whose locks another transaction holds, so that the chunks of other apps do not wait for these locks.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;

@@ -10,8 +10,8 @@ pub(super) struct Statement {
     pub(super) sql: String,
 }
 
-/// Macros that expand to an SQL text, or to a query with an SQL text, by name. The values are the names of the macro's
-/// parameters, and its body from the text on.
+/// Macros whose body is a string, or a query with a string, by name. The values are the names of the macro's parameters, and
+/// the source of its body from the string on.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
 /// Returns all statements of `libs/store/src`, with their macros expanded.

@@ -239,7 +239,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
     assert_eq!(version(chunk(app, 2, 0, &send)).await, second, "another send");
     let other = fixture.app("bank").await;
     let (facts, _) = frozen(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
-    assert!(facts.template(0).is_none(), "another app's template");
+    assert!(facts.template(0).is_none(), "wrong app");
 }
 
 #[tokio::test]
