@@ -90,7 +90,7 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Returns the app's key with version 1. It belongs to old links, which contain the id of the app instead of the id of a
+    /// Returns the app's key with version 1. Old links, which contain the id of the app instead of the id of a key, use this
     /// key. Returns None if the key has expired.
     pub async fn first_link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(

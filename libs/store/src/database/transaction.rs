@@ -1,4 +1,4 @@
-//! Start of transactions.
+//! Starting of transactions.
 
 use sqlx::{PgPool, Postgres, Transaction};
 

@@ -227,7 +227,7 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     Ok(())
 }
 
-/// Returns those of the given requests that are cancelled. Locks all given requests in share mode: none of them can be
+/// Returns the cancelled requests among `requests`. Locks all of `requests` in share mode, so that none of them can be
 /// cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,

@@ -68,8 +68,8 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes again up to `most` early receipts that are due, and returns the number of receipts that are no longer early.
-    /// A receipt that is still early 24 hours after it was stored is removed.
+    /// Processes up to `most` due early receipts again, and returns the number of receipts that are no longer early. A
+    /// receipt that is still early 24 hours after it was stored is removed.
     ///
     /// # Errors
     /// Returns an error and records nothing if the database fails.

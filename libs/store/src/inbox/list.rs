@@ -280,7 +280,7 @@ fn counts(total: Option<i64>, unread: Option<i64>, unseen: Option<i64>) -> Count
     }
 }
 
-/// The columns that an [`InboxItem`] and its category are read from.
+/// The columns from which an [`InboxItem`] and its category are built.
 struct ItemRow {
     id: i64,
     user_number: i64,

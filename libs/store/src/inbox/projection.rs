@@ -112,7 +112,7 @@ pub(crate) async fn set_aside(
     failure::forget(connection, stream, seq).await
 }
 
-/// Inserts items. The first argument is the end of the statement, which says what happens to items that already exist.
+/// Inserts items. The first argument is the end of the statement, which defines what happens to items that already exist.
 macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(

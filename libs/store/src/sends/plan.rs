@@ -72,15 +72,15 @@ impl<'a> Freeze<'a> {
 
 impl Freeze<'_> {
     /// Returns true if the chunk at `index` is new: this transaction inserted its row in the table `plan`, so the caller must
-    /// decide for its recipients.
+    /// make the decisions for its recipients.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
     /// Merges the inline profiles of the new chunks into the stored profiles and creates their missing categories, unless
-    /// their send is cancelled. Then reads all facts for deciding and rendering the chunks. Until the transaction ends, the
-    /// sends cannot be cancelled.
+    /// their send is cancelled. Then reads all facts that are needed to make the decisions and to render the content. Until
+    /// the transaction ends, the sends cannot be cancelled.
     pub async fn facts(&mut self) -> Result<Facts, Error> {
         facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }

@@ -8,8 +8,8 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Creates rows for those of the given apps that the database does not contain, and returns the created apps. They are
-    /// disabled and have no usable credentials.
+    /// Creates rows for the apps that the database does not contain, and returns these apps. They are disabled and have no
+    /// usable credentials.
     ///
     /// # Errors
     /// Returns an error and creates no row if the database fails.

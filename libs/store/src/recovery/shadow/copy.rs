@@ -1,4 +1,4 @@
-//! Copy of the inbox of a backup into a shadow, page by page.
+//! Copies the inbox of a backup into a shadow, page by page.
 
 use chrono::{DateTime, Utc};
 use domain::StreamName;

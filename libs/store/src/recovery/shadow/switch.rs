@@ -150,8 +150,8 @@ impl Switch<'_> {
         if version == Some(self.version) { Ok(()) } else { Err(Error::SchemaChanged) }
     }
 
-    /// Deletes from the shadow the rows of users whose erasure is not done. The log may not contain their erasure yet, so the
-    /// replay may have written these rows.
+    /// Deletes from the shadow the rows of users whose erasure is not complete. The log may not contain their erasure yet, so
+    /// the replay may have written these rows.
     async fn delete_leaving(&self) -> Result<(), Error> {
         if self.leaving.is_empty() {
             return Ok(());

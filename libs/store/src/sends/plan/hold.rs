@@ -72,7 +72,7 @@ impl Hold {
     }
 
     /// Starts to freeze chunks, none of which may be busy. Inserts a row in the table `plan` for each chunk, in key order. If
-    /// the row of a chunk already exists, another transaction has decided the chunk, and its decisions are kept.
+    /// the row of a chunk already exists, another transaction has frozen the chunk, and the stored decisions are kept.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }
