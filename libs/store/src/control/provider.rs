@@ -27,8 +27,8 @@ pub struct NewProvider<'a> {
     pub max_per_second: Option<u32>,
 }
 
-/// Change to the stored secrets when a provider is replaced. If the channel or the kind changes, the old secrets are always
-/// removed.
+/// Change to the stored secrets when a provider is replaced. If the channel or the kind changes, the old secrets are removed
+/// even with [`SecretChange::Keep`].
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
     /// Keeps the stored secrets.

@@ -35,8 +35,8 @@ pub enum Error {
          itself (Tidings needs its own sessions for time limits, locks and prepared statements)"
     )]
     SharedSessions,
-    /// The call received no answer in time; its statement may still run.
-    #[error("no answer: {0}")]
+    /// The call did not complete, for instance because of a timeout. Its statement may still run.
+    #[error("the call did not complete: {0}")]
     Unanswered(&'static str),
 }
 

@@ -32,7 +32,7 @@ impl Sends<'_> {
             return Ok(Vec::new());
         }
         self.end_unrendered(failures).await?;
-        // The rows are read in a separate statement. Its snapshot also includes rows for which the first statement had to
+        // Read the rows in a separate statement: its snapshot also includes changes for which the first statement had to
         // wait.
         columns! { failure in failures =>
             apps = failure.app.0,
