@@ -19,7 +19,7 @@ pub struct RenderFailure {
 
 impl Sends<'_> {
     /// Records failures of rendering: queued deliveries become `failed`, and inbox items are recorded as skipped. Returns the
-    /// deliveries that have now failed for this reason, in this call or an earlier one, or are cancelled. The caller must
+    /// deliveries that failed for this reason, in this call or an earlier one, and those that were cancelled. The caller must
     /// publish their outcomes, because no worker receives a job for them.
     ///
     /// # Errors
