@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks. A transaction acquires these locks before its first write. If the chunks of one app need
-//! a lock that another transaction holds, the chunks of other apps therefore do not wait for it.
+//! Locks for the planning of chunks. A transaction acquires these locks before its first write. It can therefore leave out
+//! chunks whose locks another transaction holds, so that the chunks of other apps do not wait for these locks.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Hold {
     }
 
     /// Starts to freeze chunks, none of which may be busy. Inserts a row in the table `plan` for each chunk, in key order. If
-    /// the row of a chunk already exists, another transaction has decided the chunk, and its decisions are kept.
+    /// the row of a chunk already exists, another transaction has frozen the chunk, and the stored decisions are kept.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }
