@@ -12,10 +12,10 @@ use crate::gateway::Gateway;
 use crate::http::body::{Body, holder};
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
+use crate::http::waiting::database;
 use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
-use crate::waiting::database;
 
 /// Operations of a JSON Patch that count as one more request against the rate limits of a caller without the secret.
 pub const OPERATIONS_OF_A_REQUEST: usize = 10;

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::waiting::remaining_time;
+use crate::http::waiting::remaining_time;
 
 /// Poll interval of the checkpoints while requests wait, because announcements may be lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -16,8 +16,8 @@ use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::{Time, Uuid};
-use crate::waiting::database;
 
 /// Maximum time for which a call waits until the dispatcher has written a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);

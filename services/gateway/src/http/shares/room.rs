@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::shares::holder::{Holder, Key, Proof};
+use crate::http::shares::holder::{Holder, Key, Proof};
 
 /// Parts of a room. Each field is a divisor of the room's size: all callers with that kind of proof together may use at most one
 /// such part. The rest is reserved for callers with the API secret.
@@ -151,7 +151,7 @@ mod tests {
     use domain::AppId;
 
     use super::*;
-    use crate::shares::peer::Peer;
+    use crate::http::shares::peer::Peer;
 
     const TOTAL: usize = 800;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use domain::AppId;
 
-use crate::shares::peer::Peer;
+use crate::http::shares::peer::Peer;
 
 /// Proof of a caller's identity. Each kind of proof has its own part of every room, and its own buckets for every rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

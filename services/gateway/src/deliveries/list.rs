@@ -16,8 +16,8 @@ use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
-use crate::waiting::database;
 
 /// Maximum and default number of deliveries on a page.
 const MAX_LIMIT: i64 = 100;
