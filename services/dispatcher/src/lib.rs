@@ -6,16 +6,16 @@
 //! remaining data of erased users, [`receipts`] records receipts that arrived before their answer was settled, [`marks`]
 //! records how far the log has been acted on, [`observer`] measures lag.
 
+mod backpressure;
+mod chunk_messages;
 mod eraser;
 mod inbox_events;
 mod intake;
 mod janitor;
 mod marks;
 mod observer;
-mod orders;
 mod planner;
 mod receipts;
-mod room;
 mod timers;
 
 pub use intake::DURABLE;
@@ -23,7 +23,7 @@ pub use intake::DURABLE;
 use domain::Lane;
 use service_kit::Context;
 
-use crate::room::Room;
+use crate::backpressure::Room;
 
 /// Runs the dispatcher until the process stops.
 ///

@@ -17,7 +17,7 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
-use crate::telling::WebhookNotice;
+use crate::notices::WebhookNotice;
 
 /// Poll interval while waiting for the inbox projection to catch up.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);

@@ -9,7 +9,7 @@ use lettre::transport::smtp::response::Response;
 
 use super::failure::{Failure, Reply, Stage, failure};
 use super::login::Credentials;
-use super::route::Route;
+use super::relay::Route;
 use crate::message::OutgoingMail;
 
 /// An open connection, logged in. Dropping it closes it.

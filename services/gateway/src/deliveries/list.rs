@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::sends::request::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilter, DeliveryPosition};
+use store::sends::status::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilter, DeliveryPosition};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;

@@ -8,7 +8,7 @@ use actix_web::web::Data;
 use domain::{AppId, Channel, SendId, Status, Timestamp};
 use serde::Serialize;
 use service_kit::clock;
-use store::sends::request::Request;
+use store::sends::status::Request;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 

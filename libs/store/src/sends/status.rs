@@ -210,7 +210,7 @@ impl Sends<'_> {
     ) -> Result<Vec<DeliveryEntry>, Error> {
         // Reads the rows of each recipient by key, so that the cost of a page does not depend on the size of the send.
         let rows = sqlx::query_file!(
-            "src/sends/list_deliveries.sql",
+            "src/sends/list_pairs.sql",
             app.0,
             send.0,
             planned_statuses() as _,
