@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_bare_level_is_for_own_crates_and_dependencies_stay_at_info() {
         let targets = parse("trace").unwrap();
-        for own in ["gateway::sending", "event_log", "tidings_gateway", "worker::job"] {
+        for own in ["gateway::sends", "event_log", "tidings_gateway", "worker::job"] {
             assert!(targets.would_enable(own, &Level::TRACE), "{own}");
         }
         for foreign in ["async_nats::connector", "sqlx::query", "hyper::proto", "email_encoding::body"] {

@@ -19,10 +19,10 @@ use store::sends::chunk::Chunk;
 use store::sends::send::StoredSend;
 use tracing::Instrument as _;
 
+use crate::backpressure::Room;
+use crate::chunk_messages::Cause;
 use crate::intake::batch::{Batch, OrderedChunk};
-use crate::orders::Cause;
 use crate::planner::{PlanError, Planner};
-use crate::room::Room;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";

@@ -10,8 +10,8 @@ use service_kit::{Context, clock};
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
+use crate::backpressure::Room;
 use crate::intake::DURABLE;
-use crate::room::Room;
 
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(60);

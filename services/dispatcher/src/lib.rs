@@ -7,16 +7,16 @@
 //! remaining data of erased users. [`receipts`] records receipts that arrived before the provider's answer was settled. [`marks`]
 //! records how far the log has been processed. [`observer`] measures lag.
 
+mod backpressure;
+mod chunk_messages;
 mod eraser;
 mod inbox_events;
 mod intake;
 mod janitor;
 mod marks;
 mod observer;
-mod orders;
 mod planner;
 mod receipts;
-mod room;
 mod timers;
 
 pub use intake::DURABLE;
@@ -24,7 +24,7 @@ pub use intake::DURABLE;
 use domain::Lane;
 use service_kit::Context;
 
-use crate::room::Room;
+use crate::backpressure::Room;
 
 /// Runs the dispatcher until the process stops.
 ///

@@ -16,7 +16,7 @@ use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::Hold;
 
-use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
+use crate::chunk_messages::{Cause, FrozenChunk, Order, Orders, Progress};
 
 /// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;

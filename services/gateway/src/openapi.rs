@@ -38,14 +38,14 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use utoipa::OpenApi;
 
-use crate::callbacks::twilio;
+use crate::deliveries;
+use crate::deliveries::callbacks::twilio;
 use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
 };
 use crate::health;
 use crate::inbox::{app_state, click, item, list, whole};
-use crate::requests::{cancellation, deliveries, request};
-use crate::sending::send as sending;
+use crate::sends::{self, cancellation, status};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
@@ -71,7 +71,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         (name = "operation", description = "Probes, this document and its page. These calls need no credentials."),
     ),
     paths(
-        sending::send,
+        sends::send::send,
         list::list,
         item::retrieve,
         item::delete,
@@ -104,9 +104,9 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         devices::remove_push_token,
         unsubscribe::ask,
         unsubscribe::unsubscribe,
-        request::retrieve,
+        status::retrieve,
         cancellation::cancel,
-        deliveries::list,
+        deliveries::list::list,
         twilio::status,
         twilio::message,
         health::alive,

@@ -17,7 +17,7 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
-use crate::telling::WebhookNotice;
+use crate::notices::WebhookNotice;
 
 /// Interval at which the checkpoint of the inbox projection is read while waiting for the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);

@@ -3,10 +3,10 @@
 //! Golden files in `libs/domain/golden` contain one message per type and version. They are never removed, because every message
 //! ever written must stay readable.
 
-mod decided;
+mod chunk_decisions;
 mod envelope;
 
-pub use decided::{ChunkDecisions, Shape};
+pub use chunk_decisions::{ChunkDecisions, Shape};
 pub use envelope::{DecodeError, Envelope};
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
-pub(crate) mod hold;
+pub(crate) mod locks;
 mod render_failure;
 
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use crate::sends::facts::{self, Facts};
 use crate::sends::send::{self, NewRequest};
 use crate::{Error, Sends, deliveries::attachment};
 
-pub use hold::Hold;
+pub use locks::Hold;
 pub use render_failure::RenderFailure;
 
 /// An open transaction that freezes chunks. If the value is dropped without [`Freeze::commit`], nothing is written.

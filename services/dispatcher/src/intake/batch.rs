@@ -7,8 +7,8 @@ use event_log::DeliveredMessage;
 use service_kit::inbound::{Inbound, Owner};
 use store::sends::chunk::Chunk;
 
+use crate::chunk_messages::Cause;
 use crate::intake::Intake;
-use crate::orders::Cause;
 use crate::planner::{BusyChunks, PlanError, Planner};
 
 /// A chunk to plan, with the fetched message that asks for it.

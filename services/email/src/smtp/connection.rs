@@ -9,7 +9,7 @@ use lettre::transport::smtp::response::Response;
 
 use super::failure::{Failure, Reply, Stage, failure};
 use super::login::Credentials;
-use super::route::Route;
+use super::relay::Route;
 use crate::message::OutgoingMail;
 
 /// An open SMTP connection, logged in if the provider has a login. Dropping the value closes the connection.

@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::failure::{Failure, Reply, Stage};
 use super::login::Credentials;
 use super::oauth::Tokens;
-use super::route::Route;
+use super::relay::Route;
 use super::settings::SmtpSettings;
 use super::tls::TlsError;
 use crate::message::OutgoingMail;

@@ -12,10 +12,10 @@ use tokio::time::timeout;
 use crate::access::known_app::KnownApp;
 use crate::http::failure::Failure;
 use crate::http::limits::Limits;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::shares::room::{FOR_STRANGERS, Room};
-use crate::waiting::{DATABASE_OVERDUE, STEP, database};
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::{FOR_STRANGERS, Room};
+use crate::http::waiting::{DATABASE_OVERDUE, STEP, database};
 
 /// Time for which an app is cached. A change to an app or its secrets takes effect within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(5);

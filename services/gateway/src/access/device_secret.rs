@@ -7,7 +7,7 @@ use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::headers::Credential;
-use crate::waiting::database;
+use crate::http::waiting::database;
 
 /// Number of random bytes of a secret.
 const BYTES: usize = 32;

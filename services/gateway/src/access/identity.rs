@@ -16,8 +16,8 @@ use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::headers::Credential;
 use crate::http::query::Query;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
 
 /// An app, and the verified identity of its caller. All credentials of the request are valid.
 pub(crate) struct Identity<'a> {

@@ -15,8 +15,8 @@ use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::Identifier;
-use crate::waiting::database;
 
 /// Erases a user.
 ///

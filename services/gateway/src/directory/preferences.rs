@@ -17,9 +17,9 @@ use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
+use crate::http::waiting::database;
 use crate::openapi::preference::NewPreferences;
 use crate::openapi::vocabulary::{self, Id, Identifier};
-use crate::waiting::database;
 
 /// Maximum number of categories in one request.
 const MAX_ELEMENTS: usize = 1_000;

@@ -13,9 +13,9 @@ use store::control::app::App;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::limits::limited;
-use crate::shares::holder::{Holder, Proof};
-use crate::shares::peer::Peer;
-use crate::waiting::continue_as;
+use crate::http::shares::holder::{Holder, Proof};
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::continue_as;
 
 /// The app that the API key of a request names. The other credentials may still be missing, unverified or wrong.
 pub(crate) struct Admission {

@@ -18,11 +18,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::gateway::Gateway;
 use crate::http::accept;
 use crate::http::failure::Failure;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::{Place, Room};
 use crate::http::structure::{self, MAX_CONTAINERS, MAX_USER_CONTAINERS};
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::shares::room::{Place, Room};
-use crate::waiting::at_callers_pace;
+use crate::http::waiting::at_callers_pace;
 
 /// Maximum size of a body without files, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;

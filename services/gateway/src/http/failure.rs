@@ -14,7 +14,7 @@ use serde::Serialize;
 use service_kit::clock;
 use uuid::Uuid;
 
-use crate::shares::room::Overuse;
+use crate::http::shares::room::Overuse;
 
 /// Seconds after which a client may retry a request that was answered with 503.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";

@@ -6,8 +6,8 @@ use store::control::app::App;
 
 use crate::http::failure::Failure;
 use crate::http::rate_limit::{BucketState, RateLimits};
-use crate::shares::holder::{Holder, Key, Proof};
-use crate::shares::peer::Peer;
+use crate::http::shares::holder::{Holder, Key, Proof};
+use crate::http::shares::peer::Peer;
 
 pub(crate) struct Limits {
     buckets: RateLimits,

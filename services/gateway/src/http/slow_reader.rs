@@ -10,9 +10,9 @@ use actix_web::{HttpMessage, ResponseError};
 
 use crate::gateway::Gateway;
 use crate::http::failure::crowded;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::shares::room::Place;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::Place;
 
 /// Minimum size in bytes of an answer that counts against its caller's share. A smaller answer fits into the socket's send
 /// buffer.

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::gateway::BODY_ROOM;
     use crate::http::body::{MAX_BODY, MAX_USER_BODY};
-    use crate::shares::room::PARTS;
+    use crate::http::shares::room::PARTS;
 
     #[test]
     fn a_body_may_have_50000_objects_and_arrays_and_768_kib_outside_of_strings() {

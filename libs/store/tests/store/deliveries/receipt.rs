@@ -16,7 +16,7 @@ use domain::{
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{FollowUp, Settlement};
-use store::sends::request::DeliveryFilter;
+use store::sends::status::DeliveryFilter;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};

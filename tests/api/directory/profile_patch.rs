@@ -12,8 +12,8 @@ use crate::service::{App, Backing, Service};
 const CALL: &str = "PATCH /v3/profile";
 const WRITERS: u64 = 32;
 const PUBLIC_CASES: [&str; 2] = [
-    include_str!("../../libs/domain/tests/json-patch/tests.json"),
-    include_str!("../../libs/domain/tests/json-patch/spec_tests.json"),
+    include_str!("../../../libs/domain/tests/json-patch/tests.json"),
+    include_str!("../../../libs/domain/tests/json-patch/spec_tests.json"),
 ];
 
 async fn patch(service: &Service, app: &App, patch: Value) -> Answer {

@@ -211,7 +211,7 @@ impl Sends<'_> {
         // The statement reads the rows of each recipient by key, so the cost of a page does not depend on the size of the
         // send.
         let rows = sqlx::query_file!(
-            "src/sends/list_deliveries.sql",
+            "src/sends/list_pairs.sql",
             app.0,
             send.0,
             planned_statuses() as _,

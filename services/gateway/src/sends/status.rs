@@ -8,7 +8,7 @@ use actix_web::web::Data;
 use domain::{AppId, Channel, SendId, Status, Timestamp};
 use serde::Serialize;
 use service_kit::clock;
-use store::sends::request::Request;
+use store::sends::status::Request;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
@@ -16,8 +16,8 @@ use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::{Time, Uuid};
-use crate::waiting::database;
 
 /// Time limit of the wait for the dispatcher to write a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);

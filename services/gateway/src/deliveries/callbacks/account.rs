@@ -12,9 +12,9 @@ use store::control::provider::StoredProvider;
 use super::{Callbacks, signature};
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::waiting::{continue_as, database};
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 
 use crate::gateway::{Gateway, Repetition};
 use crate::http::failure::Failure;
-use crate::sending::idempotency::Idempotency;
-use crate::shares::holder::{Key, Proof};
-use crate::waiting::{at_callers_pace, database};
+use crate::http::shares::holder::{Key, Proof};
+use crate::http::waiting::{at_callers_pace, database};
+use crate::sends::idempotency::Idempotency;
 
 /// Base time limit for writing the files of a send to the database. Each MiB of files adds the same time to the limit.
 const FILES_WITHIN: Duration = Duration::from_secs(1);

@@ -12,8 +12,8 @@ use super::account::{Account, Claim, subject};
 use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::Failure;
+use crate::http::waiting::database;
 use crate::openapi::callback::{TwilioMessage, TwilioStatus};
-use crate::waiting::database;
 
 /// Keywords with which people stop and restart messages. They apply to accounts without Twilio's own opt-out detection.
 const STOP: [&str; 6] = ["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"];

@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::http::failure::{Failure, crowded};
-use crate::shares::holder::{Holder, Proof};
-use crate::shares::room::{PARTS, Place, Room};
+use crate::http::shares::holder::{Holder, Proof};
+use crate::http::shares::room::{PARTS, Place, Room};
 
 /// Time limit for one wait of a request for the database or the log.
 pub const STEP: Duration = Duration::from_secs(2);

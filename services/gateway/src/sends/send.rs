@@ -16,12 +16,12 @@ use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
+use crate::http::waiting::at_callers_pace;
 use crate::openapi::send::SendRequest;
 use crate::openapi::vocabulary::Uuid;
-use crate::sending::acceptance::Submission;
-use crate::sending::dry_run::DryRun;
-use crate::sending::idempotency::{Idempotency, digest, header_key};
-use crate::waiting::at_callers_pace;
+use crate::sends::acceptance::Submission;
+use crate::sends::dry_run::DryRun;
+use crate::sends::idempotency::{Idempotency, digest, header_key};
 
 /// Id of the accepted send. `GET /v3/requests/{requestId}` shows the status of the send.
 #[derive(Serialize, ToSchema)]

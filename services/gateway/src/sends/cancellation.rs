@@ -10,8 +10,8 @@ use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::{Count, Uuid};
-use crate::waiting::database;
 
 /// Result of a cancellation.
 #[derive(Serialize, ToSchema)]

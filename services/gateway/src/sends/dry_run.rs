@@ -22,9 +22,9 @@ use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{self, Identifier};
 
-use crate::sending::acceptance::Submission;
-use crate::sending::shown_content::ShownContent;
-use crate::waiting::{database, remaining_time};
+use crate::http::waiting::{database, remaining_time};
+use crate::sends::acceptance::Submission;
+use crate::sends::shown_content::ShownContent;
 
 /// Number of recipients whose content the answer shows, counted from the first recipient of the send. It bounds the size of the
 /// answer.

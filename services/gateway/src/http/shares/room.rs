@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::shares::holder::{Holder, Key, Proof};
+use crate::http::shares::holder::{Holder, Key, Proof};
 
 /// Limits of a room for each kind of proof. Each field is a divisor of the room's size: all callers with that kind of proof
 /// together may use at most the resulting part. The rest of the room is reserved for callers with the API secret.
@@ -150,7 +150,7 @@ mod tests {
     use domain::AppId;
 
     use super::*;
-    use crate::shares::peer::Peer;
+    use crate::http::shares::peer::Peer;
 
     const TOTAL: usize = 800;
 

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::waiting::remaining_time;
+use crate::http::waiting::remaining_time;
 
 /// Interval at which the checkpoints are read while requests wait. Reading is necessary because announcements of new
 /// checkpoints may be lost.

@@ -13,10 +13,10 @@ use socket2::SockRef;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::shares::holder::{Holder, Proof};
-use crate::shares::idle::Watch;
-use crate::shares::peer::Peer;
-use crate::shares::room::{FOR_PEERS, Room};
+use crate::http::shares::holder::{Holder, Proof};
+use crate::http::shares::idle::Watch;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::{FOR_PEERS, Room};
 
 /// Time for which a peer counts as known after it sent an app's API secret. Half of the connections are reserved for known
 /// peers.

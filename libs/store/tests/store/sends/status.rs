@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status};
-use store::sends::request::{DeliveryEntry, DeliveryFilter};
+use store::sends::status::{DeliveryEntry, DeliveryFilter};
 use uuid::Uuid;
 
 use crate::{Fixture, fixture};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use service_kit::clock;
 use testkit::eventually;
 
-use crate::overrides::provider;
+use crate::sends::overrides::provider;
 use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";

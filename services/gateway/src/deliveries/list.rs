@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::sends::request::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilter, DeliveryPosition};
+use store::sends::status::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilter, DeliveryPosition};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
@@ -16,8 +16,8 @@ use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
-use crate::waiting::database;
 
 /// Maximum and default number of deliveries on a page.
 const MAX_LIMIT: i64 = 100;

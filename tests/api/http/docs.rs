@@ -48,7 +48,7 @@ async fn the_documentation_page_loads_nothing_from_other_hosts() {
 
 /// Returns the second column of the row of `docs/limits.md` with this first column.
 fn listed(row: &str) -> String {
-    let page = include_str!("../../docs/limits.md");
+    let page = include_str!("../../../docs/limits.md");
     let row = format!("| {row} |");
     let line = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
     line.split('|').nth(2).unwrap().trim().to_owned()

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use domain::AppId;
 
-use crate::shares::peer::Peer;
+use crate::http::shares::peer::Peer;
 
 /// Proof of a caller's identity. Each kind of proof has a separate part of every limited resource (room), and separate rate
 /// limits.
