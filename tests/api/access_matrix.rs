@@ -35,7 +35,7 @@ const CALLS: [(Mode, &str); 3] = [
     (Mode::App, "PUT /v3/users/zoe"),
 ];
 
-/// The proof that the credentials of a case provide.
+/// The proof of identity that a case's credentials provide.
 #[derive(Clone, Copy, Debug)]
 enum Proof {
     /// No proof, because a credential is wrong. Holds the expected error code.

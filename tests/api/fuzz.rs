@@ -1,5 +1,5 @@
-//! Malformed and random requests: none is answered with 500 or after more than 3 s, and every answer conforms to the
-//! OpenAPI document.
+//! Malformed and random requests. Every answer must arrive within 3 s, conform to the OpenAPI document, and have a status
+//! other than 500.
 //!
 //! By default the test sends a few thousand requests. `TIDINGS_FUZZ_REQUESTS=100000 cargo test -p suite --test api fuzz --
 //! --nocapture` sends a hundred thousand. `TIDINGS_FUZZ_SEED` selects other requests. A failure message names the seed.

@@ -68,8 +68,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that all other callers are refused: callers without credentials, with a wrong secret or with an unknown key. A
-    /// user is refused in a call for the app, and the app without a user in a call for users.
+    /// Asserts that the endpoint refuses callers without credentials, with a wrong secret or with an unknown key. It must also
+    /// refuse a user if the row is for the app, and the app without a user if the row is for users.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
         if row.by == [PermittedCallers::Anybody] {
             return;

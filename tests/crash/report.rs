@@ -14,10 +14,10 @@ use crate::record::Record;
 use crate::system::System;
 use crate::system::files;
 
-/// Number of deliveries accepted twice that the report shows, per channel.
+/// Maximum number of repeated acceptances that the report lists per channel.
 const SHOWN: usize = 10;
 
-/// Numbers by the name of what is counted.
+/// Counts by name, such as the name of a channel or crash point.
 type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, Default, Serialize)]
@@ -29,7 +29,7 @@ pub(crate) struct Report {
     pub(crate) broker: String,
     /// Duration of each phase, in seconds.
     seconds: BTreeMap<&'static str, f64>,
-    /// Number of confirmed notifications: recipients of all confirmed sends.
+    /// Number of confirmed notifications: the total number of recipients of all confirmed sends.
     notifications: usize,
     sends: usize,
     /// Number of calls that clients made to get these confirmations.

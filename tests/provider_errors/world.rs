@@ -1,4 +1,5 @@
-//! Servers, the worker of one channel, and an app for each answer, so that no breaker affects another row.
+//! Servers and the worker of one channel. Each case of a table gets a new app, so that a circuit breaker that one case opens
+//! cannot affect the next.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -81,7 +82,7 @@ impl World {
         app
     }
 
-    /// Removes all providers of an app but the first.
+    /// Removes the app's second provider.
     pub(crate) async fn remove_second_provider(&self, app: AppId) {
         let query = "DELETE FROM provider WHERE app_id = $1 AND identifier = 'second'";
         sqlx::query(query).bind(app.0).execute(&self.pool).await.unwrap();

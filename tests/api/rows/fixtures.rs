@@ -46,7 +46,7 @@ impl<'a> Fixtures<'a> {
         fixtures
     }
 
-    /// Builds the call as this caller, which is ada or acts for ada.
+    /// Builds the call with the credentials of this caller. All callers except the app by itself act as ada.
     pub(super) fn call(&self, by: PermittedCallers, path: &str) -> Call {
         match by {
             PermittedCallers::App => self.service.by(&self.shop, path),

@@ -25,8 +25,8 @@ pub(super) struct Row {
     /// True if strict handling refuses unknown members of the body.
     pub(super) has_fixed_members: bool,
     pub(super) status: u16,
-    /// Expected members of the answer, or of its first element, in alphabetical order. Empty if the members depend on data of the
-    /// caller.
+    /// Expected members of the answer, or of its first element if it is a list, in alphabetical order. Empty if the caller's data
+    /// determines the members.
     pub(super) members: &'static [&'static str],
 }
 
