@@ -56,11 +56,11 @@ pub(crate) struct Report {
     duplicates: Vec<Duplicate>,
     /// Number of periods in which nats-server redelivered acknowledged sends.
     redeliveries: usize,
-    /// 99th percentile of the time from 202 to the inbox, in milliseconds, for sends of small apps without faults; and the number
-    /// of these sends.
+    /// 99th percentile of the time from 202 to the inbox, in milliseconds, and the number of sends from which it is computed:
+    /// sends of small apps that no fault delayed.
     small_apps_p99: Option<(i64, usize)>,
     /// Number of these sends that were confirmed during a flood of the large app, and the maximum number of the large app's sends
-    /// that waited.
+    /// that were waiting at one of these confirmations.
     beside_a_flood: (usize, usize),
     /// Peak memory of a process by role, in mebibytes.
     peak_mebibytes: Counts,

@@ -38,12 +38,12 @@ impl Deref for World {
     }
 }
 
-/// A delivery of a separate app.
+/// A delivery to follow, with its app.
 pub(crate) struct Subject {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
     pub(crate) target: String,
-    /// Error code of Twilio's later reports, and the number of attempts that it reports as failed.
+    /// Error code of Twilio's status callbacks, and the number of attempts that they report as failed after Twilio accepted them.
     pub(crate) report: Option<(u32, u32)>,
 }
 
@@ -131,7 +131,7 @@ impl World {
         self.publish_as(Some(id), self.jobs(), timer.get("message")).await;
     }
 
-    /// Waits until this attempt is made and, if the subject has a report about it, records the report. Returns the state in the
+    /// Waits until this attempt is made. If Twilio reports it as failed later, also records that report. Returns the state in the
     /// ledger.
     pub(crate) async fn state_after(&self, subject: &Subject, attempt: u32) -> State {
         let made = usize::try_from(attempt).unwrap();
