@@ -177,7 +177,8 @@ impl Inboxes {
                 Event::InboxAllChanged(change, AllItemsChanged { user, up_to: some(&known) })
             }
             _ => {
-                // Most sends get a new id. One in forty gets one of fifty fixed ids, so that some sends repeat and their items already exist.
+                // Most sends get a new id. One in forty gets one of fifty fixed ids, so that some sends repeat and their items
+                // already exist.
                 let send =
                     SendId(Uuid::from_u128(u128::from(below(if below(40) == 0 { 50 } else { u64::MAX }))));
                 let others = (1..=USERS.cast_signed()).map(UserNumber);
@@ -212,8 +213,8 @@ impl Inboxes {
         Envelope { id, app, at: self.now(), send_id, caused_by: None, trace: None, event }
     }
 
-    /// Writes the row that the `directory` crate writes when a user is erased, but publishes no event. `is_done` is false while the
-    /// erasure is in progress.
+    /// Writes the row that the `directory` crate writes when a user is erased, but publishes no event. `is_done` is false
+    /// while the erasure is in progress.
     pub(crate) async fn note_erasure(&self, app: AppId, user: UserNumber, is_done: bool) {
         let done = if is_done { "now()" } else { "NULL" };
         let statement = format!(

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::system::System;
 
-/// Time limit without progress. A circuit breaker pauses its provider for up to five minutes if trial calls fail by chance, and the
-/// last deliveries of a round may have to wait for that long.
+/// Time limit without progress. If trial calls fail by chance, a circuit breaker pauses its provider for up to five minutes, and
+/// the last deliveries of a round have to wait for that long.
 const STALLED_AFTER: Duration = Duration::from_secs(360);
 
 impl System {

@@ -226,8 +226,8 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     (latencies, all)
 }
 
-/// Makes sends at the rate of the scale. Passes on each send's id, the time of its 202, and true if it is after the warm-up and so
-/// counts for the measurement.
+/// Makes sends at the rate of the scale. Passes on each send's id, the time of its 202, and true if the send counts for the
+/// measurement because it was made after the warm-up.
 async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
     let told = Arc::new(told);

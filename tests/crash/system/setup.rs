@@ -33,8 +33,8 @@ const IMPATIENT: [(&str, &str); 6] = [
 
 /// File of webhooks that the backends accepted.
 pub(super) const WEBHOOKS: &str = "webhooks.jsonl";
-/// Fraction of calls that get each fault from the apps' backends. `busy` is rare, because it holds up all webhooks of the app for a
-/// second.
+/// Fraction of calls that get each fault from the apps' backends. `busy` is rare, because it delays all webhooks of the app by
+/// a second.
 const BACKENDS: Shares = Shares {
     temporary: 0.02,
     busy: 0.0002,

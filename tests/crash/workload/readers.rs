@@ -68,7 +68,7 @@ impl Workload {
         self.journal.write(Line::Changed { user, change, status, at: clock::now().millis() }).await;
     }
 
-    /// Lists the inbox while its changes are in progress. It is uncertain which of them the list shows, so the journal records the
+    /// Lists the inbox while its changes are in progress. The list may or may not show each of them, so the journal records the
     /// call only if it fails.
     async fn glance(&self, user: usize, step: u32) {
         let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;

@@ -1,5 +1,5 @@
-//! The apps' backends, which make the sends. A backend repeats a send until it is confirmed, always with the same idempotency key,
-//! and alternates between the two gateways.
+//! The apps' backends, which make the sends. A backend repeats a send with the same idempotency key until it is confirmed, and
+//! alternates between the two gateways.
 
 use std::sync::Arc;
 use std::time::Duration;
