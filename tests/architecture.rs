@@ -283,7 +283,7 @@ fn every_test_that_the_security_page_names_exists() {
     report(&problems.collect::<Vec<_>>());
 }
 
-/// A new developer reads the files of this section first, so they must not become more or longer.
+/// A new developer reads the files of this section first, so there is a limit on their number and total length.
 #[test]
 fn the_path_of_a_send_gets_no_longer() {
     let page = read(&root().join("ARCHITECTURE.md"));

@@ -22,7 +22,7 @@ struct Switches {
     require_exp: bool,
 }
 
-/// The callers that a call admits.
+/// The kind of caller that a call admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     User,

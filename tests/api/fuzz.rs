@@ -104,7 +104,7 @@ async fn exchange(
     };
     let Reply { status, headers, body } = &reply;
     if *status == 500 {
-        return Err(format!("a defect: {body}"));
+        return Err(format!("the status is 500: {body}"));
     }
     // The HTTP library rejects input that is not HTTP before the gateway sees it, so its 400 has no body.
     if request.framing == Framing::Broken && *status == 400 && body.is_empty() {

@@ -137,8 +137,8 @@ enum Expectation {
     Either,
 }
 
-/// Returns calls of every kind, each with the servers that it needs. The callers are ada, the app's backend, and for public paths
-/// a client without credentials.
+/// Returns calls of every kind, each with the servers that it needs. Each call is made by ada, by the app's backend, or without
+/// credentials.
 fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Dependencies, Call)> {
     let [item, shown] = items;
     let user = |call: &str| service.of(shop, "ada", call);

@@ -279,7 +279,7 @@ async fn patches_with_a_test_never_overwrite_each_other() {
                 match patch(&service, &shop, raise).await.status {
                     200 => return unknown,
                     503 => unknown += 1,
-                    status => assert_eq!(status, 422, "another write was faster"),
+                    status => assert_eq!(status, 422, "a patch fails only because another write was faster"),
                 }
             }
         });

@@ -140,8 +140,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that bodies are refused if they are not JSON, have another media type, are too large, or have an unknown member
-    /// under strict handling.
+    /// Asserts that bodies are refused if they are not JSON, have the wrong media type, are too large, or have an unknown
+    /// member under strict handling.
     async fn refuses_invalid_bodies(&mut self, row: &Row, sound: &Value) {
         let by = row.by[0];
         let path = self.fixtures.fill(row.calls[0]).await;

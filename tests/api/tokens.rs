@@ -16,7 +16,8 @@ async fn set(service: &Service, app: &App, switches: &[Switch]) {
     assert!(service.context.store.control().set_switches(app.id, switches, "test").await.unwrap());
 }
 
-/// Creates an app that requires signatures. Rotates its secret, because only a secret from after the switch can sign.
+/// Creates an app that requires signatures. Rotates its secret, because signatures need a secret that was created after the
+/// switch `hmac` was set.
 async fn signing(service: &Service) -> App {
     let app = service.app("shop").await;
     set(service, &app, &[Switch::Hmac(true)]).await;

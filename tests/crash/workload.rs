@@ -56,7 +56,7 @@ pub(crate) struct Size {
     /// Maximum time from the first try of a scheduled send to its scheduled time.
     pub(crate) ahead: Duration,
     pub(crate) burst_every: Duration,
-    /// Number of visits to the inbox by every user who reads; every fifth user does.
+    /// Number of visits that each reader makes to their inbox. Every fifth user is a reader.
     pub(crate) rounds: u32,
     /// Number of changes of email addresses.
     pub(crate) moves: usize,

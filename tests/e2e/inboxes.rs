@@ -213,8 +213,8 @@ impl Inboxes {
         Envelope { id, app, at: self.now(), send_id, caused_by: None, trace: None, event }
     }
 
-    /// Writes the row that the `directory` crate writes when a user is erased, but publishes no event. `is_done` is false
-    /// while the erasure is in progress.
+    /// Records the erasure of a user in the table `erased`, but publishes no event. `is_done` is false while the erasure is in
+    /// progress.
     pub(crate) async fn note_erasure(&self, app: AppId, user: UserNumber, is_done: bool) {
         let done = if is_done { "now()" } else { "NULL" };
         let statement = format!(

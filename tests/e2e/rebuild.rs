@@ -112,8 +112,8 @@ async fn a_damaged_inbox_is_reported_and_repaired_if_differences_are_accepted() 
     assert_eq!((answer.code, &found["switched"]), (0, &json!(true)), "{answer:?}");
     assert_eq!(found["differences"], json!(3));
     inboxes.assert_equal().await;
-    assert_ne!(inboxes.text(ROWS).await, rows, "no newer items exist");
-    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "the event is applied now");
+    assert_ne!(inboxes.text(ROWS).await, rows, "the rebuilt tables must have newer items");
+    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "the dead event is applied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -77,8 +77,8 @@ async fn message(running: &Running) -> Value {
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Stores browsers of one user to which no message can be sent. For half of them the push service answers with an error, the
-/// others have an endpoint whose host does not exist.
+/// Stores browsers of one user to which no message can be sent. For half of them the push service answers with an error; the
+/// other half have an endpoint whose host does not exist.
 async fn store_failing_browsers(running: &Running) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {

@@ -46,7 +46,7 @@ const PATCHING: usize = 4;
 const PATCHING_PACE: Duration = Duration::from_millis(16);
 /// Number of operations per patch: the maximum for a caller without the secret.
 const OPERATIONS: usize = 100;
-/// Size of the profile in bytes. The work budget of a patch (operations times bytes) allows [`OPERATIONS`] on no larger profile.
+/// Size of the profile in bytes: the largest for which the work budget of a patch (operations times bytes) allows [`OPERATIONS`].
 const PROFILE: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,8 +32,7 @@ impl<T> Fact<T> {
         };
     }
 
-    /// Applies a change of the whole inbox to one of its items. If the current value is uncertain, so is the new one, because the
-    /// change may have skipped the item.
+    /// Applies a change of the whole inbox to one of its items. If the item's current value is uncertain, its new value is too.
     fn set_visible(&mut self, value: T, answer: Answer) {
         match self {
             Fact::Is(_) => self.set(value, answer),
