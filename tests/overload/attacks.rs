@@ -206,7 +206,7 @@ fn body(recipient: &str) -> Value {
     json!({"notification": {"title": "hello"}, "sendTo": {"recipients": [{"identifier": recipient}]}})
 }
 
-/// Makes one send after the other, each of which must be accepted.
+/// Makes sends one at a time, and returns their number per second. Each must be accepted.
 async fn accepted(system: &System, span: Duration) -> f64 {
     let (client, request, begin, mut accepted) = (Client::new(), system.request(), Instant::now(), 0_u32);
     while begin.elapsed() < span {

@@ -13,7 +13,7 @@ use crate::state::{ASKED, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// Answer in the table, the status and code that the stand-in returns for it, the members that it reports as invalid, and the
+/// Name of the answer in the table; the status, error code and invalid members that the stand-in returns as this answer; and the
 /// code that the ledger records.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[

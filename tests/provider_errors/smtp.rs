@@ -11,8 +11,8 @@ use crate::state::check_row;
 use crate::table::{Class, Note, Provider, Row, row_of};
 use crate::world::World;
 
-/// Answer in the table, the stage and reply of the stand-in for it, and the code that the ledger records. An empty reply closes
-/// the connection.
+/// Name of the answer in the table; the stage at which the stand-in gives it, and its text; and the code that the ledger records.
+/// If the text is empty, the stand-in closes the connection.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
     ("connect", Stage::Connect, "", "connect"),

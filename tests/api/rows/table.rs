@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermittedCallers {
-    /// The app, for itself.
+    /// The app's backend, without naming a user.
     App,
     User,
-    /// The app for a user that a header names.
+    /// The app's backend on behalf of a user, named in a header.
     AppForUser,
-    /// The app for a user that the query names.
+    /// The app's backend on behalf of a user, named in the query.
     AppForUserInQuery,
     /// Any caller, because the path contains the credential.
     Anybody,
