@@ -9,9 +9,9 @@ mod filters;
 mod growth;
 pub mod html;
 mod link;
+mod renderer;
 mod template;
-mod writer;
 
 pub use decision::decide;
+pub use renderer::{Writer, item_size};
 pub use template::{Template, TemplateError, check, check_sample};
-pub use writer::{Writer, item_size};

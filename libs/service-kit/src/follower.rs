@@ -54,7 +54,7 @@ pub trait Projection: Send {
         repeats: Repeats,
     ) -> impl Future<Output = Result<bool, store::Error>> + Send;
 
-    /// Reports events that are committed, up to sequence `position`.
+    /// Announces that the events up to sequence `position` are committed.
     fn announce(&mut self, _events: &Self::Events, _position: u64) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -72,7 +72,7 @@ pub struct Batch<'a, E> {
     pub dead: Vec<(&'a Record, String)>,
 }
 
-/// Handling of rows that exist before the batch adds them.
+/// Handling of rows that a batch adds although they already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
     /// The batch is expected to add only new rows, because events are published twice only after a crash. If a row already

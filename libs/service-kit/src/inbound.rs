@@ -38,8 +38,8 @@ impl Inbound {
         Inbound { store, stream }
     }
 
-    /// Decodes a message. Returns None if this release cannot handle the message. In that case, a message of an unknown type was
-    /// acknowledged, a newer message was returned to the log, and the failure of a malformed message was counted.
+    /// Decodes a message. If this release cannot read the message, deals with it and returns None: a message of an unknown type
+    /// is acknowledged, a newer message is returned to the log, and a malformed message counts as a failure.
     pub async fn decode(&self, delivered: &DeliveredMessage) -> Option<Envelope> {
         match Envelope::decode(&delivered.payload) {
             Ok(envelope) => return Some(envelope),

@@ -18,8 +18,8 @@ const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 /// Repeating this call is safe, also in several processes at once.
 ///
 /// # Errors
-/// Returns an error if the installation has another number of partitions, if its streams are not those recorded in the database,
-/// or if a stream that the database does not record has been used.
+/// Returns an error if the installation has a different number of partitions, if its streams are not those recorded in the
+/// database, or if a stream is not recorded there but contains or contained messages.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
     if matches!(

@@ -184,7 +184,7 @@ pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
 
 impl ErasedRecipients {
     /// Finds the erased recipients among `named`. `since` is the earliest time at which one of their sends was accepted.
-    /// Usually no user of these apps was erased since then, and only one short query runs.
+    /// Usually no user of these apps has been erased since then. In this case, only one short query runs.
     pub(crate) async fn read(
         connection: &mut PgConnection,
         since: Timestamp,

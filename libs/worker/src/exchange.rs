@@ -54,8 +54,8 @@ pub enum Silence {
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
-    /// The provider refused the request with this status. The connection broke before the body, which states the reason, was
-    /// complete. The provider did not accept the message.
+    /// The provider refused the message with this status, but the connection broke before the body, which states the reason, was
+    /// complete.
     CutShort(u16),
 }
 

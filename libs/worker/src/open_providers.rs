@@ -32,8 +32,8 @@ impl<C: ProviderChannel> OpenProviders<C> {
     }
 
     /// Makes one attempt through the provider of the call. If the provider's settings cannot be parsed, returns an answer that
-    /// pauses the provider. Messages such as SMS must not be sent twice. If an earlier call for the message may have been
-    /// accepted (`route.keyed`), the provider is called again only if it de-duplicates.
+    /// pauses the provider. If the message must not be sent twice (SMS) and an earlier call may have been accepted
+    /// (`route.keyed`), calls the provider only if it de-duplicates.
     pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
         let provider = match self.open(attempt.call.provider).await {
             Ok(provider) => provider,

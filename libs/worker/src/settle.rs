@@ -43,8 +43,8 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Records the outcome. If PostgreSQL rejects the provider's answer, records it without the provider's text. If PostgreSQL
-    /// rejects that too, records only the status. Without these steps, the job would be retried and the provider called again
-    /// because of a text. Returns the recorded settlement, or None if this worker lost the claim or parked the job.
+    /// rejects that too, records only the status. Otherwise the job would be retried and the provider called again, only because
+    /// PostgreSQL cannot store a text. Returns the recorded settlement, or None if this worker lost the claim or parked the job.
     async fn write_what_can_be(&self, job: &Job<'_>, settlement: Settlement) -> Option<Settlement> {
         let mut settlement = settlement;
         let mut settled = self.write(&settlement).await;

@@ -84,7 +84,7 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Returns true if the job's answer suppressed its target and the target is still suppressed. A target that was registered
-    /// again is not.
+    /// again is no longer suppressed.
     async fn has_suppressed(&self, job: &Job<'_>, reason: Option<Reason>) -> Result<bool, store::Error> {
         match reason {
             Some(Reason::TargetGone) => {

@@ -19,10 +19,10 @@ use store::sends::chunk::Chunk;
 use store::sends::send::StoredSend;
 use tracing::Instrument as _;
 
+use crate::backpressure::Room;
+use crate::chunk_messages::Cause;
 use crate::intake::batch::{Batch, OrderedChunk};
-use crate::orders::Cause;
 use crate::planner::{PlanError, Planner};
-use crate::room::Room;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";
@@ -32,17 +32,18 @@ const BATCH: usize = 200;
 /// behind the items of bulk sends.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
-/// Size in memory, in bytes, at which a batch is full. A short message may continue a send that is a thousand times as large.
+/// Size in memory, in bytes, at which a batch is full. A chunk counts with the size of its whole send: the message for a later
+/// chunk is short, but planning the chunk loads the send.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks that wait for locks outside of a batch, per lane and per app. Each has its own database connection.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
-/// Lag of an inbox partition, in items, above which bulk sends wait. The projection catches up with this lag in a moment, so it
-/// delays inbox items of transactional sends only briefly.
+/// Lag of an inbox partition, in items, above which bulk sends wait. The projection processes that many items quickly, so a lower
+/// lag delays inbox items of transactional sends only briefly.
 const INBOX_BACKLOG: usize = 100;
-/// Maximum wait for a lag below [`INBOX_EVENTS`]. The wait is limited because it does not help if no process projects the
-/// inbox.
+/// Maximum wait while the lag is above [`INBOX_BACKLOG`] but at most [`INBOX_EVENTS`]. Waiting longer would not help if no
+/// process projects the inbox.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 /// Lag of an inbox partition, in events, above which bulk sends always wait.
 const INBOX_EVENTS: u64 = 1_000;
@@ -123,7 +124,7 @@ impl Intake {
         }
     }
 
-    /// Returns messages that were not started to the log, so that another dispatcher can fetch them at once.
+    /// Returns unprocessed messages to the log, so that another dispatcher can fetch them at once.
     async fn return_all(&self, messages: &[DeliveredMessage]) {
         for delivered in messages {
             self.inbound.return_now(delivered).await;
@@ -181,7 +182,8 @@ impl Intake {
         self.plan_batch(batch.chunks).await;
     }
 
-    /// Reads a decoded message. Returns its chunk if there is one to plan now. Otherwise the message is already handled.
+    /// Reads a decoded message, and returns its chunk if the chunk is to be planned now. Otherwise handles the message completely
+    /// and returns None.
     async fn take(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<OrderedChunk> {
         let app = envelope.app;
         let send_id = envelope.send_id;
@@ -213,7 +215,7 @@ impl Intake {
         None
     }
 
-    /// Reads a message into an action. `size` is the approximate size of the message in memory, in bytes.
+    /// Determines the action that a message requires. `size` is the approximate size of the message in memory, in bytes.
     async fn read(&self, envelope: Envelope, size: usize) -> Result<MessageAction, String> {
         let app = envelope.app;
         let accepted_at = envelope.at;
@@ -239,18 +241,18 @@ impl Intake {
             // All chunks of the send have been dispatched.
             Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
             Ok(None) => {
-                tracing::error!(%send_id, "the send that a message continues is missing in the database, which may be older than the log; retrying the message");
+                tracing::error!(%send_id, "cannot find the send of a chunk in the database, which may be older than the log; retrying the message");
                 MessageAction::Later
             }
             Err(error) => {
-                tracing::warn!(%send_id, %error, "cannot read the send that a message continues; retrying the message");
+                tracing::warn!(%send_id, %error, "cannot read the send of a chunk; retrying the message");
                 MessageAction::Later
             }
         }
     }
 
-    /// Stores the send and sets a timer for its time. Returns false if no timer is needed because the first chunk is already
-    /// frozen.
+    /// Stores a scheduled send and sets a timer for its `sendAt`. Returns false if no timer is needed because the first chunk is
+    /// already frozen.
     async fn schedule(&self, chunk: &Chunk, cause: &Cause) -> Result<bool, PlanError> {
         let Some(due_at) = chunk.send.send_at else {
             return Ok(false);

@@ -1,22 +1,22 @@
 //! The dispatcher: reads accepted sends from the log, stores (freezes) a plan for each of their chunks, and publishes the
 //! messages that the plan requires.
 //!
-//! A batch takes one path: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the plans of the chunks
-//! in one transaction, and [`orders`] writes the messages of the plans. [`timers`] publishes due timers. [`room`] pauses lanes
-//! while streams are nearly full. [`janitor`] removes messages that every reader has read. [`eraser`] deletes the remaining
-//! data of erased users. [`receipts`] records receipts that arrived before the provider's answer was settled. [`marks`] records
-//! how far the log has been processed. [`observer`] measures lag.
+//! Each batch passes through three modules: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the plans
+//! of the chunks in one transaction, and [`orders`] writes the messages of the plans. [`timers`] publishes due timers. [`room`]
+//! pauses lanes while streams are nearly full. [`janitor`] removes messages that every reader has read. [`eraser`] deletes the
+//! remaining data of erased users. [`receipts`] records receipts that arrived before the provider's answer was settled. [`marks`]
+//! records how far the log has been processed. [`observer`] measures lag.
 
+mod backpressure;
+mod chunk_messages;
 mod eraser;
 mod inbox_events;
 mod intake;
 mod janitor;
 mod marks;
 mod observer;
-mod orders;
 mod planner;
 mod receipts;
-mod room;
 mod timers;
 
 pub use intake::DURABLE;
@@ -24,7 +24,7 @@ pub use intake::DURABLE;
 use domain::Lane;
 use service_kit::Context;
 
-use crate::room::Room;
+use crate::backpressure::Room;
 
 /// Runs the dispatcher until the process stops.
 ///

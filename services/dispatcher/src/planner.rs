@@ -16,7 +16,7 @@ use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::Hold;
 
-use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
+use crate::chunk_messages::{Cause, FrozenChunk, Order, Orders, Progress};
 
 /// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;
@@ -147,7 +147,7 @@ impl Planner {
         self.act(&frozen).await
     }
 
-    /// Publishes the messages slice by slice. The messages that order the next chunks come last, when all other messages are in
+    /// Publishes the messages slice by slice. The messages that ask for the next chunks come last, when all other messages are in
     /// the log.
     async fn act(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
         let mut orders = Orders::default();

@@ -6,7 +6,7 @@ use event_log::Message;
 use service_kit::Context;
 use store::deliveries::timer::DueTimer;
 
-use crate::room::Room;
+use crate::backpressure::Room;
 
 /// Maximum number of timers per round.
 const ROUND: u32 = 500;

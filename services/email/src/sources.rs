@@ -45,8 +45,8 @@ enum AttachmentError {
 }
 
 impl Sources {
-    /// Creates sources from these functions. They cache attachments, so that a send to many users reads each attachment
-    /// once.
+    /// Creates sources that call these functions. The sources cache attachments, so that a send to many users reads
+    /// each attachment once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
         let weight =

@@ -13,9 +13,9 @@ use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::{self, INBOX};
 
-/// Number of rows from which a transaction is full.
+/// Number of rows at which a transaction is full.
 const ROWS: usize = 1_000;
-/// Size of the events in memory, in bytes, from which a transaction is full.
+/// Size of the events in memory, in bytes, at which a transaction is full.
 const BYTES: usize = 16 * 1024 * 1024;
 
 /// The projection of one partition.

@@ -1,4 +1,4 @@
-//! Classification of the replies of APNs and FCM by their tables.
+//! Verdicts on replies from APNs and FCM, each according to its own table.
 
 use domain::Answer;
 use worker::Verdict;

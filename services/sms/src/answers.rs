@@ -30,8 +30,8 @@ pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| waiting(outcome.clone(), reply))
 }
 
-/// Attributes a 403 to the user. Either the account may not send to this number, or the credential is bad. Only 403s
-/// for several users show that the credential is bad.
+/// Marks a 403 as possibly caused by the user: either the account may not send to this number, or the credential is
+/// bad. Only 403s for several users show that the credential is bad.
 pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
@@ -67,8 +67,8 @@ pub(crate) struct PrivateTexts(Vec<String>);
 
 impl PrivateTexts {
     /// Collects the text, the sender, and the number with and without `+`, each also encoded for JSON, forms and URLs.
-    /// Also collects each word of the text that contains a digit and so may be a code, because the provider may cut or
-    /// wrap the text.
+    /// Also collects each word of the text that contains a digit: it may be a one-time code, and the provider may
+    /// repeat only a part of the text.
     pub(crate) fn of(number: &str, text: &str, from: &str) -> PrivateTexts {
         let mut hidden = Vec::new();
         for whole in [text, number, number.trim_start_matches('+'), from] {

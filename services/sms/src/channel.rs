@@ -32,7 +32,7 @@ pub struct SmsSender {
 
 impl SmsSender {
     /// Creates a sender, and the receiver of the receipts that its SMPP sessions deliver. The sessions run as tasks of
-    /// `tasks`. If `public_url` is set, the public address of the gateway, the sender requests status callbacks from
+    /// `tasks`. `public_url` is the gateway's public address. If it is set, the sender requests status callbacks from
     /// Twilio.
     ///
     /// # Errors

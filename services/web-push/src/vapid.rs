@@ -108,7 +108,7 @@ async fn send(
     Ok(services.doubts.settle(provider, origin, job.user, answer).await)
 }
 
-/// Returns the seconds for which the push service keeps the message: at most until the delivery expires.
+/// Returns the time in seconds for which the push service keeps the message: at most until the delivery expires.
 fn ttl(
     options: &WebPushOptions,
     settings: &VapidSettings,

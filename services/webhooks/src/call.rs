@@ -130,7 +130,7 @@ impl Caller {
             .await?;
         let status = response.status();
         let retry_after = retry_after(response.headers(), now);
-        // If the body cannot be read, continue without it: the status decides, and only operators see the body.
+        // If the body cannot be read, continue without it: only the status matters, and only operators see the body.
         let body = read_at_most(response, MAX_ANSWER).await.unwrap_or_default();
         Ok(Answer { status: Some(status.as_u16()), code: status.as_u16().to_string(), retry_after, body })
     }

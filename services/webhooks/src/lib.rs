@@ -6,11 +6,11 @@
 
 pub mod call;
 mod messages;
+mod notices;
+mod sender;
 mod settler;
 pub mod signature;
 mod sweeper;
-mod teller;
-mod telling;
 
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()
         context.spawn("webhook follower", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.spawn("webhook sweeper", sweeper::run(context.clone(), settings.give_up_after));
-    let teller = teller::WebhookSender::new(&context, settings)?;
-    context.spawn("webhook teller", teller.run());
+    let sender = sender::WebhookSender::new(&context, settings)?;
+    context.spawn("webhook sender", sender.run());
     context.tasks.stopping().await;
     Ok(())
 }

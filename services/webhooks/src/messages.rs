@@ -17,11 +17,11 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
-use crate::telling::WebhookNotice;
+use crate::notices::WebhookNotice;
 
 /// Interval at which the checkpoint of the inbox projection is read while waiting for the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Number of items on each page of an inbox that a user marked as read as a whole.
+/// Page size, in items, for reading an inbox after its user marked all of it as read.
 const ITEMS: u32 = 1_000;
 
 /// Projection that turns events into messages.
@@ -104,7 +104,7 @@ impl Messages {
         add(rows, &happenings, listeners).await
     }
 
-    /// Adds the messages for a whole inbox that was marked as read, page by page.
+    /// Adds, page by page, the messages for an inbox whose user marked all of it as read.
     async fn add_all_read(
         &self,
         rows: &mut WebhookBatch,

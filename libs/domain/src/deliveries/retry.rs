@@ -122,9 +122,9 @@ impl RetryPolicy {
         }
     }
 
-    /// Decides the next step after an attempt that fails over to another provider: an immediate retry, even at the end of the
-    /// schedule, or the end of the delivery if it has expired. Each provider is called at most once before the schedule
-    /// continues.
+    /// Decides the next step after an attempt that fails over to another provider. If the delivery has expired, it ends.
+    /// Otherwise it is retried at once, even if the usual schedule has no retry left. Each provider is called at most once before
+    /// the schedule continues.
     #[must_use]
     pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)

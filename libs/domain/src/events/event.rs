@@ -3,10 +3,10 @@
 //! Golden files in `libs/domain/golden` contain one message per type and version. They are never removed, because every message
 //! ever written must stay readable.
 
-mod decided;
+mod chunk_decisions;
 mod envelope;
 
-pub use decided::{ChunkDecisions, Shape};
+pub use chunk_decisions::{ChunkDecisions, Shape};
 pub use envelope::{DecodeError, Envelope};
 
 use std::collections::BTreeMap;
@@ -207,9 +207,10 @@ pub struct DeliverySettled {
 }
 
 impl DeliverySettled {
-    /// Returns the message id and the event id for publishing this outcome (`what` is `settled`) or a related event. A process
-    /// that publishes the event again derives the same ids. The ids depend on the status, because one attempt can have two
-    /// outcomes: the first without the provider's answer, the second with it.
+    /// Returns the message id and the event id under which an event about this outcome is published. `what` is `settled` for the
+    /// outcome itself, and `suppressed` for the suppression of its target. A process that publishes the event again derives the
+    /// same ids. The ids depend on the status, because one attempt can have two outcomes: the first without the provider's
+    /// answer, the second with it.
     #[must_use]
     pub fn ids(&self, what: &str) -> (String, Uuid) {
         let DeliverySettled { delivery_id, attempt, status, .. } = self;

@@ -191,7 +191,7 @@ impl Fold {
         }
     }
 
-    /// Approximate number of rows that applying this batch changes.
+    /// Approximate number of rows that this batch changes when it is applied.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight

@@ -119,7 +119,7 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
 }
 
 /// Returns the channels that a cancellation stops for a recipient without a decision: all channels that Tidings delivers or, if
-/// the send selects channels, those of them that it selects.
+/// the send selects channels, only the selected ones.
 #[must_use]
 pub fn stoppable(selected: Option<&[Channel]>) -> Vec<Channel> {
     let channels = Channel::DELIVERED.into_iter();

@@ -1,7 +1,7 @@
-//! Model of the ledger: a pure state machine of the protocol by which a delivery is claimed, called and settled. A method has the
-//! effect of one SQL statement on one delivery. One test compares the statements with this model. Another test searches the model
-//! for interleavings of workers, crashes and pauses that break a guarantee. The model checks every change of the status against
-//! the table of legal transitions.
+//! Model of the ledger: a pure state machine of the protocol by which a delivery is claimed, called and settled. Each method has
+//! the effect of one SQL statement on one delivery. One test compares the statements with this model. Another test searches the
+//! model for interleavings of workers, crashes and pauses that break a guarantee. The model checks every change of the status
+//! against the table of legal transitions.
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 
@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
     pub(crate) calling: bool,
     /// True if the attempt has been settled.
     pub(crate) made: bool,
-    /// State with which the next claim ends the delivery: cancelled, expired, erased or suppressed.
+    /// Status and reason with which the next claim must end the delivery, if it was cancelled, expired, erased or suppressed.
     pub(crate) stop: Option<(Status, Option<Reason>)>,
 }
 

@@ -158,8 +158,8 @@ fn unusable_log_levels_are_refused() {
     for level in ["info", "WARN", "info,sqlx=warn", "off,store=trace"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(), "{level}");
     }
-    // If these values were accepted, the filter would read the first as the name of a crate and log nothing else. The last would
-    // also raise the level of libraries.
+    // The filter would read `verbose` as the name of a crate and log only that crate. `[request]=debug` would also raise the
+    // level of libraries.
     for level in ["verbose", "info,verbose", "sqlx=loud", "info,[request]=debug"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
@@ -194,7 +194,8 @@ fn an_unreadable_value_file_is_named() {
         let problems = problems(from_variables(&pairs));
         assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(told), "{problems:?}");
     }
-    // This variable sets the key `master_key_file`. It does not name a file with the value of another variable.
+    // This variable sets the key `master_key_file` to a path. Its suffix `_FILE` does not mean that the file contains the value
+    // of another variable.
     let key = from_variables(&[("TIDINGS_SECURITY__MASTER_KEY_FILE", "/absent/key")]).unwrap();
     assert_eq!(key.security.master_key_file.as_deref(), Some(Path::new("/absent/key")));
 }

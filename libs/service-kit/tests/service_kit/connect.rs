@@ -99,7 +99,7 @@ async fn a_database_without_a_free_session_names_the_cause() {
     let mut taken = Vec::new();
     while let Ok(session) = PgConnection::connect_with(&options).await {
         taken.push(session);
-        assert!(taken.len() as u64 <= 2 * allowed, "the server takes any number of sessions");
+        assert!(taken.len() as u64 <= 2 * allowed, "the server does not limit its sessions");
     }
     let refused = format!("{:#}", connections::store(&config, Duration::from_secs(5)).await.unwrap_err());
     assert!(

@@ -101,8 +101,8 @@ impl State {
         }
     }
 
-    /// Removes the caller that gets the next slot from the queue and returns it with its app. Returns None if no waiting app
-    /// may hold another slot.
+    /// Chooses the caller that gets the next slot, removes it from the queue, and returns it with its app. Returns None if no
+    /// slot is free or all waiting apps have reached their cap.
     fn next(&mut self, shared: &Shared) -> Option<(AppId, oneshot::Sender<Slot>)> {
         let place = self.order.iter().position(|app| self.has_room(shared, *app))?;
         let app = self.order.remove(place)?;

@@ -201,7 +201,7 @@ impl FoundDelivery {
     }
 }
 
-/// The columns of a row of `delivery` that a [`DeliveryState`] is read from.
+/// The columns of the table `delivery` from which a [`DeliveryState`] is built.
 pub(crate) struct StateRow {
     pub(crate) app_id: i64,
     pub(crate) id: Uuid,

@@ -31,7 +31,7 @@ pub enum ReceiptResult {
     /// The receipt has changed the delivery's status to this status.
     Settled(Status),
     /// The receipt has no effect. It is a repeat, or is about an attempt that receipts can no longer change. If several
-    /// receipts of one call change the same delivery, all but the first have no effect.
+    /// receipts that are recorded together change the same delivery, all but the first have no effect.
     Unchanged,
     /// The delivery or message that the receipt names is unknown, or its attempt is not settled yet. The receipt is stored
     /// and processed again later.
@@ -40,9 +40,9 @@ pub enum ReceiptResult {
 
 impl Deliveries<'_> {
     /// Records receipts in one transaction, with one result per receipt. A receipt changes the state of its delivery and adds
-    /// the provider's report to the row of the attempt. It also sets a timer that publishes the event to `OUTCOME`. If it
-    /// reports a temporary failure, the next attempt is scheduled or parked according to `policy`. Safe to repeat, and the
-    /// caller must repeat the call after an error.
+    /// the provider's report to the row of the attempt. It also sets timers that publish the resulting events to the stream
+    /// `OUTCOME`. If a receipt reports a temporary failure, the next attempt is scheduled or parked according to `policy`.
+    /// Safe to repeat, and the caller must repeat the call after an error.
     ///
     /// No further attempt follows for an erased user or a cancelled request. For an erased user, no text from the provider is
     /// stored. The same rules apply when an attempt is settled.
@@ -68,8 +68,8 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes again up to `most` early receipts that are due, and returns the number of receipts that are no longer early.
-    /// A receipt that is still early 24 hours after it was stored is removed.
+    /// Processes up to `most` due early receipts again, and returns the number of receipts that are no longer early. A
+    /// receipt that is still early 24 hours after it was stored is removed.
     ///
     /// # Errors
     /// Returns an error and records nothing if the database fails.

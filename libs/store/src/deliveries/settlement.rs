@@ -106,9 +106,9 @@ impl Deliveries<'_> {
     /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before
     /// its answer arrives. The late answer then replaces this status, because only the answer shows what the provider did.
     ///
-    /// Another worker may already have read the replaced status. It then publishes this status and acknowledges the job, even
-    /// after the late answer was written. Therefore the same transaction sets a timer that publishes the job again. The
-    /// worker that receives this job publishes the current state of the delivery.
+    /// Another worker may have read the old status before the late answer was written. It then publishes the old status and
+    /// acknowledges the job. Therefore the same transaction sets a timer that publishes the job again, and the worker that
+    /// receives this job publishes the current state of the delivery.
     ///
     /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of
     /// being retried or parked, the delivery becomes `skipped`.
@@ -191,7 +191,8 @@ impl DeliveryRow {
 }
 
 /// Returns the tokens of the settlements that would retry or park a delivery of a cancelled request. Locks the requests of
-/// all settlements with a retry or parking: none of them can be cancelled until the transaction ends.
+/// all settlements that would retry or park a delivery, so that none of these requests can be cancelled until the transaction
+/// ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],

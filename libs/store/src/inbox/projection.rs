@@ -112,7 +112,7 @@ pub(crate) async fn set_aside(
     failure::forget(connection, stream, seq).await
 }
 
-/// Inserts items. The first argument is the end of the statement, which says what happens to items that already exist.
+/// Inserts items. The first argument is the end of the statement, which defines what happens to items that already exist.
 macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(
@@ -136,8 +136,8 @@ macro_rules! insert_items {
 }
 
 impl Batch {
-    /// Adds items of sends that have never added an item to the same inbox. Needs about two thirds of the time of
-    /// [`Batch::add`].
+    /// Adds items in about two thirds of the time of [`Batch::add`]. None of the sends may have added an item to the same
+    /// inbox before.
     ///
     /// # Errors
     /// Returns an error if one of the sends has already added an item to the same inbox.
@@ -154,8 +154,8 @@ impl Batch {
     }
 
     /// Adds items. Skips an item if its send has already added an item to the same inbox. If a batch contains several items
-    /// of one send for an inbox, adds the item with the lowest id. A replay that divides the events into other batches then
-    /// has the same result.
+    /// of one send for an inbox, adds the item with the lowest id. Therefore a replay that divides the events into different
+    /// batches has the same result.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());

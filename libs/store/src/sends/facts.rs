@@ -1,5 +1,5 @@
-//! Facts that planning needs to decide for chunks. They are read in the transaction that freezes the chunks. For a dry run,
-//! they are read without writing to the database.
+//! Facts that planning needs to decide which deliveries and inbox items the recipients of chunks get. They are read in the
+//! transaction that freezes the chunks. A dry run reads them without writing to the database.
 
 mod categories;
 mod erasures;
@@ -44,8 +44,8 @@ struct Providers {
     push_kinds: Vec<String>,
 }
 
-/// Facts for several chunks that are planned in one transaction. Methods that take a number identify a chunk by its index
-/// among these chunks.
+/// Facts for several chunks that are planned in one transaction. The parameter `chunk: usize` of a method is the index of a
+/// chunk among these chunks.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,

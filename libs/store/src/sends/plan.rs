@@ -1,6 +1,6 @@
 //! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
-pub(crate) mod hold;
+pub(crate) mod locks;
 mod render_failure;
 
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use crate::sends::facts::{self, Facts};
 use crate::sends::send::{self, NewRequest};
 use crate::{Error, Sends, deliveries::attachment};
 
-pub use hold::Hold;
+pub use locks::Hold;
 pub use render_failure::RenderFailure;
 
 /// An open transaction that freezes chunks. If the value is dropped without [`Freeze::commit`], nothing is written.
@@ -72,24 +72,24 @@ impl<'a> Freeze<'a> {
 
 impl Freeze<'_> {
     /// Returns true if the chunk at `index` is new: this transaction inserted its row in the table `plan`, so the caller must
-    /// decide for its recipients.
+    /// make the decisions for its recipients.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
     /// Merges the inline profiles of the new chunks into the stored profiles and creates their missing categories, unless
-    /// their send is cancelled. Then reads all facts for deciding and rendering the chunks. Until the transaction ends, the
-    /// sends cannot be cancelled.
+    /// their send is cancelled. Then reads all facts that are needed to make the decisions and to render the content. Until
+    /// the transaction ends, the sends cannot be cancelled.
     pub async fn facts(&mut self) -> Result<Facts, Error> {
         facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }
 
     /// Reads the decisions of a chunk that was frozen earlier. Leaves out deliveries that a worker has already processed.
     ///
-    /// Includes deliveries that were cancelled, or could not be rendered, before their first job was published, because their
-    /// outcome may not have been published. The worker that receives the new job publishes the outcome. If rendering fails
-    /// again, the dispatcher publishes it.
+    /// Includes deliveries that ended before their first attempt, because they were cancelled or could not be rendered: their
+    /// outcomes may not have been published. The caller publishes a job for each of them, and the worker that receives the
+    /// job publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
     pub async fn stored(&mut self, index: usize) -> Result<Decisions, Error> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());

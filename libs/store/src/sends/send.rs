@@ -11,7 +11,7 @@ use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
 use crate::sends::chunk::Chunk;
-use crate::sends::plan::hold::limit_waits_together;
+use crate::sends::plan::locks::limit_waits_together;
 use crate::{Error, Sends, deliveries::attachment};
 
 /// Builds the statement that inserts request rows from the arrays that [`insert`] binds. The argument is the action for rows

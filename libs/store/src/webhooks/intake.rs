@@ -1,5 +1,5 @@
-//! Creation of messages for endpoints from events. One transaction writes the messages of each batch of events and moves the
-//! checkpoint. If another process has moved the checkpoint already, the batch is not written.
+//! Conversion of events into messages for endpoints. One transaction writes the messages of each batch of events and moves
+//! the checkpoint. If another process has moved the checkpoint already, the batch is not written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +25,7 @@ pub struct Listener {
     pub since: Timestamp,
 }
 
-/// A message for an endpoint. If it is added a second time, the second call has no effect.
+/// A message for an endpoint. Adding the same message again has no effect.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub app: AppId,
@@ -81,8 +81,8 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Returns those of the given items that the user may have read at `at`. These are the items whose time of reading is
-    /// `at` or later, and items that are unread now, because the user may have marked them unread since.
+    /// Returns the items among `items` that the user may have read at `at`. These are the items that were last read at `at`
+    /// or later, and the items that are unread now, because the user may have marked them unread since.
     pub async fn items_read(
         self,
         app: AppId,

@@ -62,8 +62,8 @@ mod recovery {
 mod sends {
     mod idempotency;
     pub(crate) mod plan;
-    mod request;
     mod send;
+    mod status;
 }
 
 mod webhooks {

@@ -1,4 +1,5 @@
-//! Comparison of the ledger's statements with its model: the same steps, in any order, must have the same effect on both.
+//! Comparison of the ledger's statements with a model of the ledger: the same steps, in any order, must have the same effect
+//! on both.
 
 use std::time::Duration;
 

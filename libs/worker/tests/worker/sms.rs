@@ -27,7 +27,7 @@ async fn the_call_is_marked_and_not_repeated_after_the_lease_has_expired() {
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
-    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the call starts", async || (!scripted.calls().is_empty()).then_some(())).await;
     assert_eq!(world.count("SELECT count(*) FROM delivery WHERE calling AND status = 'sending'").await, 1);
 
     world.run("UPDATE delivery SET lease_until = now()").await;

@@ -123,7 +123,7 @@ impl World {
         self.publish(jobs, envelope.encode().unwrap()).await;
     }
 
-    /// Opens the provider's breaker by deliveries that fail.
+    /// Opens the provider's breaker with a series of deliveries. The channel's script must make their calls fail.
     pub(crate) async fn overload(&self) {
         for number in 101..101 + i64::from(domain::breaker::RUN) {
             let order = self.delivery(number).await;

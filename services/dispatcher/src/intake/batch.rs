@@ -7,11 +7,11 @@ use event_log::DeliveredMessage;
 use service_kit::inbound::{Inbound, Owner};
 use store::sends::chunk::Chunk;
 
+use crate::chunk_messages::Cause;
 use crate::intake::Intake;
-use crate::orders::Cause;
 use crate::planner::{BusyChunks, PlanError, Planner};
 
-/// A chunk to plan, with the fetched message that ordered it.
+/// A chunk to plan, with the fetched message that asks for it.
 pub(super) struct OrderedChunk {
     pub(super) delivered: DeliveredMessage,
     pub(super) chunk: Chunk,
@@ -36,8 +36,9 @@ impl Batch {
 }
 
 impl Intake {
-    /// Plans a batch and publishes its messages. Chunks whose users are locked are taken out of the batch and planned alone. If
-    /// another lock blocks the batch, the chunks of each app are planned separately, so that only the blocked app waits.
+    /// Plans a batch and publishes its messages. Chunks whose users are locked by another transaction are removed from the batch
+    /// and planned alone. If any other lock blocks the batch, the chunks of each app are planned separately, so that only the
+    /// blocked app waits.
     pub(super) async fn plan_batch(&mut self, batch: Vec<OrderedChunk>) {
         let Err((batch, error)) = self.attempt(batch).await else { return };
         if !error.is_lock_timeout() {
@@ -58,8 +59,8 @@ impl Intake {
     }
 
     /// Handles a failed batch. If the database or the log is unavailable, retries the whole batch later. Otherwise plans each
-    /// chunk alone to find the chunk that fails. Only a rejected chunk counts as a failed message. After any other error, such
-    /// as a row of a newer release, the chunk is retried later.
+    /// chunk alone to find the chunk that fails. Only a rejected chunk counts as a failed message. After any other error, such as
+    /// a row that a newer release wrote, the chunk is retried later.
     async fn fail(&mut self, batch: Vec<OrderedChunk>, error: &PlanError) {
         if error.is_outage() {
             return self.retry_later(&batch, error).await;

@@ -143,7 +143,7 @@ async fn the_next_chunk_is_ordered_only_after_all_messages_of_this_one_are_store
     .await;
     assert_eq!(world.last_seq(StreamName::Send(Lane::Bulk)).await, 1);
     held.rollback().await.unwrap();
-    eventually(SOON, "the next chunk is ordered", async || {
+    eventually(SOON, "the message for the next chunk is published", async || {
         (world.last_seq(StreamName::Send(Lane::Bulk)).await == 2).then_some(())
     })
     .await;

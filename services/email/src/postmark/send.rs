@@ -119,12 +119,12 @@ async fn ask(
     Ok(PostmarkReply::read(reply.status, reply.retry_after, &reply.body))
 }
 
-/// Returns true if Postmark may have answered with this code because it refuses the sender or the message stream.
+/// Returns true if this code can mean that Postmark refuses the sender or the message stream.
 fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }
 
-/// Returns true if the send sets another sender or stream than the settings.
+/// Returns true if the send sets a message stream, or a sender that differs from the one in the settings.
 fn chose(settings: &PostmarkSettings, letter: &Letter<'_>, overrides: Option<&Object>) -> bool {
     let is_stream = |name: &String| name.eq_ignore_ascii_case("MessageStream");
     letter.identity.from.email != settings.identity.from.email

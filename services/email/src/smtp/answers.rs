@@ -187,8 +187,8 @@ fn outcome(verdict: SmtpVerdict) -> Outcome {
     }
 }
 
-/// Returns the outcome if the server did not reply. At the stage `Content` it is unknown, because the server may have
-/// accepted the email. At earlier stages the email is retried.
+/// Returns the outcome if the server did not reply. The outcome is unknown at the stage `Content`, because the server
+/// may have accepted the email. At earlier stages it is a retry.
 fn undecided(stage: Stage) -> Outcome {
     if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }

@@ -9,7 +9,7 @@ use lettre::transport::smtp::response::Response;
 
 use super::failure::{Failure, Reply, Stage, failure};
 use super::login::Credentials;
-use super::route::Route;
+use super::relay::Route;
 use crate::message::OutgoingMail;
 
 /// An open SMTP connection, logged in if the provider has a login. Dropping the value closes the connection.
@@ -46,8 +46,8 @@ impl State {
 }
 
 impl Connection {
-    /// Connects to the server of `route` and logs in. Keeps `stage` up to date, so that the caller knows it if the call
-    /// times out.
+    /// Connects to the server of `route` and logs in. Keeps `stage` up to date, so that the caller knows the stage of a
+    /// timeout.
     pub(crate) async fn open(
         route: &Route,
         credentials: Option<&Credentials>,
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
-    /// caller knows it if the call times out.
+    /// caller knows the stage of a timeout.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;

@@ -13,9 +13,9 @@ use store::control::app::App;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::limits::limited;
-use crate::shares::holder::{Holder, Proof};
-use crate::shares::peer::Peer;
-use crate::waiting::continue_as;
+use crate::http::shares::holder::{Holder, Proof};
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::continue_as;
 
 /// The app that the API key of a request names. The other credentials may still be missing, unverified or wrong.
 pub(crate) struct Admission {
@@ -23,8 +23,8 @@ pub(crate) struct Admission {
 }
 
 impl Gateway {
-    /// Counts a request with valid credentials against the rate limits of `holder`. From now on, the request uses the shares of
-    /// `holder`. 429 if a rate limit is exceeded.
+    /// Counts a request with valid credentials against the rate limits of `holder`. From then on, the request's memory and its
+    /// waits for the database and the log are charged to `holder`. 429 if a rate limit is exceeded.
     pub(crate) async fn admit(
         &self,
         request: &HttpRequest,
@@ -87,7 +87,7 @@ impl Gateway {
 }
 
 impl Admission {
-    /// Stores the app that the API key names in the extensions of the request.
+    /// Stores in the request's extensions the app that its API key names.
     pub(crate) fn note(request: &HttpRequest, app: Arc<App>) {
         request.extensions_mut().insert(Admission { app });
     }

@@ -13,7 +13,7 @@ use crate::http::admission::Admission;
 use crate::http::call::Calls;
 
 const ANY: HeaderValue = HeaderValue::from_static("*");
-/// Headers of an answer that scripts may read.
+/// Answer headers that scripts may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
 );
@@ -55,8 +55,8 @@ fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<
     headers
 }
 
-/// Returns the CORS headers of any other answer. If the app is unknown, for example after wrong credentials, every origin is
-/// allowed, because the answer contains nothing that a script of another origin could misuse.
+/// Returns the CORS headers of an answer that is not to a preflight request. If the app is unknown, for example after wrong
+/// credentials, every origin is allowed, because the answer contains nothing that a script of another origin could misuse.
 fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];
     let Some(origin) = request.headers().get(ORIGIN) else {

@@ -36,7 +36,7 @@ pub(crate) struct SendRequest {
     /// Latest time of sending. A delivery by email, push or SMS that is not sent by then ends as `expired`.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<String>,
-    /// Lane of the send. A send to more than 100 recipients always takes `bulk`.
+    /// Lane of the send. A send to more than 100 recipients always uses `bulk`.
     lane: Option<Lane>,
     /// Treatment of unknown recipients: `skip` them, or `reject` the whole send.
     #[schema(inline)]
@@ -137,7 +137,7 @@ pub(crate) struct RecipientProfile {
     profile: Profile,
 }
 
-/// Overrides of the template and of the app's settings, for this send only. Every other member is named by the identifier of
+/// Overrides of the template and of the app's settings, for this send only. The name of every other member is the identifier of
 /// one of the app's providers.
 #[derive(ToSchema)]
 pub(crate) struct Override {

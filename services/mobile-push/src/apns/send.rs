@@ -20,7 +20,7 @@ use crate::options::Message;
 /// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection, and the HTTP client would
 /// queue further requests.
 const MAX_STREAMS: usize = 500;
-/// Time without requests after which a connection is closed. Apple asks to keep connections open.
+/// Time without requests after which a connection is closed. Apple asks clients to keep connections open.
 const IDLE: Duration = Duration::from_secs(3_600);
 /// Interval of pings on a connection, and time limit for the response to a ping.
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));

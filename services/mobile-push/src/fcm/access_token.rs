@@ -82,8 +82,8 @@ impl AccessTokens {
         self.replace(Some(refused), http, settings, now).await
     }
 
-    /// Waits until no attempt is fetching. Returns the token or the failure of the attempt that fetched meanwhile; if
-    /// there is none, fetches a token.
+    /// Waits until no other attempt is fetching. If one fetched meanwhile, returns its token or its failure; otherwise
+    /// fetches a token.
     async fn replace(
         &self,
         refused: Option<&str>,

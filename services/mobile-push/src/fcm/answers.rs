@@ -15,7 +15,8 @@ use crate::answers::{ServiceReply, judge};
 
 /// Code for a device token that belongs to another Firebase project.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
-/// Code for a device of APNs or web push if the Firebase project has no valid key for that service.
+/// Code for a device that FCM reaches through APNs or web push, if the Firebase project has no valid key for that
+/// service.
 const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
 /// Code for an invalid argument, if the invalid argument is the device token.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";

@@ -36,7 +36,7 @@ const MOST_RECEIPTS: usize = 256;
 /// Largest sequence number (section 5.1.4). The next one is 1.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
-/// Order to submit one submit_sm.
+/// Request to write one submit_sm to the connection.
 pub(super) struct Order {
     pub(super) submission: SubmitSm,
     /// Receives `Ok` right before the submission is written, or an answer with the reason why it is not written.
@@ -251,8 +251,8 @@ impl<'a> Link<'a> {
         self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
     }
 
-    /// Removes submissions whose submitters timed out. If no PDU arrived for the interval `enquire_link`, sends an
-    /// enquire_link. Returns an error after twice that interval.
+    /// Removes submissions whose submitters timed out. Sends an enquire_link if no PDU has arrived for the interval
+    /// `enquire_link`. Returns an error if none has arrived for twice that interval.
     async fn check_liveness(&mut self) -> Result<(), String> {
         self.waiting.retain(|_, reply| !reply.is_closed());
         let silent = self.heard.elapsed();

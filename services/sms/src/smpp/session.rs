@@ -17,7 +17,7 @@ use crate::recorder::Post;
 /// First and longest pause before the session connects again after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Age at which a connection counts as successful, so that the next pause is the first one again.
+/// Age at which a connection counts as successful. If it is lost later, the first pause applies again.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Answer for a submission that was certainly not accepted.
@@ -53,8 +53,8 @@ impl Session {
         &self.settings
     }
 
-    /// Submits one part of a message, and returns the receiver of its response. If the part is not being written by
-    /// `begun_by`, returns an error, and the part is never written.
+    /// Submits one part of a message, and returns the receiver of its response. If writing has not started by
+    /// `begun_by`, returns an error and never writes the part.
     pub(crate) async fn submit(
         &self,
         submission: rusmpp::pdus::SubmitSm,

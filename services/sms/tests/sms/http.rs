@@ -46,7 +46,7 @@ async fn the_code_of_an_answer_takes_precedence_over_its_status() {
         (500, "spam", Outcome::Failed),
         (400, "odd", Outcome::Unknown),
         (409, "duplicate", Outcome::Sent { provider_id: None }),
-        // A status of success with a code that means a failure.
+        // A success status with a code that means failure.
         (200, "no_credit", z),
         // Codes that the settings do not list.
         (400, "new", Outcome::Failed),

@@ -31,7 +31,8 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Starts a restore. Marks the deliveries in the backup whose jobs a worker may have received after the backup.
+    /// Starts a restore. Marks the deliveries in the backup whose jobs a worker may have received since the backup was
+    /// made.
     pub(super) async fn begin(
         log: &'a EventLog,
         mut restore: Restore,
@@ -116,11 +117,11 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Schedules planning for each send if the plan of one of its chunks is not in the log.
+    /// Schedules planning for each send that may have an unplanned chunk, or a plan that was never published.
     ///
-    /// Each unplanned chunk gets a new timer. The timer in the backup may have been published already, and the log
-    /// would then drop its message as a duplicate. The dispatcher that planned the chunk may also have lost messages
-    /// that a full stream refused.
+    /// Sets a new timer for the send's first unplanned chunk, or for its last chunk if all are planned. A timer in the
+    /// backup is not enough: if it was published before, the log drops its message as a duplicate. And if a stream was
+    /// full when a dispatcher published a plan, the refused messages became timers that the backup may lack.
     pub(super) async fn plan_open_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
         print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;

@@ -38,8 +38,8 @@ pub struct RestoredPlans {
 type Restorable<'a> = (Chunk, &'a SendPlanned);
 
 impl Restore {
-    /// Freezes chunks again with the decisions in the log. Skips a chunk if its send is unknown, the log does not contain its
-    /// decisions, or one of its jobs is missing. A skipped chunk is planned again later.
+    /// Freezes chunks again: stores their decisions, as found in the log. Skips a chunk if its send is unknown, the log does
+    /// not contain its decisions, or one of its jobs is missing. A skipped chunk is planned again later.
     ///
     /// # Errors
     /// Returns an error and freezes no chunk if the database fails.
@@ -111,8 +111,8 @@ async fn restorable<'a>(
     Ok(chunks)
 }
 
-/// Lists the recipients of a chunk. Each element is the index in the send, the recipient, the user, and the shape of the
-/// decision.
+/// Lists the recipients of a chunk for whom the log contains a decision. Each element is the recipient's index in the send,
+/// the recipient, the user, and the decision without its deliveries.
 fn decided<'a>(
     (chunk, planned): &'a Restorable<'_>,
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {

@@ -16,7 +16,7 @@ use domain::{
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{FollowUp, Settlement};
-use store::sends::request::DeliveryFilter;
+use store::sends::status::DeliveryFilter;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};
@@ -206,16 +206,16 @@ async fn a_temporary_failure_sends_the_kept_message_again() {
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let envelope = Envelope::decode(&timer.message).unwrap();
     assert_eq!((timer.id, envelope.id), (Uuid::from_u128(1_001), Uuid::from_u128(1_001)));
-    let Event::DeliveryJob(order) = envelope.event else { panic!("a job") };
+    let Event::DeliveryJob(order) = envelope.event else { panic!("no job") };
     assert_eq!((order.delivery_id, order.attempt), (id, 2));
     drop(due);
     assert_eq!(
         fixture.record(receipt(app, 2, by_id("p-1"), arrived())).await,
         ReceiptResult::Unchanged,
-        "late"
+        "a retry is already scheduled"
     );
     let trouble = "SELECT count(*) FROM timer WHERE due_at = '2026-01-02 03:04:10+00'";
-    assert_eq!(fixture.count(trouble).await, 1, "on the normal schedule");
+    assert_eq!(fixture.count(trouble).await, 1, "the retry follows the normal schedule");
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn a_paused_provider_is_passed_over() {
     fixture.record(receipt(app, 1, of(id), Outcome::PauseProvider)).await;
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
-    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
+    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("no job") };
     assert_eq!(order.route.passed_over, ["main"]);
 }
 
@@ -245,8 +245,8 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     fixture.record(receipt(app, 4, of(ids[3]), limited)).await;
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
-    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
-    assert_eq!((order.attempt, order.limited_retries), (2, 1), "the next receipt ends it");
+    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("no job") };
+    assert_eq!((order.attempt, order.limited_retries), (2, 1), "no limited retry is left");
     drop(due);
 
     let last = RetryPolicy { schedule: vec![Duration::ZERO] };

@@ -83,7 +83,7 @@ async fn a_redrive_sets_a_new_timer_removes_the_parked_row_and_is_audited() {
     let envelope = Envelope::decode(&due.timers[0].message).unwrap();
     assert_eq!((due.timers[0].stream, due.timers[0].id), (STREAM, envelope.id));
     assert_ne!(envelope.id, Uuid::from_u128(77), "a repeated id would be dropped as a duplicate");
-    let Event::DeliveryJob(order) = envelope.event else { panic!("a job") };
+    let Event::DeliveryJob(order) = envelope.event else { panic!("no job") };
     assert_eq!((order.attempt, order.route), (9, Route::default()), "the provider is no longer enabled");
     drop(due);
     let audit = "SELECT count(*) FROM audit WHERE actor = 'test' AND action = 'parked.redrive'
@@ -116,7 +116,7 @@ async fn an_sms_that_may_have_been_accepted_goes_to_no_other_provider() {
     assert_eq!(fixture.redrive(ParkedFilter::default()).await[0].skip, None);
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&due.timers[0].message).unwrap().event else {
-        panic!("a job");
+        panic!("no job");
     };
     assert_eq!(order.route.only.as_deref(), Some("main"));
 }

@@ -152,7 +152,7 @@ async fn a_delivery_of_another_app_is_not_settled() {
     let id = fixture.deliveries(app, 1).await[0];
     let mine = fixture.attempt(app, id, 1, SENT).await;
     assert!(!fixture.settle(&Settlement { app: other, ..mine.clone() }).await);
-    assert!(!fixture.settle(&Settlement { attempt: 2, ..mine.clone() }).await, "another attempt");
+    assert!(!fixture.settle(&Settlement { attempt: 2, ..mine.clone() }).await, "wrong attempt");
     assert_eq!(fixture.ledger(id).await, ("sending".to_owned(), 1, 0, 0, 0));
     assert!(fixture.settle(&mine).await);
 }

@@ -32,8 +32,8 @@ fn job(app: AppId, delivery: DeliveryId) -> Vec<u8> {
 }
 
 impl Fixture {
-    /// Sets the delivery to a status. As far as the status allows, every step can then start: the lease has expired, and the
-    /// attempt is not settled.
+    /// Sets the delivery to a status and prepares the other tables, so that each step that starts from this status can be
+    /// tried: the lease has expired, and the attempt is not settled.
     async fn put_in_status(&self, app: AppId, delivery: DeliveryId, status: Status) {
         self.run("TRUNCATE attempt, awaiting_receipt, parked, request, timer, erased, early_receipt").await;
         sqlx::query(

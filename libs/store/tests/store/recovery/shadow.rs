@@ -163,7 +163,7 @@ async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
         };
         let undone = "SELECT count(*) FROM erased WHERE done_at IS NULL";
 
-        // While a process uses the shadow tables, a pass removes nothing from them, and the erasure is not done.
+        // While a process uses the shadow tables, a pass removes nothing from them, and the erasure is not complete.
         fixture.pass().await;
         assert_eq!((left(ada).await, fixture.count(undone).await), (4, 1));
         drop(shadow);

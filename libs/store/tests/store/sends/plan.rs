@@ -26,7 +26,7 @@ fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
     Recipient { profile: profile.as_object().cloned(), ..recipient(identifier) }
 }
 
-/// Decides like the dispatcher, for sends that have content for every channel.
+/// Makes decisions like the dispatcher, for sends that have content for every channel.
 fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
     let send = SendFacts {
         send_id: chunk.send_id,
@@ -54,7 +54,7 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
         .collect()
 }
 
-/// Decides the new chunks, reads the stored decisions of the others, and commits.
+/// Makes the decisions of the new chunks, reads the stored decisions of the others, and commits.
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<Decisions>), store::Error> {
     let facts = freeze.facts().await?;
     let mut decisions = Vec::new();
@@ -239,7 +239,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
     assert_eq!(version(chunk(app, 2, 0, &send)).await, second, "another send");
     let other = fixture.app("bank").await;
     let (facts, _) = frozen(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
-    assert!(facts.template(0).is_none(), "another app's template");
+    assert!(facts.template(0).is_none(), "wrong app");
 }
 
 #[tokio::test]

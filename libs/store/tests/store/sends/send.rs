@@ -60,7 +60,7 @@ async fn planning_a_scheduled_send_keeps_its_body_until_it_is_dropped() {
     let body = async || fixture.store.sends().kept_send(app, send_id(1)).await.unwrap().unwrap().send;
     assert_eq!(body().await.as_ref(), Some(&*chunks[0].send));
     fixture.store.sends().drop_body(other, send_id(1)).await.unwrap();
-    assert!(body().await.is_some(), "another app's");
+    assert!(body().await.is_some(), "wrong app");
     fixture.store.sends().drop_body(app, send_id(1)).await.unwrap();
     assert_eq!(body().await, None);
     assert!(fixture.store.sends().kept_send(other, send_id(1)).await.unwrap().is_none());

@@ -52,7 +52,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
 }
 
 /// Returns the number of scans of the tables `webhook_message` and `webhook_wake`, and the number of rows and index entries
-/// that they read. Sessions report these numbers at the latest when they end.
+/// that they read. A session reports its numbers when it ends, or earlier.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -70,7 +70,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages with the given numbers as ids, which alternate between `subjects` subjects.
+    /// Adds messages whose ids are the given numbers. The messages alternate between `subjects` subjects.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -143,7 +143,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
     }
 }
 
-/// A backlog written by a release that did not know heads: two subjects, one of which has a delivered message, in an app with
+/// A backlog written by a release that did not have heads: two subjects, one of which has a delivered message, in an app with
 /// due messages.
 const BACKLOG: &str = "
     INSERT INTO app (name, api_key) VALUES ('shop', 'shop');

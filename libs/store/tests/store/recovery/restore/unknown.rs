@@ -97,7 +97,7 @@ async fn a_job_without_an_outcome_ends_unknown_and_is_never_claimed() {
         for timer in &due {
             assert_eq!(timer.stream, StreamName::Outcome);
             let Event::DeliverySettled(settled) = Envelope::decode(&timer.message).unwrap().event else {
-                panic!("another event")
+                panic!("unexpected event")
             };
             assert_eq!(settled.status, Status::Unknown);
             published.push(settled.delivery_id);
