@@ -22,9 +22,9 @@ const MAX_CONTENT: usize = 500 * 1024;
 /// Maximum size of an inbox item as JSON, in bytes, so that one event can hold it.
 const MAX_ITEM: usize = 760 * 1024;
 
-/// Writes the content of a send for its recipients.
+/// Renders the content of a send for its recipients.
 #[derive(Debug)]
-pub struct Writer<'a> {
+pub struct ContentRenderer<'a> {
     send: &'a SendRequest,
     /// None if the send names no template, or if the template is missing or cannot be compiled.
     template: Option<&'a Template>,
@@ -36,8 +36,8 @@ pub struct Writer<'a> {
     template_profile: TemplateProfile,
 }
 
-impl<'a> Writer<'a> {
-    /// Creates a writer for the recipients of `send`. If the send names a template but `template` is None, every call returns
+impl<'a> ContentRenderer<'a> {
+    /// Creates a renderer for the recipients of `send`. If the send names a template but `template` is None, every call returns
     /// [`TemplateError::Missing`].
     #[must_use]
     pub fn new(
@@ -45,17 +45,17 @@ impl<'a> Writer<'a> {
         template: Option<&'a Template>,
         app_name: &str,
         category: Option<&PlanCategory>,
-    ) -> Writer<'a> {
+    ) -> ContentRenderer<'a> {
         let category = category.map(|category| context! { identifier => category.identifier.as_str(), name => category.name.as_str() });
         let facts = context! { app => context! { name => app_name }, category => category };
         let data = template.map(|_| minijinja::Value::from(Serde(&send.content.data))).unwrap_or_default();
-        Writer { send, template, facts, data, template_profile: TemplateProfile::All }
+        ContentRenderer { send, template, facts, data, template_profile: TemplateProfile::All }
     }
 
     /// Sets the part of profiles that templates can read.
     #[must_use]
-    pub fn with_template_profile(self, template_profile: TemplateProfile) -> Writer<'a> {
-        Writer { template_profile, ..self }
+    pub fn with_template_profile(self, template_profile: TemplateProfile) -> ContentRenderer<'a> {
+        ContentRenderer { template_profile, ..self }
     }
 
     /// Writes the inbox item for a recipient. The caller must check the size of the item with [`item_size`].

@@ -98,7 +98,7 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
             problems.push(Problem::new(path, "template_syntax", message));
         }
     }
-    if parsed.offered().is_empty() {
+    if parsed.offered_channels().is_empty() {
         problems.push(Problem::new(
             "channels",
             "required",
@@ -167,8 +167,8 @@ impl Template {
 
     /// Returns the channels for which the template has content.
     #[must_use]
-    pub fn offered(&self) -> Vec<Channel> {
-        self.channels.offered()
+    pub fn offered_channels(&self) -> Vec<Channel> {
+        self.channels.offered_channels()
     }
 
     /// Renders the inbox item. `plain` is the send's own content. It supplies fields that the template lacks, and the keys of its

@@ -154,8 +154,8 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {
-        let inbox = store.inbox().checkpoint(INBOX, stream).await?;
-        let webhooks = store.inbox().checkpoint(WEBHOOKS, stream).await?;
+        let inbox = store.database().checkpoint(INBOX, stream).await?;
+        let webhooks = store.database().checkpoint(WEBHOOKS, stream).await?;
         read.insert(stream, inbox.max(webhooks));
     }
     Ok(read)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{Channel, Lane, StreamName};
 use event_log::{Consumer, ConsumerSettings};
 use service_kit::Context;
-use service_kit::inbound::Inbound;
+use service_kit::work_stream::WorkStream;
 use tokio::task::JoinSet;
 
 use crate::ChannelSender;
@@ -36,16 +36,16 @@ pub(crate) async fn run<S: ChannelSender>(
     lane: Lane,
 ) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
-    let inbound = Inbound::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
+    let work_stream = WorkStream::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
     let most = context.config.delivery.max_concurrency;
     let mut running: JoinSet<()> = JoinSet::new();
-    while let Some(room) = token.run_until_cancelled(room(most, &mut running)).await {
+    while let Some(free_slots) = token.run_until_cancelled(free_slots(most, &mut running)).await {
         // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
-        match consumer.fetch(room, WAIT).await {
+        match consumer.fetch(free_slots, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
-                    let (worker, inbound) = (Arc::clone(&worker), inbound.clone());
-                    running.spawn(async move { worker.handle(&inbound, delivered, lane).await });
+                    let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
+                    running.spawn(async move { worker.handle(&work_stream, delivered, lane).await });
                 }
             }
             Err(error) => {
@@ -67,7 +67,7 @@ pub(crate) async fn run<S: ChannelSender>(
 
 /// Waits until at least one more job can start, and returns how many can start. A job that is fetched earlier would wait in
 /// this process, although another worker might be free.
-async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
+async fn free_slots(most: usize, running: &mut JoinSet<()>) -> usize {
     while let Some(ended) = running.try_join_next() {
         reap(Some(ended));
     }

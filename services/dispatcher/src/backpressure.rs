@@ -13,14 +13,14 @@ const CRAMMED: f64 = 0.99;
 
 /// Fill of all streams. Clones share the state.
 #[derive(Clone)]
-pub(crate) struct Room {
+pub(crate) struct Backpressure {
     fullness: Fullness,
 }
 
-impl Room {
+impl Backpressure {
     /// Creates a state in which every stream has room.
-    pub(crate) fn new(partitions: u32) -> Room {
-        Room { fullness: Fullness::new(DISPATCHER_STOPS, StreamName::all(partitions)) }
+    pub(crate) fn new(partitions: u32) -> Backpressure {
+        Backpressure { fullness: Fullness::new(DISPATCHER_STOPS, StreamName::all(partitions)) }
     }
 
     /// Reads the fill of every stream once.
@@ -35,7 +35,7 @@ impl Room {
 
     /// Returns a nearly full stream to which planned sends of the lane add messages, if there is one. The lane's own send
     /// stream does not count, because only planning makes room there.
-    pub(crate) fn missing_for(&self, lane: Lane) -> Option<StreamName> {
+    pub(crate) fn full_stream_for(&self, lane: Lane) -> Option<StreamName> {
         let missing = self.fullness.full().find(|&stream| is_added_to(stream, lane));
         gauge!(DISPATCH_PAUSED, "lane" => lane.as_str()).set(f64::from(u8::from(missing.is_some())));
         missing

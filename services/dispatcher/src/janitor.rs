@@ -10,7 +10,7 @@ use service_kit::{Context, clock};
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
-use crate::backpressure::Room;
+use crate::backpressure::Backpressure;
 use crate::intake::DURABLE;
 
 /// Interval between rounds.
@@ -52,10 +52,10 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 }
 
 /// Removes read messages from nearly full streams until the process stops, so that publishers need not wait for the next round.
-pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()> {
+pub(crate) async fn make_room(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
-        for stream in room.above(CROWDED) {
+        for stream in backpressure.above(CROWDED) {
             if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
                 tracing::warn!(
                     %stream,
@@ -154,7 +154,7 @@ fn surplus(state: &StreamState) -> u64 {
 /// Returns the last sequence that every reader has read; None if no reader has started.
 pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     if matches!(stream, StreamName::Inbox(_)) {
-        return Ok(Some(context.store.inbox().checkpoint(INBOX, stream).await?));
+        return Ok(Some(context.store.database().checkpoint(INBOX, stream).await?));
     }
     let Some(durable) = durable_of(stream) else {
         return followed_up_to(context, stream).await;
@@ -168,7 +168,7 @@ async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
         StreamName::Inbox(_) | StreamName::Outcome => {
-            let followed = context.store.inbox().checkpoint(WEBHOOKS, stream).await?;
+            let followed = context.store.database().checkpoint(WEBHOOKS, stream).await?;
             Ok((followed > 0).then_some(followed))
         }
     }

@@ -122,7 +122,7 @@ impl<'a> Letter<'a> {
 
     /// Headers (name and value) that let a mail program offer an unsubscribe button; none if there is no link.
     /// One-click unsubscribing requires an https link (RFC 8058 section 3.1).
-    pub(crate) fn unsubscribing(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn unsubscribe_headers(&self) -> Vec<(&'static str, String)> {
         let Some(link) = &self.unsubscribe else { return Vec::new() };
         let mut headers = vec![("List-Unsubscribe", format!("<{link}>"))];
         if link.starts_with("https://") {

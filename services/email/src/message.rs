@@ -130,7 +130,7 @@ fn headers_of(letter: &Letter<'_>) -> Result<String, LetterError> {
     }
     let mut out = String::with_capacity(1024);
     write!(out, "{headers}Message-ID: {}\r\n", letter.message_id).map_err(build)?;
-    for (name, value) in letter.unsubscribing() {
+    for (name, value) in letter.unsubscribe_headers() {
         write!(out, "{name}: {value}\r\n").map_err(build)?;
     }
     out.push_str("MIME-Version: 1.0\r\n");

@@ -59,7 +59,7 @@ impl SmsSender {
         if let Err(refused) = check(&call.job.target, content) {
             return refused;
         }
-        self.providers.send(Attempt { channel: &*self.connections, call, message: content }).await
+        self.providers.send(Attempt { resources: &*self.connections, call, input: content }).await
     }
 
     /// Binds the session of an SMPP provider, or keeps it bound, so that receipts arrive. Does nothing if the settings

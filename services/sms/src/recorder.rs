@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::receipt::{self, About};
+use domain::receipt::{self, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId};
 use service_kit::{Context, clock};
@@ -108,7 +108,10 @@ fn row(receipt: &Receipt) -> receipt::Receipt {
     receipt::Receipt {
         id: clock::new_id(),
         app: receipt.app,
-        about: About::Message { provider: receipt.provider.to_string(), id: receipt.provider_id.clone() },
+        about: ReceiptSubject::Message {
+            provider: receipt.provider.to_string(),
+            id: receipt.provider_id.clone(),
+        },
         answer: receipt.answer.clone(),
         at: clock::now(),
         random: clock::random(),

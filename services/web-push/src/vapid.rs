@@ -23,7 +23,7 @@ const NOWHERE: &str = "https://push.invalid";
 pub struct Vapid;
 
 impl ProviderKind for Vapid {
-    type Channel = PushServices;
+    type Resources = PushServices;
     type Settings = VapidSettings;
 
     const NAME: &'static str = "vapid";
@@ -39,7 +39,7 @@ impl ProviderKind for Vapid {
     }
 
     async fn send(attempt: Attempt<'_, PushServices>, settings: &VapidSettings) -> Answer {
-        let Attempt { channel: services, call, message: content } = attempt;
+        let Attempt { resources: services, call, input: content } = attempt;
         match send(services, settings, call, content).await {
             Ok(answer) | Err(answer) => answer,
         }

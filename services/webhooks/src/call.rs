@@ -100,7 +100,7 @@ impl Caller {
     }
 
     /// Sends a message to an endpoint once.
-    pub async fn tell(&self, url: &str, message: Message<'_>) -> Answer {
+    pub async fn post(&self, url: &str, message: Message<'_>) -> Answer {
         let url = match parse_url(self.outbound, url) {
             Ok(url) => url,
             Err(InvalidUrl::NotHttps) => return Answer::none("not_https"),
@@ -148,7 +148,7 @@ impl Answer {
 
     /// Returns true if the endpoint accepted the message.
     #[must_use]
-    pub fn is_taken(&self) -> bool {
+    pub fn is_accepted(&self) -> bool {
         self.status().is_some_and(|status| status.is_success())
     }
 

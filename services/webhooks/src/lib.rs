@@ -1,7 +1,7 @@
 //! Status webhooks. They notify the backends of apps when a delivery reaches a final state and when a user reads an item.
 //!
-//! [`telling`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
-//! checkpoint. [`teller`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
+//! [`notices`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
+//! checkpoint. [`sender`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
 //! records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
 
 pub mod call;

@@ -12,7 +12,7 @@ use domain::webhook::WebhookEvent;
 use domain::{AppId, Envelope, Event, ItemId, StreamName};
 use event_log::Record;
 use service_kit::Context;
-use service_kit::follower::{Batch, Follower, Projection, Repeats};
+use service_kit::follower::{EventBatch, Follower, Projection, Repeats};
 use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
@@ -41,7 +41,7 @@ impl Projection for Messages {
         Ok(())
     }
 
-    async fn write(&self, batch: &Batch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
+    async fn write(&self, batch: &EventBatch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
         let apps: HashSet<AppId> = batch.events.iter().map(|envelope| envelope.app).collect();
         let listeners =
             if apps.is_empty() { Vec::new() } else { self.store.webhooks().listeners(&apps).await? };
@@ -54,7 +54,7 @@ impl Projection for Messages {
         };
         self.add_all(&mut rows, &batch.events, &listeners).await?;
         for (record, cause) in &batch.dead {
-            rows.bury(batch.stream, record.seq, &record.payload, cause).await?;
+            rows.dead_letter(batch.stream, record.seq, &record.payload, cause).await?;
         }
         rows.commit().await?;
         Ok(true)
@@ -70,7 +70,7 @@ impl Messages {
 
     /// Waits until the inbox is projected up to `seq`. Only then do the rows of the inbox show which items the user read.
     async fn wait_for_projection(&self, stream: StreamName, seq: u64) -> Result<(), store::Error> {
-        while self.store.inbox().checkpoint(INBOX, stream).await? < seq {
+        while self.store.database().checkpoint(INBOX, stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
         }
         Ok(())

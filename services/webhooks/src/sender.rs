@@ -63,14 +63,14 @@ impl WebhookSender {
             while let Some(ended) = running.try_join_next() {
                 reap(ended);
             }
-            let room = self.settings.max_concurrency.saturating_sub(running.len());
-            let taken = match room {
+            let free_slots = self.settings.max_concurrency.saturating_sub(running.len());
+            let claimed = match free_slots {
                 0 => Vec::new(),
-                room => self.take(room).await,
+                free_slots => self.claim_due(free_slots).await,
             };
-            let more = !taken.is_empty();
+            let more = !claimed.is_empty();
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
-            for due in taken {
+            for due in claimed {
                 let secrets = opened.entry((due.app, due.endpoint)).or_insert_with(|| self.secrets(&due));
                 let attempt = attempt.clone();
                 let secrets = secrets.clone();
@@ -91,8 +91,8 @@ impl WebhookSender {
         Ok(())
     }
 
-    async fn take(&self, room: usize) -> Vec<DueMessage> {
-        let most = u32::try_from(room).unwrap_or(u32::MAX);
+    async fn claim_due(&self, free_slots: usize) -> Vec<DueMessage> {
+        let most = u32::try_from(free_slots).unwrap_or(u32::MAX);
         match self.context.store.webhooks().take_webhooks(most, self.settings.pace).await {
             Ok(due) => due,
             Err(error) => {
@@ -134,18 +134,18 @@ impl Attempt {
         let answer = match secrets {
             Some(secrets) => {
                 let message = Message { id: due.id, body: &due.body, secrets: &secrets };
-                self.caller.tell(&due.target.url, message).await
+                self.caller.post(&due.target.url, message).await
             }
             None => Answer::unsigned(),
         };
         histogram!(WEBHOOK_CALL_SECONDS).record(began.elapsed().as_secs_f64());
-        let settled = self.verdict(&due, &answer);
+        let settled = self.attempt_result(&due, &answer);
         counter!(WEBHOOK_ATTEMPTS, "outcome" => name(settled)).increment(1);
         match settled {
-            AttemptResult::Taken => {
+            AttemptResult::Accepted => {
                 tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook");
             }
-            AttemptResult::Again { .. } => {
+            AttemptResult::Retry { .. } => {
                 tracing::info!(
                     app = %due.app,
                     endpoint = due.endpoint,
@@ -154,7 +154,7 @@ impl Attempt {
                     "the endpoint did not accept the webhook; retrying later"
                 );
             }
-            AttemptResult::GivenUp | AttemptResult::Gone => {
+            AttemptResult::GivenUp | AttemptResult::EndpointGone => {
                 tracing::warn!(
                     app = %due.app,
                     endpoint = due.endpoint,
@@ -167,12 +167,12 @@ impl Attempt {
         self.settler.settle(due, settled, answer.code).await;
     }
 
-    fn verdict(&self, due: &DueMessage, answer: &Answer) -> AttemptResult {
-        if answer.is_taken() {
-            return AttemptResult::Taken;
+    fn attempt_result(&self, due: &DueMessage, answer: &Answer) -> AttemptResult {
+        if answer.is_accepted() {
+            return AttemptResult::Accepted;
         }
         if answer.is_gone() {
-            return AttemptResult::Gone;
+            return AttemptResult::EndpointGone;
         }
         let place = usize::try_from(due.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         match self.settings.schedule.get(place) {
@@ -180,7 +180,7 @@ impl Attempt {
             Some(delay) => {
                 let spread = delay.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * clock::random());
                 let after = spread.max(answer.retry_after.unwrap_or_default());
-                AttemptResult::Again { after, pause: answer.retry_after }
+                AttemptResult::Retry { after, pause: answer.retry_after }
             }
         }
     }
@@ -188,10 +188,10 @@ impl Attempt {
 
 fn name(settled: AttemptResult) -> &'static str {
     match settled {
-        AttemptResult::Taken => "taken",
-        AttemptResult::Again { .. } => "again",
+        AttemptResult::Accepted => "taken",
+        AttemptResult::Retry { .. } => "again",
         AttemptResult::GivenUp => "given_up",
-        AttemptResult::Gone => "gone",
+        AttemptResult::EndpointGone => "gone",
     }
 }
 

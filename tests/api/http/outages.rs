@@ -75,8 +75,8 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
     // Until the gateway knows that the log is nearly full, nats-server itself refuses the sends with another message.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
-        let told = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));
-        told.then_some(answer)
+        let reported = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));
+        reported.then_some(answer)
     })
     .await;
     is_unavailable(&refused);

@@ -206,7 +206,7 @@ impl Service {
             let stream = StreamName::Inbox(number);
             let last = self.context.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "the projection has caught up", async || {
-                let positions = self.context.store.inbox().inbox_positions().await.unwrap();
+                let positions = self.context.store.inbox().positions().await.unwrap();
                 let position = positions.into_iter().find(|(name, _)| *name == stream.to_string());
                 (position.map_or(0, |(_, seq)| seq) >= last).then_some(())
             })

@@ -41,7 +41,7 @@ pub enum Event {
     /// A user was erased: the user's data must be deleted and must not reappear.
     UserErased(UserErased),
     /// A chunk of a send was planned.
-    SendPlanned(SendPlanned),
+    ChunkPlanned(ChunkPlanned),
     /// A delivery reached a terminal status, or waits for a retry after a failed attempt.
     DeliverySettled(DeliverySettled),
     /// A provider reported a target dead.
@@ -173,7 +173,7 @@ pub struct UserErased {
 /// Data of `SendPlanned`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SendPlanned {
+pub struct ChunkPlanned {
     /// Number of the chunk, from 0.
     #[serde(rename = "turn")]
     pub chunk: u32,
@@ -278,7 +278,7 @@ types! {
     "InboxAllDeleted" = InboxAllChanged(AllChange::Deleted),
     "InboxItemStateSet" = InboxItemStateSet,
     "UserErased" = UserErased,
-    "SendPlanned" = SendPlanned,
+    "SendPlanned" = ChunkPlanned,
     "DeliverySettled" = DeliverySettled,
     "TargetSuppressed" = TargetSuppressed,
     "RequestCancelled" = RequestCancelled,

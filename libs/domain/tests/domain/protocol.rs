@@ -147,11 +147,11 @@ impl World {
                 let mut world = self.clone();
                 let token = world.tokens;
                 world.workers[worker] = match world.ledger.claim(attempt, token) {
-                    ClaimResult::Ours => {
+                    ClaimResult::Granted => {
                         world.tokens += 1;
                         Phase::Claimed { attempt, token }
                     }
-                    ClaimResult::Done => {
+                    ClaimResult::NotDue => {
                         Phase::ToPublish { attempt, status: world.ledger.published_status(attempt) }
                     }
                     ClaimResult::Leased | ClaimResult::Missing => Phase::Idle,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::outcome::RetryLimit;
-use domain::receipt::{About, Change, Effect, NextAttempt, Receipt, ReportedDelivery};
+use domain::receipt::{Change, Effect, NextAttempt, Receipt, ReceiptSubject, ReportedDelivery};
 use domain::retry::RetryPolicy;
 use domain::transition::Step;
 use domain::{
@@ -23,7 +23,7 @@ fn policy() -> RetryPolicy {
 }
 
 fn receipt(outcome: Outcome) -> Receipt {
-    let about = About::Delivery(DeliveryId(Uuid::from_u128(3)), None);
+    let about = ReceiptSubject::Delivery(DeliveryId(Uuid::from_u128(3)), None);
     let answer = Answer::new(outcome, "30008", "undelivered");
     Receipt { id: Uuid::from_u128(1), app: AppId(1), about, answer, at: NOW, random: 0.5 }
 }

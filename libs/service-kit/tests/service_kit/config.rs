@@ -107,11 +107,14 @@ fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
         "metrics.listen: is the same as gateway.listen",
         "nats.url: begins with http://, and must begin with nats://",
     ];
-    let told = problems(result);
+    let reported = problems(result);
     for problem in expected {
-        assert!(told.iter().any(|told| told.starts_with(problem)), "{problem}\nis not in {told:#?}");
+        assert!(
+            reported.iter().any(|reported| reported.starts_with(problem)),
+            "{problem}\nis not in {reported:#?}"
+        );
     }
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    assert_eq!(reported.len(), expected.len(), "{reported:#?}");
     assert!(message.contains("log.format = \"xml\" (environment variable TIDINGS_LOG__FORMAT)"), "{message}");
     assert!(message.contains("delivery.lease = \"90\" (file "), "{message}");
 }
@@ -186,13 +189,13 @@ fn an_unreadable_value_file_is_named() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = empty.path().to_str().unwrap();
     let variable = "TIDINGS_NATS__URL_FILE";
-    for (pairs, told) in [
+    for (pairs, reported) in [
         (vec![(variable, "/absent/url")], "/absent/url"),
         (vec![(variable, empty)], "is empty"),
         (vec![(variable, empty), ("TIDINGS_NATS__URL", "nats://n:4222")], "TIDINGS_NATS__URL is set too"),
     ] {
         let problems = problems(from_variables(&pairs));
-        assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(told), "{problems:?}");
+        assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(reported), "{problems:?}");
     }
     // This variable sets the key `master_key_file` to a path. Its suffix `_FILE` does not mean that the file contains the value
     // of another variable.

@@ -80,8 +80,8 @@ async fn a_wrong_password_ends_the_wait_at_once() {
     let limit = Duration::from_secs(3_600);
     let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
     let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());
-    for (message, said) in [(database, "password authentication failed"), (log, "authorization violation")] {
-        assert!(message.contains("refuses the connection") && message.contains(said), "{message}");
+    for (message, cause) in [(database, "password authentication failed"), (log, "authorization violation")] {
+        assert!(message.contains("refuses the connection") && message.contains(cause), "{message}");
         assert!(!message.contains("hunter2"), "{message}");
     }
 }

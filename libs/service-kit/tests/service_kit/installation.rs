@@ -108,7 +108,7 @@ async fn a_log_that_ends_below_a_checkpoint_is_refused() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
     store.inbox().project(StreamName::Inbox(2), 0, 7).await.unwrap().unwrap().commit().await.unwrap();
-    assert_eq!(store.inbox().checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
+    assert_eq!(store.database().checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(refused.contains("INBOX_2 ends at 0") && refused.contains("up to 7"), "{refused}");
     }

@@ -155,7 +155,7 @@ pub(crate) async fn stop_parked(
     .fetch_one(&mut *connection)
     .await?;
     set_event_timer(connection, app, send_id, cancelled_at.into()).await?;
-    Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
+    Ok((send.recipients.len() * plan::cancellable_channels(send.channels.as_deref()).len()) as u64)
 }
 
 /// Ends the deliveries that wait for an attempt, and returns the number of ended deliveries. Also ends a claimed delivery
@@ -191,7 +191,7 @@ async fn count_unplanned(connection: &mut PgConnection, request: &CancelledReque
     .fetch_one(connection)
     .await?;
     let unplanned = u64::try_from(request.recipients - planned).unwrap_or_default();
-    Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
+    Ok(unplanned * plan::cancellable_channels(request.selected.as_deref()).len() as u64)
 }
 
 /// Returns true if a delivery of the request is claimed by a worker or parked.

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::receipt::{About, Effect, Receipt};
+use domain::receipt::{Effect, Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId, DeliveryId, Status};
 use sqlx::PgConnection;
@@ -176,13 +176,15 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
         return Ok(());
     }
     let by_delivery = |receipt: &Receipt| match receipt.about {
-        About::Delivery(delivery, attempt) => (Some(delivery.0), attempt.and_then(|n| i32::try_from(n).ok())),
-        About::Message { .. } => (None, None),
+        ReceiptSubject::Delivery(delivery, attempt) => {
+            (Some(delivery.0), attempt.and_then(|n| i32::try_from(n).ok()))
+        }
+        ReceiptSubject::Message { .. } => (None, None),
     };
     fn by_message(receipt: &Receipt) -> Option<(&str, &str)> {
         match &receipt.about {
-            About::Delivery(..) => None,
-            About::Message { provider, id } => Some((provider, id)),
+            ReceiptSubject::Delivery(..) => None,
+            ReceiptSubject::Message { provider, id } => Some((provider, id)),
         }
     }
     columns! { receipt in early =>
@@ -231,8 +233,8 @@ impl EarlyRow {
     fn receipt(self, random: f64) -> Receipt {
         let attempt = self.attempt.and_then(|number| u32::try_from(number).ok());
         let about = match self.delivery_id {
-            Some(delivery) => About::Delivery(DeliveryId(delivery), attempt),
-            None => About::Message {
+            Some(delivery) => ReceiptSubject::Delivery(DeliveryId(delivery), attempt),
+            None => ReceiptSubject::Message {
                 provider: self.provider.unwrap_or_default(),
                 id: self.provider_id.unwrap_or_default(),
             },

@@ -16,7 +16,7 @@ const PAGE: i64 = 20;
 
 /// Removes erased users from the stored bodies of the app's sends. PostgreSQL searches the bodies, so only bodies that name
 /// an erased user are transferred.
-pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
+pub(super) async fn clear_stored_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
         let page = sqlx::query!(
@@ -36,7 +36,7 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
         .fetch_all(pool)
         .await?;
         for row in page.iter().filter(|row| row.names_erased) {
-            clear_kept_send(pool, app, SendId(row.send_id)).await?;
+            clear_stored_send(pool, app, SendId(row.send_id)).await?;
         }
         match page.last() {
             Some(row) => after = row.send_id,
@@ -45,7 +45,7 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
     }
 }
 
-async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
+async fn clear_stored_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
     let mut transaction = crate::database::transaction::begin(pool).await?;
     let row = sqlx::query!(
         r#"SELECT accepted_at, body AS "body!: Json<domain::SendRequest>" FROM request
@@ -67,7 +67,7 @@ async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(
         )
         .execute(&mut *transaction)
         .await?;
-        if send.is_for_nobody() {
+        if send.has_only_erased_recipients() {
             attachment::remove(&mut transaction, app, send_id).await?;
         }
     }

@@ -78,7 +78,7 @@ impl Erasures<'_> {
         remains::clear(&self.0.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
         for app in apps {
-            messages::clear_kept_sends(&self.0.pool, app).await?;
+            messages::clear_stored_sends(&self.0.pool, app).await?;
             messages::clear_parked(&self.0.pool, app).await?;
         }
         clear_dead_events(&self.0.pool, &dead_events!("", "dead_event")).await?;

@@ -263,7 +263,7 @@ impl Inbox<'_> {
     }
 
     /// Returns the name of each inbox stream, with the last sequence number that the inbox projection has committed.
-    pub async fn inbox_positions(self) -> Result<Vec<(String, u64)>, Error> {
+    pub async fn positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
             .fetch_all(&self.0.pool)
             .await?;

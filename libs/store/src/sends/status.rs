@@ -12,7 +12,7 @@ use crate::{Error, Sends, sends::send};
 
 /// Summary of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RequestSummary {
     pub accepted_at: Timestamp,
     /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
@@ -28,7 +28,7 @@ pub struct Request {
 
 /// A filter for the (recipient, channel) pairs of a request. A property that is `None` matches all pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeliveryFilter<'a> {
+pub struct PairFilter<'a> {
     /// Identifier of the recipient.
     pub recipient: Option<&'a str>,
     pub channel: Option<Channel>,
@@ -37,7 +37,7 @@ pub struct DeliveryFilter<'a> {
 
 /// Position of a pair in the list of a request's (recipient, channel) pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeliveryPosition {
+pub struct PairPosition {
     /// Index of the recipient in the request.
     pub recipient_index: i32,
     pub channel: Channel,
@@ -47,8 +47,8 @@ pub struct DeliveryPosition {
 
 /// A (recipient, channel) pair of a request: a delivery, an inbox item or a skipped channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeliveryEntry {
-    pub position: DeliveryPosition,
+pub struct PairStatus {
+    pub position: PairPosition,
     /// Identifier of the recipient; None if the recipient was erased.
     pub recipient: Option<String>,
     /// Id of the delivery; None for inbox items and skipped channels.
@@ -64,12 +64,12 @@ pub struct DeliveryEntry {
     /// Time at which the delivery ended; None for inbox items, and for deliveries that have not ended.
     pub settled_at: Option<Timestamp>,
     /// Provider calls, oldest first.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<AttemptRecord>,
 }
 
 /// A provider call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct AttemptRecord {
     /// Number of the attempt, from 1.
     pub number: i32,
     /// Time at which the call started.
@@ -105,9 +105,9 @@ pub struct AttemptReceipt {
     pub received_at: Timestamp,
 }
 
-impl From<ParkedSend> for Request {
-    fn from(parked: ParkedSend) -> Request {
-        Request {
+impl From<ParkedSend> for RequestSummary {
+    fn from(parked: ParkedSend) -> RequestSummary {
+        RequestSummary {
             accepted_at: parked.accepted_at,
             send_at: parked.send_at,
             recipients: i32::try_from(parked.recipients).unwrap_or(i32::MAX),
@@ -122,7 +122,7 @@ impl From<ParkedSend> for Request {
 impl Sends<'_> {
     /// Finds a request. Returns None if the request is unknown. A request becomes known when its first chunk is planned or
     /// its send is scheduled or parked.
-    pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
+    pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<RequestSummary>, Error> {
         let row = sqlx::query!(
             r#"SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS "cancelled!",
                     (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS "planned!",
@@ -135,9 +135,9 @@ impl Sends<'_> {
         .fetch_optional(&self.0.pool)
         .await?;
         let Some(row) = row else {
-            return Ok(self.0.deliveries().find_parked_send(app, send).await?.map(Request::from));
+            return Ok(self.0.deliveries().find_parked_send(app, send).await?.map(RequestSummary::from));
         };
-        Ok(Some(Request {
+        Ok(Some(RequestSummary {
             accepted_at: row.accepted_at.into(),
             send_at: row.send_at.map(Into::into),
             recipients: row.recipients,
@@ -200,14 +200,14 @@ impl Sends<'_> {
 
     /// Lists at most `limit` (recipient, channel) pairs of a request after a position, ordered by recipient and channel.
     /// Leaves out personal data of erased recipients, even if this data is still in the database.
-    pub async fn list_deliveries(
+    pub async fn list_pairs(
         self,
         app: AppId,
         send: SendId,
-        filter: DeliveryFilter<'_>,
-        after: Option<DeliveryPosition>,
+        filter: PairFilter<'_>,
+        after: Option<PairPosition>,
         limit: i64,
-    ) -> Result<Vec<DeliveryEntry>, Error> {
+    ) -> Result<Vec<PairStatus>, Error> {
         // The statement reads the rows of each recipient by key, so the cost of a page does not depend on the size of the
         // send.
         let rows = sqlx::query_file!(
@@ -228,8 +228,8 @@ impl Sends<'_> {
         let mut deliveries = rows
             .into_iter()
             .map(|row| {
-                Ok(DeliveryEntry {
-                    position: DeliveryPosition {
+                Ok(PairStatus {
+                    position: PairPosition {
                         recipient_index: row.recipient_index,
                         channel: parse(&row.channel)?,
                         id: row.id.unwrap_or_default(),
@@ -259,8 +259,8 @@ impl Sends<'_> {
         Ok(deliveries)
     }
 
-    async fn add_attempts(self, app: AppId, deliveries: &mut [DeliveryEntry]) -> Result<(), Error> {
-        let mut by_id: HashMap<Uuid, &mut Vec<Attempt>> = deliveries
+    async fn add_attempts(self, app: AppId, deliveries: &mut [PairStatus]) -> Result<(), Error> {
+        let mut by_id: HashMap<Uuid, &mut Vec<AttemptRecord>> = deliveries
             .iter_mut()
             .filter_map(|delivery| Some((delivery.id?.0, &mut delivery.attempts)))
             .collect();
@@ -310,9 +310,9 @@ struct AttemptRow {
     receipt_at: Option<DateTime<Utc>>,
 }
 
-impl From<AttemptRow> for Attempt {
-    fn from(row: AttemptRow) -> Attempt {
-        Attempt {
+impl From<AttemptRow> for AttemptRecord {
+    fn from(row: AttemptRow) -> AttemptRecord {
+        AttemptRecord {
             number: row.number,
             started_at: row.started_at,
             ended_at: row.ended_at,

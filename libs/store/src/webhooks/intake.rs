@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{WEBHOOKS, read_events};
 use crate::database::columns::columns;
 use crate::database::instant::instant;
-use crate::{Error, Webhooks, inbox::projection};
+use crate::{Error, Webhooks, database::checkpoint};
 
 /// An enabled endpoint, with the events that it receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl Webhooks<'_> {
         to: u64,
     ) -> Result<Option<WebhookBatch>, Error> {
         let mut transaction = self.0.begin().await?;
-        let moved = projection::advance(&mut transaction, WEBHOOKS, stream, from, to).await?;
+        let moved = checkpoint::advance(&mut transaction, WEBHOOKS, stream, from, to).await?;
         Ok(moved.then_some(WebhookBatch { transaction }))
     }
 }
@@ -213,14 +213,14 @@ impl WebhookBatch {
     }
 
     /// Stores an event in the table `dead_event`, because its processing keeps failing.
-    pub async fn bury(
+    pub async fn dead_letter(
         &mut self,
         stream: StreamName,
         seq: u64,
         message: &[u8],
         cause: &str,
     ) -> Result<(), Error> {
-        projection::set_aside(&mut self.transaction, WEBHOOKS, stream, seq, message, cause).await
+        checkpoint::dead_letter(&mut self.transaction, WEBHOOKS, stream, seq, message, cause).await
     }
 
     /// Commits the messages, the dead events and the checkpoint.

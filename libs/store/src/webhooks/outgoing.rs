@@ -71,9 +71,9 @@ pub struct DueMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptResult {
     /// The endpoint accepted the message.
-    Taken,
+    Accepted,
     /// The attempt failed, and the message will be retried.
-    Again {
+    Retry {
         /// Time until the next attempt.
         after: Duration,
         /// Pause that the endpoint requested for all of its messages; None if it requested none.
@@ -82,7 +82,7 @@ pub enum AttemptResult {
     /// The attempt failed, and the message is given up.
     GivenUp,
     /// The endpoint reported that it no longer exists. The message is given up, and the endpoint is disabled.
-    Gone,
+    EndpointGone,
 }
 
 impl Webhooks<'_> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{Channel, Outcome, Status};
 use service_kit::clock;
@@ -132,7 +132,7 @@ async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
     let receipt = |outcome| Receipt {
         id: clock::new_id(),
         app: world.app,
-        about: About::Delivery(order.delivery_id, None),
+        about: ReceiptSubject::Delivery(order.delivery_id, None),
         answer: domain::Answer::new(outcome, "30008", "unknown error"),
         at: clock::now(),
         random: 0.5,

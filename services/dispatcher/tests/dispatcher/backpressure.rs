@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::event::{SendContinues, SendPlanned, UserErased};
+use domain::event::{ChunkPlanned, SendContinues, UserErased};
 use domain::send::SendRequest;
 use domain::{Channel, Envelope, Event, Lane, StreamName, UserNumber};
 use event_log::EventLog;
@@ -26,8 +26,8 @@ impl World {
     /// Returns a message to fill streams with. No service reads it in these tests.
     fn filling(&self) -> Vec<u8> {
         let planned =
-            SendPlanned { chunk: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
-        self.envelope(Event::SendPlanned(planned)).encode().unwrap()
+            ChunkPlanned { chunk: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
+        self.envelope(Event::ChunkPlanned(planned)).encode().unwrap()
     }
 
     fn envelope(&self, event: Event) -> Envelope {

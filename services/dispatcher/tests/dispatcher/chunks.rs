@@ -24,7 +24,7 @@ async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
     assert!(items.iter().all(|(send, ..)| *send == send_id));
     let planned =
         world.events_in(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
-            Event::SendPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
+            Event::ChunkPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
             other => panic!("{other:?}"),
         });
     assert_eq!(planned.collect::<Vec<_>>(), [(0, 500, 500), (1, 500, 500), (2, 200, 200)]);

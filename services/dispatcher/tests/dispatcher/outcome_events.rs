@@ -1,6 +1,6 @@
 //! The dispatcher publishes the outcomes of deliveries that end without a job, because no worker sees these deliveries.
 
-use domain::event::{DeliverySettled, SendPlanned};
+use domain::event::{ChunkPlanned, DeliverySettled};
 use domain::send::SendRequest;
 use domain::{Channel, Event, Lane, Reason, Status, StreamName};
 use serde_json::json;
@@ -18,19 +18,19 @@ impl World {
 
     /// Returns all `DeliverySettled` events in the log. Checks that each has the id that every process derives for it.
     async fn settled_events(&self) -> Vec<DeliverySettled> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for envelope in self.events_in(StreamName::Outcome).await {
             if let Event::DeliverySettled(settled) = envelope.event {
                 assert_eq!(envelope.id, settled.ids("settled").1);
-                told.push(settled);
+                reported.push(settled);
             }
         }
-        told
+        reported
     }
 
-    async fn only_plan_event(&self) -> SendPlanned {
+    async fn only_plan_event(&self) -> ChunkPlanned {
         let mut planned = self.events_in(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
-            if let Event::SendPlanned(planned) = envelope.event { Some(planned) } else { None }
+            if let Event::ChunkPlanned(planned) = envelope.event { Some(planned) } else { None }
         });
         let only = planned.next().expect("a SendPlanned event");
         assert_eq!(planned.next(), None);
@@ -39,9 +39,10 @@ impl World {
 }
 
 /// Returns status, reason, attempt and provider of the only delivery.
-fn ending(told: &[DeliverySettled]) -> (Status, Option<Reason>, u32, Option<&str>) {
-    let [DeliverySettled { status, reason, attempt, provider, channel: Channel::Email, .. }] = told else {
-        panic!("{told:?}")
+fn ending(reported: &[DeliverySettled]) -> (Status, Option<Reason>, u32, Option<&str>) {
+    let [DeliverySettled { status, reason, attempt, provider, channel: Channel::Email, .. }] = reported
+    else {
+        panic!("{reported:?}")
     };
     (*status, *reason, *attempt, provider.as_deref())
 }

@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::failure::{Failure, Reply, Stage};
 use super::login::Credentials;
 use super::oauth::Tokens;
-use super::relay::Route;
+use super::relay::Relay;
 use super::settings::SmtpSettings;
 use super::tls::TlsError;
 use crate::message::OutgoingMail;
@@ -63,7 +63,7 @@ impl PoolLimits {
 
 pub(crate) struct Pool {
     settings: SmtpSettings,
-    route: Route,
+    relay: Relay,
     credentials: Option<Credentials>,
     limits: PoolLimits,
     /// One permit per connection in use. A task acquires its permit before it takes or opens a connection, and releases
@@ -85,11 +85,11 @@ impl Pool {
         outbound: Outbound,
         client: &Client,
     ) -> Result<Self, TlsError> {
-        let route = Route::new(&settings, outbound)?;
+        let relay = Relay::new(&settings, outbound)?;
         let room = Semaphore::new(limits.connections);
         let tokens = |token: &_| Tokens::of(token, outbound, client);
         let credentials = settings.login.clone().map(|login| Credentials::new(login, tokens));
-        Ok(Pool { settings, route, credentials, limits, room, idle: Mutex::new(Vec::new()) })
+        Ok(Pool { settings, relay, credentials, limits, room, idle: Mutex::new(Vec::new()) })
     }
 
     pub(crate) fn settings(&self) -> &SmtpSettings {
@@ -144,12 +144,12 @@ impl Pool {
 
     /// Opens a new connection.
     pub(super) async fn open(&self, stage: &mut Stage) -> Result<Connection, Failure> {
-        Connection::open(&self.route, self.credentials.as_ref(), stage).await
+        Connection::open(&self.relay, self.credentials.as_ref(), stage).await
     }
 
     /// Server and encryption, for display.
     pub(super) fn describe(&self) -> String {
-        self.route.describe()
+        self.relay.describe()
     }
 
     /// Takes the idle connection that was used last. The others stay idle longer, so surplus connections expire.

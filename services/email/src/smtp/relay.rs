@@ -28,7 +28,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(4);
 const GREETED_BEFORE: &[u8] = b"220 \r\n";
 
 /// Host, port and encryption of a mail server.
-pub(crate) struct Route {
+pub(crate) struct Relay {
     host: String,
     port: u16,
     outbound: Outbound,
@@ -41,7 +41,7 @@ enum Protection {
     Tls(TlsConnector, ServerName<'static>),
 }
 
-impl Route {
+impl Relay {
     pub(crate) fn new(settings: &SmtpSettings, outbound: Outbound) -> Result<Self, TlsError> {
         let host = settings.host.clone();
         let name = || ServerName::try_from(host.clone()).map_err(|error| TlsError(error.to_string()));
@@ -51,7 +51,7 @@ impl Route {
             Security::StartTls => Protection::StartTls(connector()?, name()?),
             Security::Tls => Protection::Tls(connector()?, name()?),
         };
-        Ok(Route { host, port: settings.port, outbound, protection })
+        Ok(Relay { host, port: settings.port, outbound, protection })
     }
 
     /// Connects, over TLS if configured, and sends EHLO. Also returns the client name that EHLO contained. It is the

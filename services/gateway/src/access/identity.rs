@@ -11,7 +11,7 @@ use crate::access::known_app::KnownApp;
 use crate::access::signature;
 use crate::access::token::Token;
 use crate::gateway::Gateway;
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::headers::Credential;
@@ -70,7 +70,7 @@ impl<'a> Identity<'a> {
         let api_key = api_key.ok_or_else(no_credentials)?;
         let known = gateway.apps.by_key(api_key, Peer::of_request(request), &gateway.limits).await?;
         if let Some(known) = &known {
-            Admission::note(request, known.app.clone());
+            RequestApp::note(request, known.app.clone());
         }
         let known = known.filter(|known| secret.is_none_or(|secret| known.has_secret(secret)));
         let Some(known) = known else {
@@ -107,7 +107,7 @@ impl<'a> Identity<'a> {
 
     /// Checks that the app allows the origin of the calling page. 403 if it does not.
     fn demand_origin(&self) -> Result<(), Failure> {
-        if self.by_app || Admission::admits_origin(self.request) {
+        if self.by_app || RequestApp::admits_origin(self.request) {
             return Ok(());
         }
         let message =

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::sends::status::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilter, DeliveryPosition};
+use store::sends::status::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
@@ -155,9 +155,9 @@ pub(crate) async fn list(
 
     let request = id.request()?;
     let accepted_at = gateway.await_planning(caller.app, request).await?;
-    let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
+    let filter = PairFilter { recipient: recipient.as_deref(), channel, status };
     // Read one delivery more than the page shows, to find out if there is a next page.
-    let found = gateway.store.sends().list_deliveries(caller.app, request, filter, after, limit + 1);
+    let found = gateway.store.sends().list_pairs(caller.app, request, filter, after, limit + 1);
     let mut deliveries = database(found).await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
     if !is_last {
@@ -166,7 +166,7 @@ pub(crate) async fn list(
     Ok(answer(accepted_at, &deliveries, is_last))
 }
 
-fn answer(accepted_at: Timestamp, deliveries: &[DeliveryEntry], is_last: bool) -> HttpResponse {
+fn answer(accepted_at: Timestamp, deliveries: &[PairStatus], is_last: bool) -> HttpResponse {
     HttpResponse::Ok().json(Listing {
         accepted_at,
         data: deliveries.iter().map(present).collect(),
@@ -174,7 +174,7 @@ fn answer(accepted_at: Timestamp, deliveries: &[DeliveryEntry], is_last: bool) -
     })
 }
 
-fn present(delivery: &DeliveryEntry) -> DeliveryBody<'_> {
+fn present(delivery: &PairStatus) -> DeliveryBody<'_> {
     DeliveryBody {
         id: delivery.id,
         recipient: delivery.recipient.as_deref(),
@@ -189,7 +189,7 @@ fn present(delivery: &DeliveryEntry) -> DeliveryBody<'_> {
     }
 }
 
-fn present_attempt(attempt: &Attempt) -> AttemptBody<'_> {
+fn present_attempt(attempt: &AttemptRecord) -> AttemptBody<'_> {
     AttemptBody {
         number: attempt.number,
         started_at: attempt.started_at,
@@ -214,12 +214,12 @@ fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
 }
 
 /// Encodes a position in the list as a cursor.
-fn cursor_after(position: &DeliveryPosition) -> String {
-    let DeliveryPosition { recipient_index, channel, id } = position;
+fn cursor_after(position: &PairPosition) -> String {
+    let PairPosition { recipient_index, channel, id } = position;
     URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))
 }
 
-fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<DeliveryPosition> {
+fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<PairPosition> {
     let position = parse_cursor(text);
     if position.is_none() {
         let message = "cursor must be the nextCursor of an earlier answer";
@@ -228,10 +228,10 @@ fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<DeliveryPositi
     position
 }
 
-fn parse_cursor(text: &str) -> Option<DeliveryPosition> {
+fn parse_cursor(text: &str) -> Option<PairPosition> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let mut parts = std::str::from_utf8(&bytes).ok()?.splitn(3, '.');
     let recipient_index = parts.next()?.parse().ok()?;
     let channel = parts.next()?.parse().ok()?;
-    Some(DeliveryPosition { recipient_index, channel, id: parts.next()?.parse().ok()? })
+    Some(PairPosition { recipient_index, channel, id: parts.next()?.parse().ok()? })
 }

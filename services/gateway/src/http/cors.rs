@@ -9,7 +9,7 @@ use actix_web::http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, HeaderName, HeaderValue, ORIGIN, VARY,
 };
 
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::call::Calls;
 
 const ANY: HeaderValue = HeaderValue::from_static("*");
@@ -62,8 +62,8 @@ fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let Some(origin) = request.headers().get(ORIGIN) else {
         return headers;
     };
-    let names_origins = Admission::of(request).is_some_and(|admission| admission.names_origins());
-    let allowed = match (names_origins, Admission::admits_origin(request)) {
+    let names_origins = RequestApp::of(request).is_some_and(|request_app| request_app.names_origins());
+    let allowed = match (names_origins, RequestApp::admits_origin(request)) {
         (false, _) => Some(ANY),
         (true, true) => Some(origin.clone()),
         (true, false) => None,

@@ -14,7 +14,7 @@ use service_kit::{clock, metrics, trace};
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::failure::Failure;
 use crate::http::rate_limit::BucketState;
 use crate::http::shares::holder::Holder;
@@ -109,7 +109,7 @@ fn note_refusal(response: &ServiceResponse) {
     let request = response.request();
     let failure = response.response().error().and_then(Error::as_error::<Failure>);
     if let (Some(failure), Ok(gateway)) = (failure, Gateway::of(request)) {
-        let app = Admission::of(request).map(|admission| admission.app());
+        let app = RequestApp::of(request).map(|request_app| request_app.app());
         gateway.refusals.note(failure, app, Peer::of_request(request));
     }
 }

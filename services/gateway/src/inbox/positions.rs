@@ -62,7 +62,7 @@ impl Positions {
                 self.waiter_arrived.notified().await;
                 continue;
             }
-            match store.inbox().inbox_positions().await {
+            match store.inbox().positions().await {
                 Ok(positions) => positions.into_iter().for_each(|(stream, seq)| self.note(&stream, seq)),
                 Err(error) => tracing::warn!(%error, "cannot read the inbox checkpoints; retrying"),
             }

@@ -12,6 +12,7 @@ use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time
 /// Content and recipients of a send. At least one recipient is required.
 #[derive(ToSchema)]
 #[schema(
+    as = SendRequest,
     rename_all = "camelCase",
     example = json!({
         "notification": {"title": "Your order is on its way", "message": "It arrives on Friday.", "category": "orders"},
@@ -19,7 +20,7 @@ use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time
         "data": {"orderId": 1007},
     })
 )]
-pub(crate) struct SendRequest {
+pub(crate) struct SendBody {
     notification: NotificationContent,
     send_to: Option<SendTo>,
     /// Deprecated in favour of `sendTo.recipients`. The service merges both lists and removes duplicates.

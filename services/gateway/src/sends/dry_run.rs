@@ -10,7 +10,7 @@ use domain::plan::Decision;
 use domain::send::Recipient;
 use domain::target::masked;
 use domain::{AppId, Channel, Reason, SendId, SendRequest, Status};
-use planning::{Template, TemplateError, Writer, decide, item_size};
+use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size};
 use serde::Serialize;
 use service_kit::clock;
 use store::sends::chunk::Chunk;
@@ -84,7 +84,7 @@ struct Pair {
 impl Gateway {
     /// Returns the effect that a send would have now. It uses the same checks, decisions and templates as a real send, but
     /// writes nothing and reserves no idempotency key. 503 if that takes longer than 2.5 s.
-    pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
+    pub(crate) async fn dry_run(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
         let within = remaining_time(WITHIN);
@@ -110,7 +110,7 @@ impl Gateway {
         for number in (0..).take(send.chunks()) {
             let chunk = Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send) };
             let facts =
-                database(Box::pin(self.store.sends().imagine_facts(std::slice::from_ref(&chunk)))).await?;
+                database(Box::pin(self.store.sends().simulate_facts(std::slice::from_ref(&chunk)))).await?;
             let pairs = web::block(move || pairs(&chunk, &facts, until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
@@ -131,12 +131,12 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     });
     let template = template.as_ref();
     let category = facts.category(0).map(Arc::as_ref);
-    let writer = Writer::new(&chunk.send, template, facts.app_name(chunk.app), category)
+    let renderer = ContentRenderer::new(&chunk.send, template, facts.app_name(chunk.app), category)
         .with_template_profile(facts.template_profile(chunk.app));
     let no_profile = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in
-        decide(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
+        decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
     {
         // The time limit has passed, and the request was answered with 503.
         if Instant::now() >= until {
@@ -144,22 +144,23 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
         }
         let profile =
             facts.user(chunk.app, &recipient.identifier).map_or(&no_profile, |(_, profile)| profile);
-        let trial = Trial { writer: &writer, recipient, profile, shown: (index as usize) < SHOWN };
+        let trial =
+            DryRunRecipient { renderer: &renderer, recipient, profile, shown: (index as usize) < SHOWN };
         pairs.extend(trial.pairs(decision));
     }
     pairs
 }
 
 /// One recipient of a dry run, with the data for rendering the content.
-struct Trial<'a> {
-    writer: &'a Writer<'a>,
+struct DryRunRecipient<'a> {
+    renderer: &'a ContentRenderer<'a>,
     recipient: &'a Recipient,
     profile: &'a Object,
     /// True if the answer shows the content of this recipient.
     shown: bool,
 }
 
-impl Trial<'_> {
+impl DryRunRecipient<'_> {
     /// Returns the entries of this recipient, sorted by channel as in `GET /v3/requests/{requestId}/deliveries`.
     fn pairs(&self, decision: Decision) -> Vec<Pair> {
         let skips = decision.skips.into_iter().map(|(channel, reason)| Pair {
@@ -171,7 +172,7 @@ impl Trial<'_> {
             pairs.push(self.rendered(Channel::InApp, None, self.in_app()));
         }
         for delivery in decision.deliveries {
-            let content = self.writer.external(delivery.channel, self.recipient, self.profile);
+            let content = self.renderer.external(delivery.channel, self.recipient, self.profile);
             pairs.push(self.rendered(
                 delivery.channel,
                 Some(&delivery.target),
@@ -183,7 +184,7 @@ impl Trial<'_> {
     }
 
     fn in_app(&self) -> Result<ShownContent, TemplateError> {
-        let content = self.writer.in_app(self.recipient, self.profile)?;
+        let content = self.renderer.in_app(self.recipient, self.profile)?;
         item_size(&content)?;
         Ok(content.into_owned().into())
     }

@@ -10,14 +10,14 @@ use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::body::{Body, MAX_BODY, is_large, too_large};
 use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::http::waiting::at_callers_pace;
-use crate::openapi::send::SendRequest;
+use crate::openapi::send::SendBody;
 use crate::openapi::vocabulary::Uuid;
 use crate::sends::acceptance::Submission;
 use crate::sends::dry_run::DryRun;
@@ -49,7 +49,7 @@ struct Accepted {
             description = "If the key is repeated within 24 hours with an equal JSON body, the service gives the same answer and sends nothing again."
         ),
     ),
-    request_body = SendRequest,
+    request_body = SendBody,
     responses(
         (status = 200, description = "With `dryRun=true`: the deliveries that the send would make.", body = DryRun),
         (status = 202, description = "The send is accepted.", body = Accepted),
@@ -107,14 +107,14 @@ pub(crate) async fn send(
         app: caller.app,
         send: parsed.send,
         files: parsed.files,
-        transactional_rate: Admission::of(&request).and_then(|admission| admission.transactional_rate()),
+        transactional_rate: RequestApp::of(&request).and_then(|request_app| request_app.transactional_rate()),
         strict: handling.strict,
         untimely: parsed.untimely,
         reject_unknown: parsed.reject_unknown,
         idempotency,
     };
     if dry_run {
-        return Ok(HttpResponse::Ok().json(Box::pin(gateway.try_out(submission)).await?));
+        return Ok(HttpResponse::Ok().json(Box::pin(gateway.dry_run(submission)).await?));
     }
     let request_id = gateway.accept(submission).await?;
     Ok(HttpResponse::Accepted().json(Accepted { request_id }))

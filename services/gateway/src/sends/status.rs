@@ -8,7 +8,7 @@ use actix_web::web::Data;
 use domain::{AppId, Channel, SendId, Status, Timestamp};
 use serde::Serialize;
 use service_kit::clock;
-use store::sends::status::Request;
+use store::sends::status::RequestSummary;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
@@ -109,14 +109,14 @@ fn was_just_accepted(request: SendId) -> bool {
 }
 
 /// Returns the status of the request as a whole; see [`RequestBody::status`].
-fn status(request: &Request) -> &'static str {
+fn status(request: &RequestSummary) -> &'static str {
     let all_planned = request.planned >= i64::from(request.recipients);
     let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());
     match request {
-        Request { cancelled: true, .. } => "cancelled",
+        RequestSummary { cancelled: true, .. } => "cancelled",
         _ if all_planned && all_ended => "completed",
-        Request { parked: true, .. } => "parked",
-        Request { planned: 0, send_at: Some(_), .. } => "scheduled",
+        RequestSummary { parked: true, .. } => "parked",
+        RequestSummary { planned: 0, send_at: Some(_), .. } => "scheduled",
         _ => "processing",
     }
 }

@@ -11,7 +11,7 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::AnswerDetails;
 
-use crate::answers::{ServiceReply, judge};
+use crate::answers::{ServiceReply, classify};
 
 /// Code for a device token that belongs to another Firebase project.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
@@ -113,9 +113,9 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     // A proxy between Tidings and Google may respond in another format. Without an error code, the status alone decides
     // the verdict.
     let ErrorBody { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let said =
+    let service_reply =
         ServiceReply { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
-    let answer = judge(TABLE, said, token);
+    let answer = classify(TABLE, service_reply, token);
     match (reply.status, answer.code.as_str()) {
         // The project has no key for browsers or for iPhones. Messages to other platforms may succeed.
         (401, THIRD_PARTY) => answer.sparing_provider(),
@@ -135,8 +135,8 @@ pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();
     let (code, words) = (text("error"), text("error_description"));
-    let said = ServiceReply { status: reply.status, code, words, hints: hints(reply) };
-    let answer = judge(OAUTH_TABLE, said, "");
+    let service_reply = ServiceReply { status: reply.status, code, words, hints: hints(reply) };
+    let answer = classify(OAUTH_TABLE, service_reply, "");
     Answer { code: format!("oauth {}", answer.code), ..answer }.blaming_provider()
 }
 

@@ -37,7 +37,7 @@ const MOST_RECEIPTS: usize = 256;
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
 /// Request to write one submit_sm to the connection.
-pub(super) struct Order {
+pub(super) struct SubmitRequest {
     pub(super) submission: SubmitSm,
     /// Receives `Ok` right before the submission is written, or an answer with the reason why it is not written.
     pub(super) taken: oneshot::Sender<WriteResult>,
@@ -121,8 +121,8 @@ impl<'a> Link<'a> {
     }
 
     /// Submits orders until the session is dropped or the connection ends.
-    pub(super) async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> End {
-        match self.exchange(orders).await {
+    pub(super) async fn serve(&mut self, requests: &mut mpsc::Receiver<SubmitRequest>) -> End {
+        match self.exchange(requests).await {
             Ok(()) => {
                 // All submissions are answered, so the result of the unbind does not matter.
                 if timeout(UNBIND_LIMIT, self.unbind()).await.is_err() {
@@ -134,7 +134,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    async fn exchange(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), String> {
+    async fn exchange(&mut self, requests: &mut mpsc::Receiver<SubmitRequest>) -> Result<(), String> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_open = true;
@@ -145,8 +145,8 @@ impl<'a> Link<'a> {
                     let command = incoming.ok_or_else(closed)?.map_err(|error| error.to_string())?;
                     self.handle(command).await?;
                 }
-                order = orders.recv(), if has_room => match order {
-                    Some(order) => self.submit(order).await?,
+                request = requests.recv(), if has_room => match request {
+                    Some(request) => self.submit(request).await?,
                     None => is_open = false,
                 },
                 Some((sequence, recorded)) = self.recordings.next(), if !self.recordings.is_empty() => {
@@ -162,8 +162,8 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    async fn submit(&mut self, order: Order) -> Result<(), String> {
-        let Order { submission, taken, reply } = order;
+    async fn submit(&mut self, request: SubmitRequest) -> Result<(), String> {
+        let SubmitRequest { submission, taken, reply } = request;
         // The submitter may have timed out and reported the message as not sent. Then the message must not be written.
         if taken.send(Ok(())).is_err() {
             return Ok(());

@@ -86,7 +86,7 @@ impl<'a> Passes<'a> {
                     let handed_out = seq <= range.handed_out;
                     jobs.push(FoundJob { app, send_id, handed_out, job: *job });
                 }
-                (Event::SendPlanned(planned), Some(send_id)) => {
+                (Event::ChunkPlanned(planned), Some(send_id)) => {
                     plans.push(FoundPlan { app, send_id, planned });
                 }
                 (Event::DeliverySettled(settled), _) => outcomes.push(FoundOutcome { app, at, settled }),
@@ -157,7 +157,7 @@ fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_j
     let last = reach.ranges.iter().filter(|range| range.stream == stream).map(|range| range.to).max();
     let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());
-    let (message_id, at, event, due_at) = if send.is_kept() {
+    let (message_id, at, event, due_at) = if send.needs_stored_body() {
         let due_at = send.send_at.filter(|at| chunk == 0 && *at > now).unwrap_or(now);
         (id, now, Event::SendContinues(SendContinues { chunk }), due_at)
     } else {

@@ -61,11 +61,11 @@ async fn an_endpoint_hears_only_of_what_it_wants_of_its_own_app_and_from_when_it
         sqlx::query_scalar("SELECT count(*) FROM webhook_message").fetch_one(&world.pool).await.unwrap();
     assert_eq!(rows, 3);
     let received = world.received(3).await;
-    let mut told: Vec<_> =
+    let mut reported: Vec<_> =
         received.iter().map(|call| (call.path.as_str(), call.body["type"].as_str().unwrap())).collect();
-    told.sort_unstable();
+    reported.sort_unstable();
     assert_eq!(
-        told,
+        reported,
         [("/all", "delivery.failed"), ("/all", "delivery.sent"), ("/failures", "delivery.failed")]
     );
 }

@@ -100,7 +100,7 @@ impl World {
     }
 
     pub(crate) async fn settled_of(&self, user: i64, delivery: u128, status: Status) {
-        self.tell(World::settlement(user, delivery, status)).await;
+        self.publish_event(World::settlement(user, delivery, status)).await;
     }
 
     /// Publishes the event that a delivery to user 1 was settled one second ago. Times have a precision of one millisecond, so an
@@ -130,10 +130,10 @@ impl World {
             channel: Channel::Email,
             user: UserNumber(1),
         };
-        self.tell(Event::TargetSuppressed(suppressed)).await;
+        self.publish_event(Event::TargetSuppressed(suppressed)).await;
     }
 
-    pub(crate) async fn tell(&self, event: Event) {
+    pub(crate) async fn publish_event(&self, event: Event) {
         self.publish_at(clock::now(), event).await;
     }
 
@@ -162,8 +162,13 @@ impl World {
         for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "all events are processed", async || {
-                let position =
-                    self.context.store.inbox().checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
+                let position = self
+                    .context
+                    .store
+                    .database()
+                    .checkpoint(store::webhooks::WEBHOOKS, stream)
+                    .await
+                    .unwrap();
                 (position >= last).then_some(())
             })
             .await;

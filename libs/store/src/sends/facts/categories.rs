@@ -38,7 +38,7 @@ pub(super) async fn read_or_create(
 }
 
 /// Reads the categories of chunks. Missing categories are added only to the facts, with the id 0.
-pub(super) async fn imagine(
+pub(super) async fn simulate(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     facts: &mut Facts,

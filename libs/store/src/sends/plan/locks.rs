@@ -18,24 +18,25 @@ const ALONE: Duration = Duration::from_secs(5);
 /// An open transaction that is ready to freeze chunks. It has locked the users whose profiles the chunks write, and blocks
 /// erasures in the apps of the chunks. Busy chunks, for which it could not get all locks, must not be frozen in it.
 #[derive(Debug)]
-pub struct Hold {
+pub struct ChunkLocks {
     transaction: Transaction<'static, Postgres>,
     busy: Vec<bool>,
 }
 
 impl Sends<'_> {
     /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Does not wait for
-    /// locks that another transaction holds. A chunk that needs such a lock is busy ([`Hold::is_busy`]) and must not be
+    /// locks that another transaction holds. A chunk that needs such a lock is busy ([`ChunkLocks::is_busy`]) and must not be
     /// frozen in this transaction.
-    pub async fn hold_free(self, chunks: &[Chunk]) -> Result<Hold, Error> {
+    pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
-        let apps = erasure::try_hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
+        let apps =
+            erasure::try_block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let free = |chunk: &Chunk| !apps.contains(&chunk.app);
         let users = busy_users(&mut transaction, chunks.iter().filter(|chunk| free(chunk))).await?;
         let is_busy = |chunk: &Chunk| !free(chunk) || written_users(chunk).any(|user| users.contains(&user));
         let busy = chunks.iter().map(is_busy).collect();
-        Ok(Hold { transaction, busy })
+        Ok(ChunkLocks { transaction, busy })
     }
 
     /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Waits up to 5 seconds
@@ -43,10 +44,10 @@ impl Sends<'_> {
     ///
     /// # Errors
     /// Returns an error if the database fails, or if a lock does not become free in time ([`Error::is_lock_timeout`]).
-    pub async fn hold_all(self, chunks: &[Chunk]) -> Result<Hold, Error> {
+    pub async fn lock_all_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, ALONE).await?;
-        erasure::hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
+        erasure::block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let users: BTreeSet<_> = chunks.iter().flat_map(written_users).collect();
         if !users.is_empty() {
             let (apps, identifiers): (Vec<_>, Vec<_>) = users.into_iter().unzip();
@@ -60,11 +61,11 @@ impl Sends<'_> {
             .execute(&mut *transaction)
             .await?;
         }
-        Ok(Hold { transaction, busy: vec![false; chunks.len()] })
+        Ok(ChunkLocks { transaction, busy: vec![false; chunks.len()] })
     }
 }
 
-impl Hold {
+impl ChunkLocks {
     /// Returns true if the chunk at `index` needs a lock that another transaction holds.
     #[must_use]
     pub fn is_busy(&self, index: usize) -> bool {

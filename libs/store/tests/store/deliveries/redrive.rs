@@ -217,7 +217,7 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
         let envelope = Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event };
         let message = &envelope.encode().unwrap()[..];
         let aside = ParkRequest { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
-        fixture.store.database().set_aside(&aside).await.unwrap();
+        fixture.store.database().park_message(&aside).await.unwrap();
     }
     // The five stopped deliveries are the inbox item and the four external channels of the one recipient.
     assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 5);

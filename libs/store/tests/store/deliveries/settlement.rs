@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, UserNumber};
 use sqlx::Row;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
@@ -20,15 +20,15 @@ impl Fixture {
     async fn attempt(&self, app: AppId, delivery: DeliveryId, attempt: u32, outcome: Outcome) -> Settlement {
         let request = ClaimRequest { app, delivery, attempt, provider: Some("main".to_owned()) };
         let lease = Duration::from_secs(60);
-        let Claim::Ours { token, .. } =
+        let Claim::Granted { token, .. } =
             self.store.deliveries().claim(&[request], lease).await.unwrap().remove(0)
         else {
             panic!("not ours")
         };
         let next = match outcome {
-            Outcome::Sent { .. } => FollowUp::End(Status::Sent, None),
-            Outcome::TargetGone(_) => FollowUp::End(Status::Failed, Some(Reason::TargetGone)),
-            _ => FollowUp::Retry(timer(app, 1)),
+            Outcome::Sent { .. } => RecordedStep::End(Status::Sent, None),
+            Outcome::TargetGone(_) => RecordedStep::End(Status::Failed, Some(Reason::TargetGone)),
+            _ => RecordedStep::Retry(timer(app, 1)),
         };
         Settlement {
             app,
@@ -118,7 +118,7 @@ async fn a_retry_sets_its_timer_and_a_later_one_parks() {
     drop(due);
 
     let parking = Settlement {
-        next: FollowUp::Park(STREAM, b"last".to_vec()),
+        next: RecordedStep::Park(STREAM, b"last".to_vec()),
         ..fixture.attempt(app, id, 2, RETRY).await
     };
     assert!(fixture.settle(&parking).await && !fixture.settle(&parking).await);
@@ -177,7 +177,7 @@ async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
     let ids = fixture.deliveries(app, 2).await;
     let late = fixture.attempt(app, ids[0], 1, SENT).await;
     let expired = Settlement {
-        next: FollowUp::End(Status::Expired, None),
+        next: RecordedStep::End(Status::Expired, None),
         ..fixture.attempt(app, ids[1], 1, RETRY).await
     };
     sqlx::query("UPDATE delivery SET lease_until = now(), expires_at = now() WHERE user_number = 1")
@@ -187,7 +187,7 @@ async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
     let request = ClaimRequest { app, delivery: ids[0], attempt: 1, provider: None };
     let claim =
         fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0);
-    assert!(matches!(claim, Claim::Done(state) if state.status == Status::Expired));
+    assert!(matches!(claim, Claim::NotDue(state) if state.status == Status::Expired));
     assert_eq!(
         fixture.store.deliveries().settle(&[late.clone(), expired.clone()]).await.unwrap(),
         [true, true]
@@ -212,7 +212,7 @@ async fn a_failing_batch_writes_nothing() {
     let ids = fixture.deliveries(app, 2).await;
     let good = fixture.attempt(app, ids[0], 1, RETRY).await;
     let mut bad = fixture.attempt(app, ids[1], 1, RETRY).await;
-    bad.next = FollowUp::Retry(timer(app, 2));
+    bad.next = RecordedStep::Retry(timer(app, 2));
     sqlx::query("ALTER TABLE timer ADD CHECK (id <> '00000000-0000-0000-0000-000000000002')")
         .execute(&fixture.pool)
         .await

@@ -13,7 +13,7 @@ use domain::{
 };
 use serde_json::{Value, json};
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::suppression::{LiftedSuppression, RestoreResult, SuppressionFilter};
 use uuid::Uuid;
 
@@ -66,7 +66,7 @@ impl Fixture {
         delivery: DeliveryId,
         gone: TargetDeath,
     ) -> Settlement {
-        let Claim::Ours { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
+        let Claim::Granted { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
         Settlement {
             app,
             send_id: Some(send_id(1)),
@@ -78,7 +78,7 @@ impl Fixture {
             started_at: NOW,
             ended_at: NOW,
             answer: Answer::new(Outcome::TargetGone(gone), "410 Unregistered", "gone"),
-            next: FollowUp::End(Status::Failed, Some(Reason::TargetGone)),
+            next: RecordedStep::End(Status::Failed, Some(Reason::TargetGone)),
             job: (StreamName::Outcome, Vec::new().into()),
             receipts: false,
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::transition::{Step, TRANSITIONS};
 use domain::{
@@ -12,7 +12,7 @@ use domain::{
 };
 use store::deliveries::ledger::ClaimRequest;
 use store::deliveries::redrive::ParkedFilter;
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::sends::plan::RenderFailure;
 use uuid::Uuid;
 
@@ -89,14 +89,14 @@ impl Fixture {
                     started_at: NOW,
                     ended_at: NOW,
                     answer: Answer::new(Outcome::Failed, "", ""),
-                    next: FollowUp::End(Status::Failed, None),
+                    next: RecordedStep::End(Status::Failed, None),
                     job: (STREAM, job(app, delivery).into()),
                     receipts: false,
                 };
                 store.deliveries().settle(&[settlement]).await.unwrap();
             }
             Step::Report => {
-                let about = About::Delivery(delivery, None);
+                let about = ReceiptSubject::Delivery(delivery, None);
                 let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
                 let receipt = Receipt { id: RECEIPT, app, about, answer, at: NOW, random: 0.5 };
                 let policy = RetryPolicy { schedule: Vec::new() };

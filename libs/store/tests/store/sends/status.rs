@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status};
-use store::sends::status::{DeliveryEntry, DeliveryFilter};
+use store::sends::status::{PairFilter, PairStatus};
 use uuid::Uuid;
 
 use crate::{Fixture, fixture};
@@ -58,11 +58,11 @@ impl Fixture {
         .await;
     }
 
-    async fn all_pages(&self, app: AppId, filter: DeliveryFilter<'_>, limit: i64) -> Vec<DeliveryEntry> {
-        let mut all: Vec<DeliveryEntry> = Vec::new();
+    async fn all_pages(&self, app: AppId, filter: PairFilter<'_>, limit: i64) -> Vec<PairStatus> {
+        let mut all: Vec<PairStatus> = Vec::new();
         loop {
             let after = all.last().map(|last| last.position);
-            let page = self.store.sends().list_deliveries(app, SEND, filter, after, limit).await.unwrap();
+            let page = self.store.sends().list_pairs(app, SEND, filter, after, limit).await.unwrap();
             assert!(page.len() <= usize::try_from(limit).unwrap());
             if page.is_empty() {
                 return all;
@@ -72,8 +72,8 @@ impl Fixture {
     }
 }
 
-fn brief(deliveries: &[DeliveryEntry]) -> Vec<(&str, Channel, Status, Option<Reason>)> {
-    let brief = |one: &DeliveryEntry| (one.position.channel, one.status, one.reason);
+fn brief(deliveries: &[PairStatus]) -> Vec<(&str, Channel, Status, Option<Reason>)> {
+    let brief = |one: &PairStatus| (one.position.channel, one.status, one.reason);
     deliveries
         .iter()
         .map(|one| {
@@ -116,7 +116,7 @@ async fn deliveries_are_paged_in_the_order_of_the_recipients() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
     fixture.add_request(app).await;
-    let all = fixture.all_pages(app, DeliveryFilter::default(), 100).await;
+    let all = fixture.all_pages(app, PairFilter::default(), 100).await;
     use Channel::{Email, InApp, MobilePush, Sms};
     let expected = [
         ("ada", Email, Status::Skipped, Some(Reason::PreferenceOff)),
@@ -132,7 +132,7 @@ async fn deliveries_are_paged_in_the_order_of_the_recipients() {
     ];
     assert_eq!(brief(&all), expected);
     for limit in 1..4 {
-        assert_eq!(fixture.all_pages(app, DeliveryFilter::default(), limit).await, all, "pages of {limit}");
+        assert_eq!(fixture.all_pages(app, PairFilter::default(), limit).await, all, "pages of {limit}");
     }
     let sent = &all[4];
     assert_eq!(sent.target.as_deref(), Some("bob@example.com"));
@@ -140,7 +140,7 @@ async fn deliveries_are_paged_in_the_order_of_the_recipients() {
         sent.attempts.iter().map(|attempt| (attempt.number, attempt.provider_id.as_deref())).collect();
     assert_eq!(numbers, [(1, Some("p1")), (2, Some("p2"))]);
     assert!(all[3].attempts.is_empty());
-    assert_eq!(fixture.all_pages(other, DeliveryFilter::default(), 100).await, []);
+    assert_eq!(fixture.all_pages(other, PairFilter::default(), 100).await, []);
 }
 
 #[tokio::test]
@@ -148,13 +148,13 @@ async fn deliveries_can_be_filtered() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.add_request(app).await;
-    let none = DeliveryFilter::default();
+    let none = PairFilter::default();
     let cases = [
-        (DeliveryFilter { recipient: Some("bob"), ..none }, 3),
-        (DeliveryFilter { channel: Some(Channel::MobilePush), ..none }, 2),
-        (DeliveryFilter { status: Some(Status::Failed), ..none }, 2),
-        (DeliveryFilter { status: Some(Status::Failed), channel: Some(Channel::InApp), ..none }, 1),
-        (DeliveryFilter { recipient: Some("nobody"), ..none }, 0),
+        (PairFilter { recipient: Some("bob"), ..none }, 3),
+        (PairFilter { channel: Some(Channel::MobilePush), ..none }, 2),
+        (PairFilter { status: Some(Status::Failed), ..none }, 2),
+        (PairFilter { status: Some(Status::Failed), channel: Some(Channel::InApp), ..none }, 1),
+        (PairFilter { recipient: Some("nobody"), ..none }, 0),
     ];
     for (filter, expected) in cases {
         assert_eq!(fixture.all_pages(app, filter, 1).await.len(), expected, "{filter:?}");

@@ -123,7 +123,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
             let settlements: Vec<_> = taken
                 .iter()
-                .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
+                .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
                 .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
             // A session reports its reads when it ends, or earlier.
@@ -170,7 +170,7 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
         assert!(!taken.is_empty(), "only {delivered:?} are delivered");
         let settlements: Vec<_> = taken
             .iter()
-            .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
+            .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
             .collect();
         assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
         delivered.extend(taken.iter().map(|due| due.id.as_u128()));
@@ -213,7 +213,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=1, 1).await;
     let taken = fixture.store.webhooks().take_webhooks(1, PACE).await.unwrap();
-    let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Taken, answer: "200" }];
+    let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Accepted, answer: "200" }];
     // If the message is added first, the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
     let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)

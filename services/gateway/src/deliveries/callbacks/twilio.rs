@@ -2,7 +2,7 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, Channel, DeliveryId, Outcome};
@@ -66,7 +66,7 @@ pub(crate) async fn status(
         let receipt = Receipt {
             id: clock::new_id(),
             app,
-            about: About::Delivery(delivery, attempt(&request)),
+            about: ReceiptSubject::Delivery(delivery, attempt(&request)),
             answer,
             at: clock::now(),
             random: clock::random(),

@@ -15,15 +15,15 @@ const BATCH: usize = 256;
 const MESSAGES: usize = 32;
 
 /// Collects the requests of concurrent jobs and sends them to the database in batches.
-pub(crate) struct Ledger {
+pub(crate) struct LedgerBatches {
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
     pub(crate) marks: Batcher<CallMark, bool>,
     pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
     pub(crate) timers: Batcher<NewTimer, ()>,
 }
 
-impl Ledger {
-    pub(crate) fn new(context: &Context) -> Ledger {
+impl LedgerBatches {
+    pub(crate) fn new(context: &Context) -> LedgerBatches {
         let lease = context.config.delivery.lease;
         let store = context.store.clone();
         let claims = batches(context, BATCH, move |requests: Vec<ClaimRequest>| {
@@ -45,7 +45,7 @@ impl Ledger {
             let store = store.clone();
             async move { store.deliveries().set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
         });
-        Ledger { claims, marks, settlements, timers }
+        LedgerBatches { claims, marks, settlements, timers }
     }
 }
 

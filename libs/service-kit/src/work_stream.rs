@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_millis(700);
 /// Handling of the messages of one work stream. If an acknowledgement fails, the log delivers the message again and the consumer
 /// finds the work done. Such a failure is therefore logged only at debug level.
 #[derive(Clone, Debug)]
-pub struct Inbound {
+pub struct WorkStream {
     store: Store,
     stream: StreamName,
 }
@@ -32,10 +32,10 @@ pub struct Owner {
     pub send_id: Option<SendId>,
 }
 
-impl Inbound {
+impl WorkStream {
     #[must_use]
-    pub fn new(store: Store, stream: StreamName) -> Inbound {
-        Inbound { store, stream }
+    pub fn new(store: Store, stream: StreamName) -> WorkStream {
+        WorkStream { store, stream }
     }
 
     /// Decodes a message. If this release cannot read the message, deals with it and returns None: a message of an unknown type
@@ -141,7 +141,7 @@ impl Inbound {
             message: &delivered.payload,
             cause,
         };
-        self.store.database().set_aside(&message).await?;
+        self.store.database().park_message(&message).await?;
         counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
         tracing::error!(
             stream = %self.stream, seq = delivered.seq, cause,

@@ -15,19 +15,19 @@ use crate::job::{Job, Worker};
 impl<S: ChannelSender> Worker<S> {
     /// Publishes the recorded outcome of the job's attempt again. The worker that settled the attempt may have stopped before
     /// it published the outcome.
-    pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
+    pub(crate) async fn republish_outcome(&self, job: &Job<'_>, state: &DeliveryState) {
         let (status, reason) =
             if state.attempt == job.order.attempt || state.is_parked_after(job.order.attempt) {
                 (state.status, state.reason)
             } else {
                 (Status::Retrying, None)
             };
-        self.publish(job, status, reason, state.provider.clone()).await;
+        self.publish_outcome(job, status, reason, state.provider.clone()).await;
     }
 
     /// Publishes the outcome, then acknowledges the job. If the log does not confirm the outcome, the log redelivers the job
     /// and a worker publishes the outcome again.
-    pub(crate) async fn publish(
+    pub(crate) async fn publish_outcome(
         &self,
         job: &Job<'_>,
         status: Status,
@@ -38,7 +38,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
                 tracing::warn!(%error, "cannot read whether the target is suppressed; publishing the outcome when the job is redelivered");
-                return job.inbound.return_later(job.delivered).await;
+                return job.work_stream.return_later(job.delivered).await;
             }
         };
         let DeliveryJob { delivery_id, attempt, user, .. } = *job.order;
@@ -71,14 +71,14 @@ impl<S: ChannelSender> Worker<S> {
         match self.append(job, messages).await {
             Ok(()) => {
                 sabotage::reach(CrashPoint::BeforeAck);
-                job.inbound.acknowledge(job.delivered).await;
+                job.work_stream.acknowledge(job.delivered).await;
             }
             Err(error) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
                     "cannot publish the outcome; trying again when the job is redelivered"
                 );
-                job.inbound.return_later(job.delivered).await;
+                job.work_stream.return_later(job.delivered).await;
             }
         }
     }
