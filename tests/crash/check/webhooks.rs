@@ -64,7 +64,7 @@ fn to_be_reported(record: &Record) -> BTreeSet<ReportedWebhook<'_>> {
     all
 }
 
-/// Returns true if the webhook has the reason that the outcome event in the log has.
+/// Returns true if the webhook gives the same reason as the outcome event in the log.
 fn has_reason(record: &Record, webhook: &Webhook) -> bool {
     match webhook.subject {
         Subject::Item(_) => webhook.reason.is_none(),
