@@ -28,7 +28,7 @@ fn undisturbed(record: &Record) -> impl Iterator<Item = &VisibleSend> {
     of_apps(record, true).filter(move |visible| !is_disturbed(visible))
 }
 
-/// Measured sends of the small apps, or of the large app.
+/// Measured sends of the small apps if `small` is true, otherwise of the large app.
 fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
     let is_of = move |visible: &&VisibleSend| {
         record.asked.get(&visible.notice).is_some_and(|asked| asked.is_small == small)

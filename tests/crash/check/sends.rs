@@ -78,7 +78,7 @@ fn misdelivered(record: &Record) -> Vec<String> {
     wrong.map(|(id, delivery)| format!("{id} belongs to no client's send: {delivery:?}")).collect()
 }
 
-/// Send that the client made, for a planned send.
+/// Finds the client's send that has the title of a planned send.
 fn meant_by<'r>(
     record: &Record,
     titles: &BTreeMap<&str, &'r IntendedSend>,

@@ -89,7 +89,7 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     for webhook in &record.webhooks {
         let reported = reported(webhook);
         meant.entry(&webhook.id).or_default().insert(reported);
-        // An item is reported each time it is marked as read.
+        // Skip items: each time an item is marked as read, a new webhook with a new id reports it.
         let Subject::Delivery(id) = webhook.subject else { continue };
         let ids = ids.entry(reported).or_default();
         if ids.is_empty() {

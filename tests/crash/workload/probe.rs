@@ -63,7 +63,7 @@ impl Probe {
         self.0.send(ProbeCommand::Watch(pending)).await.unwrap();
     }
 
-    /// Stops the task, and returns all sends when each is visible or given up.
+    /// Stops the task as soon as it waits for no more sends, and returns all sends.
     pub(super) async fn stop(self) -> Vec<VisibleSend> {
         let (answer, answered) = oneshot::channel();
         self.0.send(ProbeCommand::Stop(answer)).await.unwrap_or_default();
