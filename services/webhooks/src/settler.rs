@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Pause before settling is tried again for messages that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Sender of ended calls to the task that settles them.
+/// Handle that passes ended calls to the task that settles them.
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
@@ -31,7 +31,7 @@ struct EndedCall {
     settled: AttemptResult,
     code: String,
     until: Instant,
-    /// Dropped when the attempt is settled, or when settling is given up.
+    /// Dropped when the attempt is settled, or when its time limit is over.
     _done: oneshot::Sender<()>,
 }
 
