@@ -39,7 +39,7 @@ const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks of a lane that wait for locks outside of a batch. Each has its own database connection.
 const ALONE: usize = 4;
-/// Maximum number of chunks of one app that wait for locks outside of a batch.
+/// Maximum number of chunks of one app in a lane that wait for locks outside of a batch.
 const ALONE_OF_APP: usize = 2;
 /// Lag of an inbox partition, in items, above which bulk sends wait. The projection processes that many items quickly, so a lower
 /// lag delays inbox items of transactional sends only briefly.

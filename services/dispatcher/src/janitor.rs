@@ -90,8 +90,8 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the log contains a message, published up to `since`, that is not processed yet. Such a message may still
-/// need the data that is about to be removed, or may write that data again.
+/// Returns true if the log contains a message, published up to `since`, that is not processed yet. Processing
+/// such a message may still need the data that is about to be removed, or may write that data again.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {
         if stream == StreamName::Outcome {

@@ -24,7 +24,7 @@ const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 /// Time for which a key of an app counts as seen after its last use. Seen keys are looked up without the limits for unknown
 /// keys.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Maximum number of cached apps, and of seen keys.
+/// Maximum number of cached apps; also the maximum number of seen keys.
 const CAPACITY: u64 = 100_000;
 /// Maximum number of cached unknown keys. Their cache is separate, so that unknown keys never evict an app.
 const UNKNOWN_CAPACITY: u64 = 10_000;
