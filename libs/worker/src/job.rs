@@ -170,7 +170,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Leased(wait)) => job.work_stream.return_after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
                 tracing::error!(
-                    "the delivery of a job is missing in the database, which may be older than the log; the log redelivers the job"
+                    "the delivery of a job is missing from the database, which may be older than the log; the log redelivers the job"
                 );
             }
             Err(refused) if refused.is_refused_data() => {

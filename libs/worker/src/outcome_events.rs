@@ -37,7 +37,7 @@ impl<S: ChannelSender> Worker<S> {
         let is_suppressed = match self.has_suppressed(job, reason).await {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
-                tracing::warn!(%error, "cannot read whether the target is suppressed; publishing the outcome when the job is redelivered");
+                tracing::warn!(%error, "cannot read the target's suppression; publishing the outcome when the job is redelivered");
                 return job.work_stream.return_later(job.delivered).await;
             }
         };

@@ -14,8 +14,9 @@ use crate::partition::PartitionProjection;
 use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
-/// Maximum number of events per read, and the time for which a read gathers them.
+/// Maximum number of events per read.
 const BATCH: u64 = 500;
+/// Maximum time for which a read gathers events.
 const LINGER: Duration = Duration::from_millis(20);
 /// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;

@@ -195,9 +195,9 @@ fn name(settled: AttemptResult) -> &'static str {
     }
 }
 
-/// Logs a call that panicked. Its message is due again after its lease.
+/// Logs a call that panicked. Its message is due again when its lease ends.
 fn reap(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a webhook call panicked; retrying it after its lease");
+        tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");
     }
 }

@@ -39,7 +39,8 @@ impl Gateway {
         self.count(NonZeroU32::MIN, request, holder, Some(app)).await
     }
 
-    /// Counts a request that needs no credentials, or whose signature is verified later. 429 if a rate limit is exceeded.
+    /// Counts a request that needs no credentials, or whose signature is verified later, against the rate limits of `holder`.
+    /// 429 if a rate limit is exceeded.
     pub(crate) async fn admit_stranger(&self, request: &HttpRequest, holder: Holder) -> Result<(), Failure> {
         request.extensions_mut().insert(holder);
         self.count(NonZeroU32::MIN, request, holder, None).await

@@ -45,7 +45,7 @@ pub(crate) struct Updated {
     security(("user" = [])),
     params(
         ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of a page of the list, from 1."),
-        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Alias of `page`; a number other than that of `page` is a 400 (`conflict`)."),
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Alias of `page`. If both are sent with different numbers, the answer is a 400 (`conflict`)."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Number of notifications on the page; 15 by default."),
     ),
     responses(

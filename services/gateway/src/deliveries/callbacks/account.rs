@@ -18,10 +18,11 @@ use crate::http::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
-/// Indexes of path segments: the app's id, the provider's identifier and the subject. Segment 0 is the empty text before the
-/// first slash.
+/// Index of the path segment with the app's id. Segment 0 is the empty text before the first slash.
 const APP: usize = 4;
+/// Index of the path segment with the provider's identifier.
 const PROVIDER: usize = 5;
+/// Index of the path segment with the subject, such as the id of a delivery.
 const SUBJECT: usize = 6;
 
 /// The provider that sent a callback. [`Claim::prove`] returns it only if the signature is valid.
@@ -40,7 +41,7 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Looks up the provider that a callback names and decodes the callback's signature. Every invalid callback gets the same
-    /// 403, which does not reveal if the provider is unknown or if the signature is missing or wrong.
+    /// 403, which does not reveal whether the provider is unknown or the signature is missing or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
@@ -82,8 +83,8 @@ impl Account {
         let key = (self.app, self.provider.clone());
         match tokens.try_get_with(key, self.look_up(gateway)).await {
             Ok(token) => Ok(token),
-            // The shared look-up was charged to the caller that started it, and may have failed because of that caller's limits.
-            // Try again, charged to this caller.
+            // The shared look-up counted against the limits of the caller that started it, and may have failed because of them.
+            // Try again within the limits of this caller.
             Err(_) => self.look_up(gateway).await,
         }
     }

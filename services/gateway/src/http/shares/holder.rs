@@ -1,4 +1,4 @@
-//! Holders: the callers to which the use of the gateway's limited resources is charged.
+//! Holders: callers as the gateway's limits see them. Each use of a limited resource counts against its holder.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
