@@ -80,7 +80,6 @@ pub struct AppSecret {
 /// An app with its switches, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// Number of the app, the first column of the key of every table that belongs to apps.
     pub id: AppId,
     /// Unique in the installation.
     pub name: String,
@@ -169,7 +168,7 @@ impl AppDraft {
 }
 
 impl Control<'_> {
-    /// Starts to create an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
+    /// Starts creating an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects the name or the key.

@@ -41,7 +41,7 @@ impl DatabaseIdentity {
     }
 }
 
-/// Time limit of [`Database::prepare_alone`]: opening the session and acquiring the lock together.
+/// Time limit for [`Database::prepare_alone`] to open its session and acquire the lock.
 const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lock that only one process holds while it prepares the installation. Dropping the value releases the lock.

@@ -1,4 +1,4 @@
-//! Redrive and list of parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
+//! Redriving and listing parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
 
 use std::collections::HashSet;
 

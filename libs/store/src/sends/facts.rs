@@ -120,7 +120,7 @@ impl Facts {
         self.cancelled.contains(&(chunk.app, chunk.send_id))
     }
 
-    /// The app's suppressed targets, among the targets of the recipients; None if no target is suppressed.
+    /// The recipients' targets that are suppressed in the app; None if no target is suppressed.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&SuppressedTargets> {
         self.suppressed.get(&app)

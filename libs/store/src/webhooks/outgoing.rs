@@ -140,8 +140,8 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of the given apps. If an app has more due messages than were claimed, and may have more calls, the
-/// statement adds a row to `webhook_wake`. The app then waits behind the other apps for its next turn.
+/// Claims due messages of the given apps. If an app has further due messages and is still below its limit on concurrent
+/// calls, the statement adds a row to `webhook_wake`, so that the app gets another turn after the other apps.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],
