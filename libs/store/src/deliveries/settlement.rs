@@ -154,8 +154,8 @@ impl Deliveries<'_> {
 }
 
 impl Deliveries<'_> {
-    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns true if
-    /// the claim was still valid.
+    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns
+    /// true if the claim was still valid.
     pub async fn settle_status_only(self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let bare = [settlement.status_only()];

@@ -1,4 +1,4 @@
-//! Receipts that arrive after the provider's answer was settled.
+//! Receipts that arrive after their attempt was settled.
 
 mod early;
 

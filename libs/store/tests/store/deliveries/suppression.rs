@@ -66,7 +66,7 @@ impl Fixture {
         delivery: DeliveryId,
         gone: TargetDeath,
     ) -> Settlement {
-        let Claim::Granted { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
+        let Claim::Granted { token, .. } = self.claim_one(app, delivery).await else { panic!("not granted") };
         Settlement {
             app,
             send_id: Some(send_id(1)),
