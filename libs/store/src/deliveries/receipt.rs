@@ -1,4 +1,4 @@
-//! Recording of receipts. In a receipt, a provider reports what became of a message, for instance that it was delivered.
+//! Recording receipts. In a receipt, a provider reports what became of a message, for instance that it was delivered.
 //! [`domain::receipt`] decides what a receipt changes.
 //!
 //! A receipt that arrives before its attempt is settled ("early receipt") is stored in the table `early_receipt` and

@@ -1,4 +1,4 @@
-//! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
+//! Freezing chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
 pub(crate) mod locks;
 mod render_failure;

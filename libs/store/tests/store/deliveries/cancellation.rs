@@ -310,7 +310,7 @@ async fn cancellation_ends_a_retry_settled_before_it() {
             fixture.cancel(app).await
         },
         async {
-            testkit::eventually(crate::LIMIT, "both wait", async || {
+            testkit::eventually(crate::LIMIT, "both calls wait for a lock", async || {
                 let waiting = "SELECT count(*) FROM pg_stat_activity
                                WHERE datname = current_database() AND wait_event_type = 'Lock'";
                 (fixture.count(waiting).await == 2).then_some(())

@@ -167,7 +167,7 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
     let mut delivered = Vec::new();
     while delivered.len() < 5 {
         let taken = store.webhooks().take_webhooks(10, PACE).await.unwrap();
-        assert!(!taken.is_empty(), "only {delivered:?} are delivered");
+        assert!(!taken.is_empty(), "no message is due after {delivered:?}");
         let settlements: Vec<_> = taken
             .iter()
             .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
