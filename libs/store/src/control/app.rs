@@ -145,9 +145,9 @@ impl AppDraft {
         self.id
     }
 
-    /// Sets safe values for an app whose users are not trusted. A bearer token must name its user as `user:{identifier}`.
-    /// Templates can read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of
-    /// users also need a bearer token that expires.
+    /// Sets switches to safe values for an app whose users are not trusted. A bearer token must name its user as
+    /// `user:{identifier}`. Templates can read only the profile data that the app's backend wrote. If `closed` is true,
+    /// calls made on behalf of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
              WHERE id = $1", self.id.0, closed)

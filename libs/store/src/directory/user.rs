@@ -17,7 +17,7 @@ use crate::directory::push_token::{self, Naming};
 use crate::{Directory, Error};
 
 /// Maximum number of times that a change is computed without a lock on the user's row. If another writer has changed the row
-/// each time, the change is computed once more with the row locked, which always succeeds.
+/// each time, the change is computed again with the row locked, which always succeeds.
 const RACES: usize = 4;
 
 /// A user of an app.

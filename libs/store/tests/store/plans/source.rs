@@ -1,5 +1,5 @@
 //! The SQL statements of this crate, read from its source, so that new statements are tested automatically. A statement is
-//! either a `.sql` file or a string that begins with an SQL verb. The string may be put together with `concat!`, `+` or a
+//! either a `.sql` file or a string that starts with an SQL verb. The string may be put together with `concat!`, `+` or a
 //! macro of the crate.
 
 use std::collections::HashMap;
