@@ -149,7 +149,7 @@ impl InboxTransaction {
             .await?;
         }
         if sabotage::is_due(CrashPoint::InCommit) {
-            // The future is polled once, which sends `COMMIT` without waiting for the result.
+            // Poll the future once, which sends `COMMIT` but does not wait for the result.
             self.transaction.commit().now_or_never();
             sabotage::die(CrashPoint::InCommit);
             return Ok(());

@@ -100,8 +100,8 @@ impl Shadow {
             let path = path.clone();
             Box::pin(async move {
                 set(connection, &SESSION).await?;
-                // With asynchronous commits, a crash of PostgreSQL may lose recent rows. It then also loses the checkpoints
-                // after them, so the replay writes these rows again.
+                // Commits are asynchronous, so a crash of PostgreSQL may lose recent rows. It then also loses the
+                // checkpoints written after these rows, so the replay writes the rows again.
                 let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
                 sqlx::query(settings).bind(path).execute(connection).await?;
                 Ok(())
