@@ -80,7 +80,6 @@ pub struct AppSecret {
 /// An app with its switches, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// Number of the app, the first column of the key of every table that belongs to apps.
     pub id: AppId,
     /// Unique in the installation.
     pub name: String,
@@ -146,9 +145,9 @@ impl AppDraft {
         self.id
     }
 
-    /// Sets safe values for an app whose users are not trusted. A bearer token must name its user as `user:{identifier}`.
-    /// Templates can read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of
-    /// users also need a bearer token that expires.
+    /// Sets switches to safe values for an app whose users are not trusted. A bearer token must name its user as
+    /// `user:{identifier}`. Templates can read only the profile data that the app's backend wrote. If `closed` is true,
+    /// calls made on behalf of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
              WHERE id = $1", self.id.0, closed)
@@ -169,7 +168,7 @@ impl AppDraft {
 }
 
 impl Control<'_> {
-    /// Starts to create an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
+    /// Starts creating an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects the name or the key.

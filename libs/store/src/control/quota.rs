@@ -18,7 +18,7 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// Limit of an app for which operators have set no limit.
+    /// Returns the limit that applies to an app if operators have set none.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
         match self {

@@ -51,8 +51,8 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the checkpoint
-/// past the event.
+/// Stores an event whose processing keeps failing in the table `dead_event`, and deletes its failure count. The caller must
+/// move the checkpoint past the event in the same transaction.
 pub(crate) async fn dead_letter(
     connection: &mut PgConnection,
     projection: &str,

@@ -23,9 +23,9 @@ pub(crate) const APPLICATION: &str = "tidings";
 /// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Settings of every session. `enable_seqscan` is off because PostgreSQL caches a query plan for the whole session, and may
-/// have chosen it while the table was still small. `jit` is off because PostgreSQL adds a high cost to a disabled sequential
-/// scan. This cost would start JIT compilation, which takes longer than any statement of the store.
+/// Settings of every session. `enable_seqscan` is off because PostgreSQL caches query plans for the whole session: it would
+/// keep a sequential scan that it chose while the table was still small. `jit` is off because the cost that PostgreSQL adds
+/// to disabled sequential scans would trigger JIT compilation, which takes longer than any statement of the store.
 pub const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
@@ -167,8 +167,9 @@ impl Store {
 }
 
 /// Parses the URL into connection options without session settings, because poolers such as PgBouncer refuse settings in the
-/// startup message. [`set`] applies the settings after connecting. For the same reason, removes `extra_float_digits`, which
-/// sqlx adds by default. It is not needed: since PostgreSQL 12, the server's default loses no precision.
+/// startup message. [`set`] applies the settings after connecting. For the same reason, removes the setting
+/// `extra_float_digits`, which sqlx adds by default. Without it, no precision is lost: the server's default has been
+/// sufficient since PostgreSQL 12.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }

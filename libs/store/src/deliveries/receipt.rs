@@ -1,5 +1,5 @@
-//! Recording of receipts: reports of providers about the fate of a message. [`domain::receipt`] decides what a receipt
-//! changes.
+//! Recording receipts. In a receipt, a provider reports what became of a message, for instance that it was delivered.
+//! [`domain::receipt`] decides what a receipt changes.
 //!
 //! A receipt that arrives before its attempt is settled ("early receipt") is stored in the table `early_receipt` and
 //! processed again later.
@@ -113,8 +113,8 @@ impl Deliveries<'_> {
         Ok(done.len())
     }
 
-    /// Removes up to `most` jobs that were stored for a possible receipt more than `age` ago. Without the stored job, a later
-    /// receipt cannot start another attempt. Returns the number of removed jobs.
+    /// Removes up to `most` jobs that have been stored for longer than `age` in case a receipt arrives. Without the stored
+    /// job, a later receipt cannot start another attempt. Returns the number of removed jobs.
     pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query!(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
@@ -132,7 +132,7 @@ impl Deliveries<'_> {
 }
 
 /// Records all receipts except early ones, and returns a result for each receipt. If several receipts change the same
-/// delivery, only the first is recorded. Locks requests before deliveries, in the same order as settling and cancelling.
+/// delivery, only the first is recorded. Locks requests before deliveries, as settling and cancelling do.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],

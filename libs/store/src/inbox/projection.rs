@@ -24,8 +24,8 @@ use crate::{Error, Inbox};
 /// Name of the inbox projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is rolled back. If
-/// a method returns an error, the caller must drop the batch.
+/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is
+/// rolled back. If a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct InboxTransaction {
     transaction: Transaction<'static, Postgres>,
@@ -74,8 +74,8 @@ macro_rules! insert_items {
 }
 
 impl InboxTransaction {
-    /// Adds items in about two thirds of the time of [`InboxTransaction::add`]. None of the sends may have added an item to the same
-    /// inbox before.
+    /// Adds items in about two thirds of the time of [`InboxTransaction::add`]. The send of each item must not have added an
+    /// item to the same inbox before.
     ///
     /// # Errors
     /// Returns an error if one of the sends has already added an item to the same inbox.
@@ -149,7 +149,7 @@ impl InboxTransaction {
             .await?;
         }
         if sabotage::is_due(CrashPoint::InCommit) {
-            // The future is polled once, which sends `COMMIT` without waiting for the result.
+            // Poll the future once, which sends `COMMIT` but does not wait for the result.
             self.transaction.commit().now_or_never();
             sabotage::die(CrashPoint::InCommit);
             return Ok(());

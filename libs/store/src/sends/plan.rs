@@ -1,4 +1,4 @@
-//! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
+//! Freezing chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
 pub(crate) mod locks;
 mod render_failure;
@@ -32,7 +32,8 @@ pub struct Freeze<'a> {
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Sends<'_> {
-    /// Starts to freeze chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and [`ChunkLocks::freeze`].
+    /// Starts freezing chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and
+    /// [`ChunkLocks::freeze`].
     pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
         self.lock_all_chunks(chunks).await?.freeze(chunks).await
     }

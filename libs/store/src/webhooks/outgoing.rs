@@ -87,8 +87,8 @@ pub enum AttemptResult {
 
 impl Webhooks<'_> {
     /// Claims up to `most` due messages. Claims only the first pending message of each subject, and respects the limits on
-    /// concurrent calls per endpoint and per app. Apps are served in turn. If more messages can be claimed than `most`, apps
-    /// with fewer running calls to their endpoints come first, then messages that have been due for longest.
+    /// concurrent calls per endpoint and per app. Apps are served in turn. If more than `most` messages can be claimed,
+    /// messages of apps with fewer running calls come first, and among these the messages that have been due longest.
     pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<DueMessage>, Error> {
         let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
@@ -140,8 +140,8 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of the given apps. If an app has more due messages than were claimed, and may have more calls, the
-/// statement adds a row to `webhook_wake`. The app then waits behind the other apps for its next turn.
+/// Claims due messages of the given apps. If an app has further due messages and is still below its limit on concurrent
+/// calls, the statement adds a row to `webhook_wake`, so that the app gets another turn after the other apps.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],

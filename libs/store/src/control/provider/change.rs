@@ -30,7 +30,7 @@ impl Control<'_> {
         edit.put(provider, actor).await
     }
 
-    /// Starts to create or replace the provider with this identifier. Also returns the stored provider if it exists, and
+    /// Starts creating or replacing the provider with this identifier. Also returns the stored provider if it exists, and
     /// locks its row until the edit is completed or dropped.
     ///
     /// # Errors
@@ -155,8 +155,8 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
 }
 
 /// Returns the version of the provider that was just written. If a provider with this identifier was removed before, first
-/// raises the version above its last version. This is a separate statement because the upsert may have waited for a
-/// concurrent removal, and only a later statement sees the version that the removal wrote.
+/// raises the version above the last version of the removed provider. This is a separate statement because the upsert may
+/// have waited for a concurrent removal, and only a later statement sees the version that the removal wrote.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

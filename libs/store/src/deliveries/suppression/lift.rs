@@ -1,4 +1,4 @@
-//! Lifting of suppressions: the target may be called again, and its removed token or subscription is restored.
+//! Lifting suppressions: the target may be called again, and its removed token or subscription is restored.
 
 use std::collections::BTreeMap;
 

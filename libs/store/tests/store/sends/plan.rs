@@ -1,4 +1,4 @@
-//! Freezing of chunks.
+//! Freezing chunks.
 
 use std::sync::Arc;
 
@@ -307,7 +307,7 @@ async fn render_failures_are_recorded() {
     let (_, stored) = frozen(&fixture.store, &chunks).await;
     assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
     let failed = &stored[0][1].1;
-    assert!(!failed.in_app && failed.deliveries.len() == 1, "the outcome may not be published yet");
+    assert!(!failed.in_app && failed.deliveries.len() == 1, "the outcome may still be unpublished");
     let recorded = failed.skips.iter().filter(|skip| **skip == (Channel::InApp, Reason::TemplateError));
     assert_eq!(recorded.count(), 1);
     let ended = "SELECT count(*) FROM delivery WHERE recipient_index = 1 AND status = 'failed'
