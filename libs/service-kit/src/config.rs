@@ -139,8 +139,8 @@ pub struct WebPush {
 pub struct Webhooks {
     /// Timeout of one call, including its whole answer.
     pub timeout: Duration,
-    /// Delay after each failed attempt. Each delay varies randomly by ±20 %. If the attempt after the last delay fails, Tidings
-    /// gives up the message.
+    /// Delay after each failed attempt. Each delay varies randomly by ±20 %. If the attempt after the last delay also fails,
+    /// Tidings gives up on the message.
     pub retry_schedule: Vec<Duration>,
 }
 

@@ -90,8 +90,8 @@ pub enum Blame {
     Usual,
     /// Every failure counts, even if the user is the same, because it happened before the provider received the target.
     Provider,
-    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another
-    /// account.
+    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another account
+    /// at the provider.
     User,
     /// The failure does not count, because it concerns only this target, or Tidings itself.
     #[serde(rename = "nobody")]
@@ -104,7 +104,7 @@ impl Answer {
         Answer { outcome, code: code.into(), message: message.into(), segments: None, blame: Blame::Usual }
     }
 
-    /// Marks the failure as not counting against the provider.
+    /// Marks the failure as not counting against the provider's health.
     #[must_use]
     pub fn sparing_provider(self) -> Answer {
         Answer { blame: Blame::None, ..self }
@@ -116,13 +116,14 @@ impl Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// Marks the failure as one that the target may have caused because it belongs to another account.
+    /// Marks the failure as counting only once per user against the provider's health, because the target may belong to another
+    /// account at the provider.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }
     }
 
-    /// Removes U+0000 and truncates long texts, so that any answer of a provider can be stored in a row.
+    /// Removes U+0000 and truncates long texts, so that PostgreSQL can store the answer.
     #[must_use]
     pub fn storable(mut self) -> Answer {
         clean(&mut self.code, MAX_CODE);
@@ -155,7 +156,7 @@ impl Outcome {
         matches!(self, Outcome::Retry { limit: Some(_), .. })
     }
 
-    /// The name of the outcome in the row of an attempt. It states the result, not the next step.
+    /// Name under which the outcome is stored with its attempt. It states the result, not the next step.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
