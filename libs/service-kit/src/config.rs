@@ -147,7 +147,7 @@ pub struct Webhooks {
 /// Allowed destinations of calls to providers and webhooks.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// True if the hosts that operators configure may have private addresses. An SMTP relay in the same network is an example.
+    /// True if the hosts that operators configure may have private addresses, for example an SMTP relay in the same network.
     pub allow_private: bool,
 }
 

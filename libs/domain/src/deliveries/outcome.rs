@@ -59,7 +59,7 @@ pub struct TargetDeath {
 /// Limited retry schedule: at most `retries` further attempts, spread evenly over the time `over`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryLimit {
-    /// Attempts after the first.
+    /// Maximum number of further attempts.
     pub retries: u32,
     /// Time over which these attempts are spread.
     pub over: Duration,
@@ -144,13 +144,13 @@ impl Outcome {
     /// A temporary failure that follows the usual schedule.
     pub const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
-    /// Outcome unknown, but the provider de-duplicates by idempotency key: retry on the normal schedule.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key: retry on the usual schedule.
     pub const REPEAT: Outcome = Outcome::Repeat { after: None };
 
     /// A target that is dead for every provider, regardless of when it was registered.
     pub const GONE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: false });
 
-    /// Returns true for a retry with a [`RetryLimit`].
+    /// Returns true for a temporary failure with a [`RetryLimit`].
     #[must_use]
     pub fn is_limited(&self) -> bool {
         matches!(self, Outcome::Retry { limit: Some(_), .. })

@@ -32,8 +32,8 @@ pub struct Receipt {
 /// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiptSubject {
-    /// A delivery by its id, and the number of the attempt. The number is None if the provider does not report it, which means
-    /// the last attempt.
+    /// A delivery by its id, and the number of the attempt. If the provider does not report the number, it is None, which stands
+    /// for the last attempt.
     Delivery(DeliveryId, Option<u32>),
     /// A message by the id that its provider assigned.
     Message {
@@ -163,7 +163,7 @@ impl Receipt {
         })
     }
 
-    /// Returns the number of attempts before the last one whose outcome was a retry with a `RetryLimit`. Returns 0 if the
+    /// Returns the number of attempts before the last one that ended in a temporary failure with a `RetryLimit`. Returns 0 if the
     /// receipt's outcome has no `RetryLimit` or the job is no longer stored.
     fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
         if !self.answer.outcome.is_limited() {

@@ -31,8 +31,8 @@ pub struct FinishedAttempt<'a> {
     /// Number of the attempt that just ended, from 1.
     pub attempt: u32,
     pub outcome: &'a Outcome,
-    /// Number of earlier attempts of this delivery whose outcome was a retry with a [`RetryLimit`](crate::outcome::RetryLimit). A
-    /// redrive resets the number to 0.
+    /// Number of earlier attempts of this delivery that ended in a temporary failure with a
+    /// [`RetryLimit`](crate::outcome::RetryLimit). A redrive resets the number to 0.
     pub limited_retries: u32,
     pub now: Timestamp,
     /// Time after which the notification must not be sent.
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(outcome_of(limited(1, 0)), (vec![0], exhausted.clone()), "once");
         assert_eq!(outcome_of(limited(2, 24)), (vec![43_200; 2], exhausted.clone()), "twice over a day");
         assert_eq!(outcome_of(limited(3, 24)), (vec![28_800; 3], exhausted), "three times over a day");
-        assert_eq!(outcome_of(RETRY), (vec![5, 30], RetryDecision::Park), "the normal schedule");
+        assert_eq!(outcome_of(RETRY), (vec![5, 30], RetryDecision::Park), "the usual schedule");
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub struct DeliveryJob {
     /// only this provider understands.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, Object>,
-    /// Number of earlier attempts, since the job was first published or last redriven, whose outcome was a retry with a
+    /// Number of attempts, since the job was first published or last redriven, that ended in a temporary failure with a
     /// `RetryLimit`.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub limited_retries: u32,
@@ -172,7 +172,7 @@ pub struct UserErased {
     pub digest: Option<Digest>,
 }
 
-/// Data of `SendPlanned`.
+/// Data of `SendPlanned`, the event that reports the plan of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkPlanned {

@@ -37,7 +37,8 @@ pub(crate) struct Ledger {
     pub(crate) calling: bool,
     /// True if the attempt has been settled.
     pub(crate) made: bool,
-    /// Status and reason with which the next claim must end the delivery, if it was cancelled, expired, erased or suppressed.
+    /// Status and reason with which the next claim must end the delivery, for example after a cancellation. None if the delivery
+    /// may be attempted.
     pub(crate) stop: Option<(Status, Option<Reason>)>,
 }
 

@@ -28,7 +28,7 @@ pub const MAX_SENDER: usize = 255;
 /// contains them.
 pub const MAX_PROVIDER_OVERRIDES: usize = 64 * 1024;
 
-/// Reads `override`. Returns the channels that it selects, or None if it selects none, and all other overrides.
+/// Reads `override`. Returns the selected channels (None if it selects none) and all other overrides.
 pub(super) fn read(
     body: &mut Fields,
     strict: bool,
