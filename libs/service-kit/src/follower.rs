@@ -111,7 +111,7 @@ pub struct Follower<P> {
 }
 
 impl<P: Projection> Follower<P> {
-    /// Creates a follower. [`load`](Self::load) must read its position before it projects.
+    /// Creates a follower. Before it projects events, [`load`](Self::load) must read its position.
     pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
         Follower { store, stream, position: 0, projection }
     }

@@ -35,7 +35,7 @@ pub enum TelemetryError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends the remaining spans to the collector when dropped, for at most 5 s.
+/// When dropped, sends the remaining spans to the collector, for at most 5 s.
 #[derive(Debug)]
 #[must_use = "dropping this early loses spans"]
 pub struct TelemetryGuard {

@@ -7,7 +7,7 @@ text_enum! {
     Status {
         /// Planned, not yet claimed by a worker.
         Queued = "queued",
-        /// Claimed by a worker. A call of the provider may be in progress.
+        /// Claimed by a worker. A call to the provider may be in progress.
         Sending = "sending",
         /// The last attempt failed temporarily. A timer starts the next attempt.
         Retrying = "retrying",

@@ -9,7 +9,7 @@ use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 /// The usual retry schedule. After its last attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Element n − 1 is the delay before attempt n.
+    /// Delay before each attempt, including the first.
     pub schedule: Vec<Duration>,
 }
 
@@ -20,7 +20,7 @@ pub enum RetryDecision {
     End(Status, Option<Reason>),
     /// The next attempt is due at this time.
     RetryAt(Timestamp),
-    /// The delivery is parked with the last answer.
+    /// The delivery is parked, because the usual schedule allows no further attempt.
     Park,
 }
 

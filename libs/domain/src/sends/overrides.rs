@@ -52,7 +52,7 @@ pub struct SmsOverride {
     pub from: Option<String>,
 }
 
-/// Texts of a push message, which are not rendered as templates, and the channel's own members.
+/// Texts of a push message, which are not rendered as templates, and members that are specific to the channel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushOverride {
