@@ -145,7 +145,7 @@ pub(crate) struct Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
     /// True if the log has an event about the suppression.
-    pub(crate) is_told: bool,
+    pub(crate) is_in_log: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -154,7 +154,7 @@ impl Subject {
 }
 
 /// Removes the members `names` from the settings. Returns the remaining settings and the removed members.
-fn secret_apart(mut settings: Value, names: &[&str]) -> (Value, Value) {
+fn separate_secrets(mut settings: Value, names: &[&str]) -> (Value, Value) {
     let members = settings.as_object_mut().unwrap();
     let secrets = names.iter().map(|name| ((*name).to_owned(), members.remove(*name).unwrap())).collect();
     (settings, Value::Object(secrets))

@@ -69,7 +69,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     let accepted = accepted.map(|(send, request)| (*send, request.clone())).collect();
     everything_is_settled(&system, &accepted).await;
     every_recipient_has_it_once(&system, &accepted).await;
-    there_is_room_again(&system).await;
+    log_accepts_sends_again(&system).await;
     let report = Report { filled, offered, scale: *scale, memory: system.most_memory() };
     report.check();
     report
@@ -170,7 +170,7 @@ async fn every_recipient_has_it_once(system: &System, accepted: &Accepted) {
     assert!(sent == promised.collect(), "not every email was sent once");
 }
 
-async fn there_is_room_again(system: &System) {
+async fn log_accepts_sends_again(system: &System) {
     let (request, client) = (system.request(), Client::new());
     eventually(SOON, "a send is accepted again", async || {
         (request.send(&client, &body(0)).await.status() == 202).then_some(())

@@ -24,11 +24,11 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
     let client = RetryingClient::new(&system.origins(), &system.app);
     let audience = Audience::create(&client, &system.providers).await;
     let mut load = Load::begin(&client);
-    load.goes_on(SENDS).await;
+    load.await_sends(SENDS).await;
     let client = system.client.clone();
     for number in 0..system.processes.len() {
         system.processes[number].restart_orderly(&client).await;
-        load.goes_on(SENDS).await;
+        load.await_sends(SENDS).await;
     }
     let journal = load.end().await;
     system.assert_running();

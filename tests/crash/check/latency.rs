@@ -76,14 +76,14 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
             reported.extend(slowest(record));
             reported
         }
-        None if cannot_tell(record).is_some() => Vec::new(),
+        None if reason_undecided(record).is_some() => Vec::new(),
         None => vec![format!("only {} sends of small apps were watched", of_apps(record, true).count())],
     }
 }
 
 /// Reason why [`small_apps_do_not_wait`] cannot decide: enough sends were measured, but faults delayed too many of them. This
 /// happens on a slow machine, because recovery from each fault is slow there.
-pub(crate) fn cannot_tell(record: &Record) -> Option<String> {
+pub(crate) fn reason_undecided(record: &Record) -> Option<String> {
     let (watched, undisturbed) = (of_apps(record, true).count(), undisturbed(record).count());
     (watched >= LEAST && undisturbed < LEAST)
         .then(|| format!("only {undisturbed} of {watched} sends of small apps were undisturbed"))

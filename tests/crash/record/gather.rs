@@ -26,7 +26,10 @@ pub(crate) async fn gather(
     let log = log::read(&event_log, scene.partitions).await;
     for delivery in log.suppressed.iter().filter_map(|delivery| tables.deliveries.get(delivery)) {
         let key = (delivery.app, delivery.channel.to_string(), delivery.target.clone());
-        tables.suppressions.entry(key).and_modify(|suppression| *suppression = Suppression { is_told: true });
+        tables
+            .suppressions
+            .entry(key)
+            .and_modify(|suppression| *suppression = Suppression { is_in_log: true });
     }
     let journal = Journal::read(&scene.journals);
     let mut record = Record {

@@ -79,7 +79,7 @@ impl Workload {
     }
 
     /// Changes the addresses of some users repeatedly.
-    pub(super) async fn move_people(self: Arc<Self>) {
+    pub(super) async fn change_addresses(self: Arc<Self>) {
         let mut pace = self.pace(self.size.moves);
         let movers = self.size.movers;
         for number in 0..self.size.moves {

@@ -9,7 +9,7 @@ pub(crate) fn every_delivery_has_ended(record: &Record) -> Vec<String> {
     live.map(|(id, delivery)| format!("{id} is {}", delivery.status)).collect()
 }
 
-pub(crate) fn every_end_follows_from_the_attempts(record: &Record) -> Vec<String> {
+pub(crate) fn every_final_status_follows_from_the_attempts(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
         if !in_order(&delivery.attempts) {
