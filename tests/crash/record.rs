@@ -236,7 +236,7 @@ impl Record {
     }
 
     /// Confirmed sends as their clients made them, by request.
-    pub(crate) fn meant(&self) -> BTreeMap<Uuid, &IntendedSend> {
+    pub(crate) fn confirmed_sends(&self) -> BTreeMap<Uuid, &IntendedSend> {
         self.confirmed().filter_map(|(notice, request)| Some((request, self.asked.get(&notice)?))).collect()
     }
 

@@ -114,7 +114,7 @@ impl Workload {
         let database = options.connect(&scene.database_url).await.unwrap();
         claims::record(&database).await;
         checkpoints::record(&database).await;
-        probe::note(&database).await;
+        probe::create_index(&database).await;
         let api = |app: usize, gateway: &String| Api::new(gateway, &scene.apps[app]);
         let apis: Vec<Vec<Api>> = (0..scene.apps.len())
             .map(|app| scene.gateways.iter().map(|gateway| api(app, gateway)).collect())

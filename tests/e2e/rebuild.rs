@@ -60,7 +60,7 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
     assert_eq!(inboxes.text(ROWS).await, rows);
     assert_eq!(inboxes.text(LEFT).await, "0");
 
-    // These connections are the same as before the switch, and have prepared their statements before it.
+    // Use the connections from before the switch, with the statements that were prepared on them.
     assert_eq!(inboxes.listed(AppId(1), UserNumber(1)).await, listed);
     inboxes.publish(500).await;
     inboxes.assert_equal().await;

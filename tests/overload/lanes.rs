@@ -142,7 +142,7 @@ impl BulkLane {
     }
 }
 
-/// Makes bulk sends until `end`, always enough that some are waiting. Returns the total number of recipients.
+/// Makes bulk sends until `end`, and keeps [`WAITING`] of them waiting. Returns the total number of recipients.
 async fn feed(
     request: Request,
     lane: BulkLane,

@@ -40,7 +40,7 @@ fn subscribe(service: &Service, app: &App, user: &str, device: &str, name: &str)
     service.of(app, user, &format!("POST /v3/devices/{device}/webPushSubscription")).json(&subscription(name))
 }
 
-/// Returns the user as the backend sees it, without times.
+/// Reads the user as the app's backend, and removes the timestamps.
 async fn known(service: &Service, app: &App, user: &str) -> Value {
     let mut user = service.by(app, &format!("GET /v3/users/{user}")).send().await.is(200);
     for device in user["devices"].as_array_mut().unwrap() {

@@ -22,7 +22,7 @@ struct Switches {
     require_exp: bool,
 }
 
-/// The kind of caller that a call admits.
+/// The kind of caller that may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     User,

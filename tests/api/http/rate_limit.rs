@@ -26,7 +26,7 @@ async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
-    // Calls that count against the limit of the user, the app's backend, or the peer if the credentials are wrong.
+    // Calls, with their status and the limit against which they count: of the user, of the backend, or for a 401 of the peer.
     let counted = [
         (service.of(&shop, "ada", LIST), 200, 100),
         (service.of(&shop, "ada", "GET /v3/notifications/7"), 404, 100),

@@ -21,7 +21,7 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
         record.tables.items.values().map(|item| (item.send, item.user)).collect();
     let numbers = record.numbers();
     let mut wrong = Vec::new();
-    for (id, asked) in record.meant() {
+    for (id, asked) in record.confirmed_sends() {
         let Some(request) = record.tables.requests.get(&id) else {
             wrong.push(format!("{id} ({}) was confirmed, but never planned", asked.title));
             continue;

@@ -11,7 +11,7 @@ const AFTERMATH: i64 = 7_000;
 /// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
 
-/// Minimum number of the large app's sends that must be waiting to count as a flood.
+/// The large app floods if at least this number of its sends are waiting.
 const FLOOD: usize = 20;
 
 /// Sends of small apps that reached the inbox without being delayed by a fault.

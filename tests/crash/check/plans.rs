@@ -50,8 +50,8 @@ pub(crate) fn every_attempt_has_a_job(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// An attempt may be claimed more than once. The recorded attempt must have been made under the latest of these claims, so it
-/// started no earlier.
+/// An attempt may be claimed more than once. Only the worker with the latest claim may record it, so the recorded attempt must
+/// not have started before that claim.
 pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {

@@ -29,8 +29,8 @@ pub(crate) fn nothing_was_unrequested(record: &Record) -> Vec<String> {
             continue;
         };
         for (name, planned) in &request.recipients {
-            let is_meant = at(asked, planned.index) == Some(name);
-            if !is_meant || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
+            let is_requested = at(asked, planned.index) == Some(name);
+            if !is_requested || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
                 wrong
                     .push(format!("request {id}: planned {planned:?} for {name}, the client sent {asked:?}"));
             }
@@ -40,22 +40,22 @@ pub(crate) fn nothing_was_unrequested(record: &Record) -> Vec<String> {
     for (id, item) in &record.tables.items {
         let to = record.tables.users.get(&item.user);
         let asked = client_send_of(record, &asked, item.send);
-        let is_meant = asked.zip(to).is_some_and(|(asked, (app, name))| {
+        let is_requested = asked.zip(to).is_some_and(|(asked, (app, name))| {
             asked.channels.contains(&Channel::InApp) && asked.app == *app && asked.recipients.contains(name)
         });
         let title_is_right = item.title.is_none() || item.title.as_ref() == asked.map(|asked| &asked.title);
-        if !is_meant || !title_is_right {
+        if !is_requested || !title_is_right {
             wrong.push(format!("item {id} belongs to no client's send: {item:?}"));
         }
     }
     for (user, shown) in &record.inboxes {
-        let meant = |title: &str| {
+        let was_sent = |title: &str| {
             asked.get(title).is_some_and(|asked| {
                 let is_to_user = asked.app == user.0 && asked.recipients.contains(&user.1);
                 is_to_user && asked.channels.contains(&Channel::InApp)
             })
         };
-        let foreign = shown.iter().filter(|item| !meant(&item.title));
+        let foreign = shown.iter().filter(|item| !was_sent(&item.title));
         wrong.extend(foreign.map(|item| format!("{user:?} sees {:?}", item.title)));
     }
     wrong

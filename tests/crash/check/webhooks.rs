@@ -84,11 +84,11 @@ fn has_reason(record: &Record, webhook: &Webhook) -> bool {
 /// A repeated webhook has the id of the first one, and the webhooks of a delivery arrive in the order of its outcomes.
 pub(crate) fn each_delivery_is_in_order(record: &Record) -> Vec<String> {
     let mut ids: BTreeMap<ReportedWebhook<'_>, BTreeSet<&str>> = BTreeMap::new();
-    let mut meant: BTreeMap<&str, BTreeSet<ReportedWebhook<'_>>> = BTreeMap::new();
+    let mut by_id: BTreeMap<&str, BTreeSet<ReportedWebhook<'_>>> = BTreeMap::new();
     let mut firsts: BTreeMap<Uuid, Vec<(WebhookEvent, &str)>> = BTreeMap::new();
     for webhook in &record.webhooks {
         let reported = reported(webhook);
-        meant.entry(&webhook.id).or_default().insert(reported);
+        by_id.entry(&webhook.id).or_default().insert(reported);
         // Skip items: each time an item is marked as read, a new webhook with a new id reports it.
         let Subject::Delivery(id) = webhook.subject else { continue };
         let ids = ids.entry(reported).or_default();
@@ -102,8 +102,8 @@ pub(crate) fn each_delivery_is_in_order(record: &Record) -> Vec<String> {
         .filter(|(_, ids)| ids.len() > 1)
         .map(|(reported, ids)| format!("{reported:?} came under several ids: {ids:?}"))
         .collect();
-    let ambiguous = meant.iter().filter(|(_, meant)| meant.len() > 1);
-    wrong.extend(ambiguous.map(|(id, meant)| format!("one id {id} for {meant:?}")));
+    let ambiguous = by_id.iter().filter(|(_, webhooks)| webhooks.len() > 1);
+    wrong.extend(ambiguous.map(|(id, webhooks)| format!("the id {id} is shared by {webhooks:?}")));
     for (id, mut reported) in firsts {
         // `everything_is_reported` finds missing and additional webhooks. Here only the order counts.
         let mut in_log = in_log(record, id);

@@ -117,7 +117,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         | CrashPoint::BeforeSettle
         | CrashPoint::AfterSettle
         | CrashPoint::BeforeAck => {
-            // Each point kills processes of all channels in turn.
+            // In successive rounds, a crash point kills workers of all channels in turn.
             let first = dice.below(Role::WORKERS.len(), (point.as_str(), "first"));
             Role::WORKERS[(first + round) % Role::WORKERS.len()]
         }
@@ -128,7 +128,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
     Injection::Crash { at: Name { role, number }, point, passage }
 }
 
-/// Victim of a kill. The first kills hit processes that have no crash point.
+/// Victim of a kill. The first two kills hit the webhooks processes, which have no crash point.
 fn victim(dice: Dice, number: usize) -> Name {
     match number {
         0 | 1 => Name { role: Role::Webhooks, number: number + 1 },

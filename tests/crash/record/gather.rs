@@ -20,7 +20,7 @@ pub(crate) async fn gather(
     let (database, event_log) =
         (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
     let before = log::written(&event_log, scene.partitions).await;
-    // This list is read before the ledger, so that the ledger has every message in it.
+    // Read the accepted messages before the ledger, so that the ledger has all of them.
     let accepted = accepted(scene);
     let mut tables = database::read(&database).await;
     let log = log::read(&event_log, scene.partitions).await;

@@ -39,7 +39,7 @@ pub(crate) struct VisibleSend {
 }
 
 /// Creates the index by which the database finds the items of a send.
-pub(super) async fn note(database: &PgPool) {
+pub(super) async fn create_index(database: &PgPool) {
     sqlx::query("CREATE INDEX seen_from_beside ON inbox_item (send_id)").execute(database).await.unwrap();
 }
 

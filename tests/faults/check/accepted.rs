@@ -23,7 +23,7 @@ fn count(delivery: &Delivery, outcome: &str) -> usize {
     delivery.attempts.iter().filter(|attempt| attempt.outcome == outcome).count()
 }
 
-/// For every time that a provider accepted a delivery, the delivery has an attempt with the outcome `sent` or `unknown`.
+/// A delivery was accepted by providers at most as often as it has attempts with the outcome `sent` or `unknown`.
 pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, times) in times(record) {

@@ -58,7 +58,7 @@ fn fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
         Some("unknown") if last.is_some_and(|last| record.is_lost(delivery, last)) => {
             end == ("unknown", Some("outcome_unknown"))
         }
-        // Another delivery found the target dead before the first or the next attempt of this one.
+        // Before the first or the next attempt of this delivery, another delivery found the target dead.
         None | Some("retry" | "unknown" | "pause_provider") => {
             end == ("skipped", Some("suppressed")) && record.suppressions.contains_key(&delivery.target)
         }
