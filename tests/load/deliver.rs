@@ -47,8 +47,9 @@ struct Subject {
     name: &'static str,
     channel: Channel,
     role: Role,
-    /// Kind of the provider, which is also its identifier, with settings and secrets.
+    /// Kind of the provider; also its identifier.
     kind: &'static str,
+    /// Settings and secrets of the provider.
     settings: (Value, Value),
     /// Additional environment variables of the worker.
     environment: Vec<(&'static str, String)>,

@@ -1,5 +1,5 @@
 //! Flood of sends. The email worker does not run at first, so sends fill the streams until the dispatcher pauses and the gateway
-//! refuses more sends. Then a generator offers ten times the accepted load. The email worker starts after a third of that time.
+//! refuses more sends. Then a generator offers ten times the accepted load. A third of the way through, the email worker starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -110,8 +110,9 @@ impl fmt::Display for Report {
         let OfferedLoad { accepted, refused, not_made, took } = offered;
         writeln!(
             f,
-            "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections ({not_made} more found none free), \
-             {} of them accepted and delivered; refused by status: {refused:?}",
+            "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections \
+             ({not_made} more were dropped, because no connection was free), {} of them accepted and delivered; \
+             refused by status: {refused:?}",
             filled.accepted.len(),
             filled.refused,
             offered.made(),

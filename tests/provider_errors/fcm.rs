@@ -13,8 +13,8 @@ use crate::state::{ASKED, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// Name of the answer in the table; the status, error code and invalid members that the stand-in returns as this answer; and the
-/// code that the ledger records.
+/// Name of an answer in the table; the status, error code and invalid members in the stand-in's response; and the code that the
+/// ledger records.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("404 UNREGISTERED", 404, "UNREGISTERED", &[], "404 UNREGISTERED"),
