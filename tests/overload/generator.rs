@@ -113,7 +113,7 @@ pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offer
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
     let mut connections = JoinSet::new();
     for _ in 0..scale.connections {
-        connections.spawn(work_off(client.clone(), request.clone(), Arc::clone(&take)));
+        connections.spawn(send_queued(client.clone(), request.clone(), Arc::clone(&take)));
     }
     let begin = Instant::now();
     let (mut pace, mut send, mut not_made) = (pace(PACE), 0, 0);
@@ -145,7 +145,7 @@ impl Request {
     }
 }
 
-async fn work_off(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> OfferedLoad {
+async fn send_queued(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> OfferedLoad {
     let mut offered = OfferedLoad::default();
     loop {
         let next = sends.lock().await.recv().await;

@@ -113,7 +113,7 @@ impl World {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let tokens = [self.good_tokens(), self.bad_tokens(), self.stolen_tokens(), self.swapped_tokens()];
+        let tokens = [self.good_tokens(), self.bad_tokens(), self.foreign_tokens(), self.swapped_tokens()];
         let tokens = tokens.into_iter().flatten().flat_map(|(name, token, proof)| {
             // A token together with the key and the user gives the same access as the token alone.
             let alone = vec![bearer(&token)];

@@ -126,7 +126,7 @@ impl Rows<'_> {
 
     /// Asserts that an id of another app, an id of another user, and an unknown id get the same answer.
     async fn hides_foreign_resources(&mut self, row: &Row, call: &str) {
-        if !row.is_of_something() {
+        if !row.names_a_resource() {
             return;
         }
         let body = row.body.map(|body| body());

@@ -25,7 +25,7 @@ pub(crate) fn every_final_status_follows_from_the_attempts(record: &Record) -> V
                 attempt.number
             ));
         }
-        if !fits(record, delivery, last) {
+        if !status_fits(record, delivery, last) {
             wrong.push(format!("{id}: {delivery:?}"));
         }
     }
@@ -47,7 +47,7 @@ fn is_final(record: &Record, delivery: &Delivery, attempt: &Attempt) -> bool {
     }
 }
 
-fn fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
+fn status_fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
     let end = (delivery.status.as_str(), delivery.reason.as_deref());
     match last.map(|attempt| attempt.outcome.as_str()) {
         Some("sent") => matches!(end, ("sent" | "delivered", None)),

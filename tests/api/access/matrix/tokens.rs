@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Tokens that were not signed by the app.
-    pub(super) fn stolen_tokens(&self) -> Vec<TokenCase> {
+    pub(super) fn foreign_tokens(&self) -> Vec<TokenCase> {
         let fine = self.claims();
         let invalid = |name, token| (name, token, Proof::Wrong("invalid_token"));
         let anonymous = |signer: &Signer| signer.token_under(&json!({"alg": signer.algorithm}), &fine);
