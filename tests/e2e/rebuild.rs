@@ -19,7 +19,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 impl Inboxes {
-    /// Reads the titles in an inbox, with a statement that this process has prepared on every connection.
+    /// Lists an inbox through the store, whose connections keep prepared statements. Returns the number of items.
     async fn listed(&self, app: AppId, user: UserNumber) -> usize {
         let start = PageStart::Offset(0);
         self.store.inbox().list_inbox(app, user, InboxFilter::default(), start, 20).await.unwrap().items.len()
