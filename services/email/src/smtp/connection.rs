@@ -46,8 +46,8 @@ impl State {
 }
 
 impl Connection {
-    /// Connects to the server of `relay` and logs in. Keeps `stage` up to date, so that the caller knows the stage of a
-    /// timeout.
+    /// Connects to the server of `relay` and logs in. Keeps `stage` up to date, so that the caller knows
+    /// which stage was reached if the call times out.
     pub(crate) async fn open(
         relay: &Relay,
         credentials: Option<&Credentials>,
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
-    /// caller knows the stage of a timeout.
+    /// caller knows which stage was reached if the call times out.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;

@@ -112,7 +112,7 @@ fn header_name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Generates a list that is mostly empty, because an email with arbitrary text in every field is nearly always refused.
+/// Generates a list that is usually empty, because an email with arbitrary text in every field is nearly always refused.
 fn few<T: std::fmt::Debug + Clone>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)]
 }
