@@ -77,7 +77,7 @@ impl Connection {
         self.messages
     }
 
-    /// Returns true if the connection can be reused, because the last email ended in a defined state.
+    /// Returns true if the connection can be used for another email: the last one left it in a known state.
     pub(crate) fn is_usable(&self) -> bool {
         self.state != State::Unusable
     }
