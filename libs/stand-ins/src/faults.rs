@@ -177,7 +177,7 @@ impl Faults {
         fault
     }
 
-    /// Returns true if the provider is down and refuses a client that has not named a target yet. Counts the refusal.
+    /// Returns true if the provider is down and must refuse a client before the client names a target. Counts the refusal.
     pub(crate) fn rejects_caller(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;

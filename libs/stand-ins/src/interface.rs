@@ -1,4 +1,4 @@
-//! Network interface on which stand-ins listen, and host in their URLs. Both are the loopback interface unless
+//! Network interface on which stand-ins listen, and the host in their URLs. Stand-ins use the loopback interface unless
 //! [`serve_as`] was called.
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -23,8 +23,8 @@ pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output 
     Ok((url, answering))
 }
 
-/// Reads the whole request. If the server closed the connection before it has read everything, TCP would reset the
-/// connection, and the client might not get the answer.
+/// Reads the whole request. If the server closed the connection with unread input, TCP would reset the connection, and the
+/// client might not get the answer.
 async fn read_request(stream: &mut TcpStream) -> io::Result<()> {
     let mut request = Vec::new();
     while !is_whole(&request) {

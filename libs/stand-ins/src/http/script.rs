@@ -51,7 +51,7 @@ impl Rule {
         Rule { target: None, cause: Cause::Order { reaction, times: 1 } }
     }
 
-    /// Creates a rule that answers the next message with `response`, and no others.
+    /// Creates a rule that answers only the next message, with `response`.
     #[must_use]
     pub fn answer(response: Response<Bytes>) -> Self {
         Rule::new(Reaction::Answer(response))

@@ -91,7 +91,7 @@ pub(crate) fn limits() -> PoolLimits {
     PoolLimits::for_lease(Duration::from_secs(90))
 }
 
-/// Creates limits with the same time for each part of sending an email.
+/// Creates limits that allow `time` for each step of sending an email.
 pub(crate) fn limits_each(time: Duration) -> PoolLimits {
     PoolLimits { connecting: time, commands: time, content: time, ..limits() }
 }

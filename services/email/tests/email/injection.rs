@@ -227,8 +227,8 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
                 sent.set(sent.get() + 1);
                 check(&job, &captures);
             }
-            // Refused before the server was called, or refused by the stand-in because the local part of the recipient
-            // is a reply code such as `5.1.1`.
+            // The email was refused before the server was called, or the stand-in refused it because the local part of
+            // the recipient is a reply code such as `5.1.1`.
             Outcome::Failed => {
                 assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
                 assert!(captures.is_empty());

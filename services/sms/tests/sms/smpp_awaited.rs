@@ -49,7 +49,7 @@ impl World {
     }
 }
 
-/// Starts a message centre that will send a receipt over the next session to bind.
+/// Starts a message centre that will send a receipt over the next session that is bound.
 async fn centre_with_a_receipt() -> SmscStandIn {
     let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
     let (server, line) = smsc_with(settings, limits()).await;
