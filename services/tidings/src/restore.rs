@@ -161,8 +161,8 @@ async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<
 async fn adopt(store: &Store) -> anyhow::Result<Report> {
     ensure!(
         store.recovery().adopt_database().await?,
-        "a restore of this database has begun but not ended, so the database holds only a part of the log's data: run \
-         `tidings restore` to its end"
+        "a restore of this database has begun but not ended, so the database lacks a part of the log's data: run \
+         `tidings restore` until it completes"
     );
     Ok(Report::adopted())
 }
