@@ -56,7 +56,8 @@ impl Providers {
     }
 
     /// Documents for `tidings provider set` that describe all providers. The HTTP provider for SMS does de-duplicate by
-    /// idempotency key, but its document sets `idempotent` to false. So workers never retry its unknown outcomes.
+    /// idempotency key, but its document sets `idempotent` to false. So a worker
+    /// never repeats a call to it whose outcome is unknown.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let mut sms_http = self.sms_http.provider_settings();

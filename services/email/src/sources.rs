@@ -130,8 +130,8 @@ impl AttachmentError {
     }
 }
 
-/// Encodes bytes as lines of base64 (MIME). Base64 has no dots and hyphens, so no line looks like the end of the email
-/// or a boundary.
+/// Encodes bytes as lines of base64 (MIME). Base64 contains no dots or hyphens, so no line looks like the end of the
+/// email or like a boundary.
 fn in_lines(bytes: &[u8]) -> Arc<str> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {

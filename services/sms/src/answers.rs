@@ -1,4 +1,4 @@
-//! Answers for HTTP calls to SMS providers, if the provider's own code is unknown or no response arrived.
+//! Answers for HTTP calls to SMS providers if the provider's response has no known code, or if no response arrived.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
@@ -36,7 +36,8 @@ pub(crate) fn blaming_user_if_forbidden(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
-/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if the reply has this header.
+/// Replaces the delay before the next call with the reply's `Retry-After`. Changes nothing if the reply has no such
+/// header, or if the outcome leads to no other call.
 pub(crate) fn with_retry_after(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },

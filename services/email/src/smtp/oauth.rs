@@ -152,7 +152,7 @@ impl Tokens {
 
     fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
         let lifetime = granted.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs).min(LONGEST);
-        // Time between the renewal and the last use of a token: a tenth of its lifetime, but at most five minutes.
+        // A token is renewed this long before it is used for the last time: a tenth of its lifetime, at most five minutes.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();

@@ -134,7 +134,7 @@ fn apns(message: &Message) -> Result<Object, Answer> {
     let full = |part: Object| Some(part).filter(|part| !part.is_empty()).map(Value::Object);
     let payload = full(aps).map(|aps| json!({"aps": aps}));
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
-    // If the override has a member `aps`, it is the payload itself, as in the kind `apns`.
+    // If the override has a member `aps`, the whole override is the payload, as in the kind `apns`.
     if message.apns.contains_key("aps") {
         let mut payload = message.apns.clone();
         own::defend(&mut payload, message)?;

@@ -61,7 +61,7 @@ impl ProviderKind for Smpp {
 
     async fn probe(settings: &SmppSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         check(settings, probe.outbound, PROBE_LIMIT).await?;
-        Ok(format!("{} bound and unbound {} as a transceiver", settings.host, settings.system_id))
+        Ok(format!("{} accepted a bind of {} as a transceiver", settings.host, settings.system_id))
     }
 }
 
