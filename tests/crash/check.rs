@@ -47,7 +47,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("the ledger agrees with what providers accepted", accepted::the_ledger_agrees),
     ("nothing is accepted twice unless a fault explains it", accepted::a_fault_explains_every_repeat),
     ("no SMS is accepted twice", accepted::no_short_message_twice),
-    ("no suppressed target is claimed", suppressions::no_suppressed_target_is_claimed),
+    ("no delivery to a suppressed target is claimed", suppressions::no_suppressed_target_is_claimed),
     ("checkpoints only grow, to the end of the log", checkpoints::only_grow),
     ("the log agrees with the ledger", outcome_events::the_log_agrees),
     ("webhooks report how every delivery ended, and what was read", webhooks::everything_is_reported),
@@ -65,7 +65,7 @@ const OF_IDLE_SYSTEM: [&str; 8] = [
     "the log alone gives the same inboxes",
     "every accepted change was made",
     "the ledger agrees with what providers accepted",
-    "no suppressed target is claimed",
+    "no delivery to a suppressed target is claimed",
     "the log agrees with the ledger",
     "webhooks report how every delivery ended, and what was read",
 ];

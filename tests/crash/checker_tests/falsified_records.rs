@@ -213,8 +213,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         let again = record.accepted[2].clone();
         record.accepted.push(again);
     }),
-    ("no suppressed target is claimed", |record| of(record, dead()).claims[0].is_late = true),
-    ("no suppressed target is claimed", |record| {
+    ("no delivery to a suppressed target is claimed", |record| of(record, dead()).claims[0].is_late = true),
+    ("no delivery to a suppressed target is claimed", |record| {
         record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_in_log = false);
     }),
     ("checkpoints only grow, to the end of the log", |record| {
