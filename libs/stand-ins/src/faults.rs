@@ -1,7 +1,7 @@
 //! Random faults of providers. A seed determines the fault of each call, so a run can be repeated. All calls are
 //! recorded.
 //!
-//! A stand-in produces these faults if its script contains a rule by [`crate::http::Rule::by_chance`] or
+//! A stand-in produces these faults if its script contains a rule created by [`crate::http::Rule::by_chance`] or
 //! [`crate::smtp::Rule::by_chance`].
 
 use std::collections::HashMap;

@@ -28,7 +28,7 @@ pub struct EmailSender {
     connections: Arc<Connections>,
     providers: OpenProviders<Connections>,
     /// Time limit for loading attachments and the unsubscribe link. If the email is large, the limit includes the wait for
-    /// a permit.
+    /// other large emails.
     preparing: Duration,
     large: Arc<Semaphore>,
 }

@@ -28,7 +28,7 @@ impl AcceptedFile {
         Ok(AcceptedFile(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Appends a message. Fails if the message has no delivery id, or not exactly one recipient. The stand-in must not
+    /// Appends a message. Fails if the message has no delivery id, or does not have exactly one recipient. The stand-in must not
     /// confirm a message that cannot be appended.
     pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
         let delivery = delivery(capture).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;

@@ -165,8 +165,8 @@ impl Connection {
             match parse_reply(*at, answer) {
                 Ok(_) if *at == Stage::Data && refusal.is_some() => {
                     // The server refused a command but accepted DATA. Empty content ends the transaction (RFC 2920
-                    // section 3.1). An error is ignored here, because the RSET
-                    // before the next email detects a broken connection.
+                    // section 3.1). An error is ignored here, because the RSET before the next email detects a broken
+                    // connection.
                     drop(self.smtp.command(".\r\n").await);
                 }
                 Ok(_) => {}

@@ -110,8 +110,8 @@ async fn xoauth2(
         STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
     let answer = say(smtp, &format!("AUTH XOAUTH2 {response}\r\n")).await?;
     if u16::from(answer.code()) == 334 {
-        // The server has refused the token; its challenge contains the error. After an empty response it sends the final
-        // reply.
+        // The server refused the token, and sent a challenge that contains the error. It sends the final reply after the
+        // client has answered with an empty line.
         return done(&say(smtp, "\r\n").await?);
     }
     done(&answer)

@@ -152,7 +152,7 @@ impl Pool {
         self.relay.describe()
     }
 
-    /// Takes the idle connection that was used last. The others stay idle longer, so surplus connections expire.
+    /// Takes the most recently used idle connection. The others stay idle longer, so surplus connections expire.
     fn take(&self) -> Option<Connection> {
         let idle = self.lock().pop()?;
         (idle.since.elapsed() < self.limits.idle).then_some(idle.connection)

@@ -54,12 +54,12 @@ impl Mailer {
     }
 }
 
-/// Creates a sender without attachments or unsubscribe links, which may call this machine.
+/// Creates a sender that may call this machine. It has no attachments or unsubscribe links.
 pub(crate) fn sender(limits: PoolLimits) -> EmailSender {
     sender_within(limits, Outbound::new(true))
 }
 
-/// Creates a sender without attachments or unsubscribe links, which calls only hosts that `outbound` allows.
+/// Creates a sender that calls only hosts that `outbound` allows. It has no attachments or unsubscribe links.
 pub(crate) fn sender_within(limits: PoolLimits, outbound: Outbound) -> EmailSender {
     let nothing = Sources::new(
         Box::new(|_, _, _| async { Ok(None) }.boxed()),

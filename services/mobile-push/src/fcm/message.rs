@@ -80,8 +80,8 @@ fn data(message: &Message) -> Result<Object, Answer> {
     Ok(data)
 }
 
-/// Returns the send's overrides for one platform, after checking their links. Keys that only Tidings may set are
-/// removed from the members that `data` names.
+/// Returns the send's overrides for one platform, after checking their links. `data` lists the members that hold
+/// the app's data; the keys that Tidings sets are removed from these members.
 fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
     let mut over = over.clone();
     for name in data {

@@ -1,4 +1,5 @@
-//! Session with a message centre. It has one connection at a time, and replaces a lost one with exponential backoff.
+//! Session with a message centre. It has one connection at a time. If connecting fails, it retries with exponential
+//! backoff.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::recorder::Post;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Maximum pause before the session connects again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Age at which a connection counts as successful. If it is lost later, the session connects again at once.
+/// Age from which a connection counts as stable. If a stable connection is lost, the session connects again at once.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Answer for a submission that was certainly not accepted.

@@ -1,4 +1,4 @@
-//! `tidings provider test`: a real call that proves the credentials.
+//! `tidings provider test`: checks the credentials with a real call.
 
 use std::time::Duration;
 
