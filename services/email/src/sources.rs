@@ -109,7 +109,7 @@ impl Sources {
     async fn unsubscribe(&self, app: AppId, job: &DeliveryJob) -> Result<Option<String>, Answer> {
         let Some(category) = job.category else { return Ok(None) };
         (self.link)(app, job.user, category).await.map_err(|cause| {
-            tracing::warn!(cause, "cannot create the unsubscribe link; the delivery is retried");
+            tracing::warn!(cause, "cannot create the unsubscribe link; retrying the delivery");
             Answer::new(Outcome::RETRY, "unsubscribe", "the unsubscribe link could not be created")
         })
     }
@@ -123,7 +123,7 @@ impl AttachmentError {
                 Answer::new(Outcome::Failed, "attachment_gone", message)
             }
             AttachmentError::Unavailable(cause) => {
-                tracing::warn!(cause, "cannot read an attachment; the delivery is retried");
+                tracing::warn!(cause, "cannot read an attachment; retrying the delivery");
                 Answer::new(Outcome::RETRY, "attachment", "an attachment could not be read")
             }
         }
