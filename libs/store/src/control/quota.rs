@@ -13,7 +13,7 @@ pub enum Quota {
     /// Users. Only calls made on behalf of users check this quota.
     Users,
     Categories,
-    /// Devices of all users together.
+    /// Devices across all users.
     Devices,
 }
 

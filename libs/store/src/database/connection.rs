@@ -51,7 +51,7 @@ pub struct Store {
     pub(crate) writers: Writers,
 }
 
-/// Number of connections of a pool.
+/// Connection counts of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
     /// Connections in use.
@@ -190,8 +190,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Returns an error if the connection reached a different database than the pool's first connection. The state of this
-/// process, in memory and in the log, belongs to the first database.
+/// Returns an error if the connection reached a different database than the pool's first connection. The data that this
+/// process holds in memory or has published to the log belongs to the first database.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

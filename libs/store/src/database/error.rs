@@ -93,7 +93,7 @@ fn is_about_data(code: &str) -> bool {
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected, so that a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
+    /// Returns true if the data itself was rejected and a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
     /// and 23), a change to a profile is invalid or not allowed, or a quota is reached.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
@@ -107,8 +107,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has just
-    /// been erased. A retry can help: it reads the current rows.
+    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has
+    /// just been erased. A retry can help, because it reads the current rows.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -161,7 +161,7 @@ impl Error {
         }
     }
 
-    /// Returns true if the database could not be reached or could not run the statement now, so that a retry can help.
+    /// Returns true if a retry may help: the database could not be reached, or could not run the statement at this time.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {

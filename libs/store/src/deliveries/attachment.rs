@@ -12,7 +12,7 @@ use crate::{Deliveries, Error};
 /// log, and must be kept for longer than the send.
 const MARGIN: Duration = Duration::from_secs(3600);
 
-/// Result of one call of [`Deliveries::review_old_attachments`].
+/// Result of one call to [`Deliveries::review_old_attachments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
     pub looked_at: u64,

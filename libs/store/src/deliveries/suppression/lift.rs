@@ -1,4 +1,4 @@
-//! Lifting suppressions: the target may be called again, and its removed token or subscription is restored.
+//! Lifting suppressions: Tidings may send to the target again, and restores its removed token or subscription.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use store::sends::plan::{Decisions, Freeze, RenderFailure};
 
 use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 
-/// Maximum number of tries. Concurrent transactions abort a transaction only a few times in a row.
+/// Maximum number of tries. PostgreSQL aborts the same transaction only a few times in a row, even if many run concurrently.
 const MOST_TRIES: usize = 20;
 
 pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
@@ -73,7 +73,7 @@ pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decis
     finish(store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap()
 }
 
-/// Freezes chunks. Like a dispatcher, retries if PostgreSQL aborts the transaction because of a concurrent one.
+/// Freezes chunks. If PostgreSQL aborts the transaction because of a concurrent one, tries again, as a dispatcher does.
 async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
         let frozen = async { finish(store.sends().freeze(chunks).await?, chunks).await };
