@@ -71,7 +71,7 @@ pub struct AppSecret {
     /// Digest of the secret. Compare it in constant time.
     pub digest: Vec<u8>,
     /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or
-    /// at any time since.
+    /// at any later time.
     pub sealed: Vec<u8>,
     /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,

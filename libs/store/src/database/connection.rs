@@ -43,8 +43,8 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods run the SQL
-/// statements.
+/// A pool of connections to the database. Each method such as [`Store::deliveries`] returns a value whose methods run the SQL
+/// statements of one area.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
@@ -58,7 +58,7 @@ pub struct Connections {
     pub used: u32,
     /// Connections that are open but not in use.
     pub idle: u32,
-    /// Maximum number of connections, used and idle together.
+    /// Maximum total number of used and idle connections.
     pub max: u32,
 }
 

@@ -27,7 +27,7 @@ pub enum Error {
     SchemaChanged,
     /// The batch that contained this call failed. All callers of the batch get the same error, even if the data of only one
     /// caller caused it.
-    #[error("the batch of this call failed: {0}")]
+    #[error("the batch that contained this call failed: {0}")]
     Batch(Arc<Error>),
     /// The database URL leads to a pooler in transaction or statement mode.
     #[error(
@@ -60,7 +60,8 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// Converts a failure to encode a message. Encoding a message of this release never fails.
+/// Converts a failure to encode a message. This never happens in practice, because this release can encode all of its
+/// messages.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())

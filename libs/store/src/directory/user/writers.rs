@@ -94,8 +94,8 @@ mod tests {
         let mut second = Box::pin(writers.turn(AppId(1), "ada"));
         let mut cancelled = Box::pin(writers.turn(AppId(1), "ada"));
         assert!(second.as_mut().now_or_never().is_none() && cancelled.as_mut().now_or_never().is_none());
-        assert!(writers.turn(AppId(1), "bob").now_or_never().is_some(), "the lock on another user's profile is independent");
-        assert!(writers.turn(AppId(2), "ada").now_or_never().is_some(), "the lock on a profile of another app is independent");
+        assert!(writers.turn(AppId(1), "bob").now_or_never().is_some(), "another user's lock is free");
+        assert!(writers.turn(AppId(2), "ada").now_or_never().is_some(), "the lock in another app is free");
         drop(cancelled);
         drop(first);
         let second = second.now_or_never().unwrap();

@@ -82,7 +82,7 @@ async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
             Err(error) => assert!(!error.is_refused_data(), "{error}"),
         }
     }
-    panic!("not frozen in {MOST_TRIES} tries");
+    panic!("the chunks were not frozen in {MOST_TRIES} tries");
 }
 
 impl Fixture {
@@ -284,7 +284,7 @@ async fn decisions_depend_on_preferences_suppressions_providers_and_users() {
 
     sqlx::query("UPDATE category SET critical = true").execute(&fixture.pool).await.unwrap();
     let (_, decisions) = frozen(&fixture.store, &[chunk(app, 3, 0, &send)]).await;
-    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "critical category");
+    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "preferences are ignored");
 }
 
 #[tokio::test]

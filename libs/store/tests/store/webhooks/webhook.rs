@@ -70,7 +70,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages whose ids are the given numbers. The messages alternate between `subjects` subjects.
+    /// Adds messages whose ids are the given numbers. Message n has the subject n modulo `subjects`.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -136,7 +136,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             let read = after - before;
             assert!(
                 read < 400,
-                "{read} rows were read to take {} of {waiting}, {plans} {statistics}",
+                "{read} rows were read to claim {} of {waiting} messages ({plans}, {statistics})",
                 taken.len()
             );
         }
