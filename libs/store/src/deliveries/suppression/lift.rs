@@ -34,7 +34,7 @@ pub enum RestoreResult {
     NotNeeded,
 }
 
-/// The users who had the removed token, or the removed subscription, as stored in the row of the suppression.
+/// Data that a suppression has removed, as stored in its row: either the users who had the token, or the subscription.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pruned {

@@ -52,8 +52,8 @@ impl Writers {
         turn
     }
 
-    /// Waits for a slot to run one expensive computation (see [`Writers::compute`]). The slot counts towards the limit of
-    /// slots that `app` may use.
+    /// Waits for a slot to run one expensive computation (see [`Writers::compute`]). The slot counts towards the maximum
+    /// number of slots that `app` may use.
     pub(crate) async fn slot(&self, app: AppId) -> Slot {
         self.slots.take(app).await
     }

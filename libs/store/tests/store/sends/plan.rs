@@ -368,7 +368,8 @@ async fn overlapping_batches_freeze_each_chunk_once() {
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
     let mut random = RandomNumbers(7);
     for round in 0..6 {
-        // Neighbouring batches share a send. All batches share users and categories, and each round adds new ones.
+        // Neighbouring batches share a send. All batches share users and categories, and each round adds new users and
+        // categories.
         let batches: Vec<Vec<Chunk>> = (0..8)
             .map(|batch| {
                 let numbers = [batch, (batch + 1) % 8, 8 + batch, 16 + batch];
