@@ -65,13 +65,13 @@ pub struct NewSecret<'a> {
     pub sealed: &'a [u8],
 }
 
-/// A secret of an app that has not expired.
+/// An unexpired secret of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSecret {
     /// Digest of the secret. Compare it in constant time.
     pub digest: Vec<u8>,
     /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or
-    /// at any time since.
+    /// at any later time.
     pub sealed: Vec<u8>,
     /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,
@@ -85,7 +85,7 @@ pub struct App {
     pub name: String,
     /// Public half of the app's credentials.
     pub api_key: String,
-    /// True if all calls of the app are refused.
+    /// True if the app is disabled: all of its API calls are refused.
     pub disabled: bool,
     /// True for a development app. In such an app, callers that have only the public API key may by default read and write
     /// the addresses in profiles.
@@ -94,9 +94,9 @@ pub struct App {
     pub secure_mode: bool,
     /// True if calls made on behalf of users need a bearer token or a signature of the user's identifier.
     pub hmac: bool,
-    /// True if bearer tokens must expire.
+    /// True if bearer tokens without an expiry time (`exp`) are refused.
     pub require_exp: bool,
-    /// Format in which the claim `sub` of bearer tokens names a user.
+    /// Format in which bearer tokens name their user in the JWT claim `sub`.
     pub token_subject: TokenSubject,
     /// The part of a user's profile that templates can read.
     pub template_profile: TemplateProfile,
@@ -104,7 +104,7 @@ pub struct App {
     pub max_users: Option<i64>,
     /// Maximum number of categories; None for the default.
     pub max_categories: Option<i64>,
-    /// Maximum number of devices of all users together; None for the default.
+    /// Maximum number of devices across all users; None for the default.
     pub max_devices: Option<i64>,
     /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
     pub guard_addresses: Option<bool>,

@@ -43,22 +43,22 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods run the SQL
-/// statements.
+/// A pool of connections to the database. Each method such as [`Store::deliveries`] returns a value whose methods run the SQL
+/// statements of one area.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) writers: Writers,
 }
 
-/// Number of connections of a pool.
+/// Connection counts of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
     /// Connections in use.
     pub used: u32,
     /// Connections that are open but not in use.
     pub idle: u32,
-    /// Maximum number of connections, used and idle together.
+    /// Maximum total number of used and idle connections.
     pub max: u32,
 }
 
@@ -190,8 +190,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Returns an error if the connection reached a different database than the pool's first connection. The state of this
-/// process, in memory and in the log, belongs to the first database.
+/// Returns an error if the connection reached a different database than the pool's first connection. The data that this
+/// process holds in memory or has published to the log belongs to the first database.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

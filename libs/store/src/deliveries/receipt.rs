@@ -68,8 +68,8 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes up to `most` due early receipts again, and returns the number of receipts that are no longer early. A
-    /// receipt that is still early 24 hours after it was stored is removed.
+    /// Processes up to `most` due early receipts again. Returns the number of receipts that are now recorded or have no
+    /// effect; they are no longer stored. A receipt that is still early 24 hours after it was stored is removed.
     ///
     /// # Errors
     /// Returns an error and records nothing if the database fails.
@@ -113,8 +113,8 @@ impl Deliveries<'_> {
         Ok(done.len())
     }
 
-    /// Removes up to `most` jobs that have been stored for longer than `age` in case a receipt arrives. Without the stored
-    /// job, a later receipt cannot start another attempt. Returns the number of removed jobs.
+    /// Removes up to `most` of the jobs that are stored because a receipt may arrive, if they are older than `age`. Without
+    /// the stored job, a later receipt cannot start another attempt. Returns the number of removed jobs.
     pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query!(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(

@@ -31,7 +31,7 @@ pub struct Settlement {
     pub started_at: Timestamp,
     /// Time at which the provider's answer arrived.
     pub ended_at: Timestamp,
-    /// The provider's answer, with the outcome that it was classified as.
+    /// The provider's answer and the outcome derived from it.
     pub answer: Answer,
     pub next: RecordedStep,
     /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended.

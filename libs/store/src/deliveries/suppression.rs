@@ -1,9 +1,10 @@
-//! Suppression of targets. Tidings no longer calls a suppressed target, because a provider reported it as dead or the owner
-//! of a phone number opted out.
+//! Suppression of targets. Tidings sends nothing to a suppressed target. A target is suppressed if a provider reports it as
+//! dead, or if the owner of a phone number opts out.
 //!
 //! The transaction that records the provider's answer also writes the suppression. The same transaction removes a dead push
 //! token from all profiles that contain it, or deletes the subscription of a dead web push endpoint. An email address or
-//! phone number stays in the profile but is not called. An operator or a new registration can lift a suppression.
+//! phone number stays in the profile, but Tidings sends nothing to it. An operator or a new registration can lift a
+//! suppression.
 //!
 //! A transaction locks profiles before it writes suppressions. Registering a token locks in the same order, so the two cannot
 //! deadlock.

@@ -149,7 +149,7 @@ pub(crate) async fn write_profiles_and_read(
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks, new).await?;
-    // Sends with a single chunk are included: in a restored database, they may be cancelled before they are planned.
+    // Sends with a single chunk are checked too: in a restored database, such a send may be cancelled before it is planned.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &sends).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };

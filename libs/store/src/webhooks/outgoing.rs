@@ -27,10 +27,10 @@ const MAX_WAKES: u32 = 64;
 pub struct Pace {
     /// Time until a claim on a message expires. It must be longer than the timeout of a call.
     pub lease: Duration,
-    /// Maximum number of concurrent calls to one endpoint, by all processes together.
+    /// Maximum number of concurrent calls to one endpoint, across all processes.
     pub per_endpoint: u32,
-    /// Maximum number of concurrent calls for one app, by all processes together. The limit prevents a slow app from delaying
-    /// the others.
+    /// Maximum number of concurrent calls for one app, across all processes. The limit prevents an app with slow endpoints
+    /// from delaying other apps.
     pub per_app: u32,
     /// Number of consecutive failures after which an endpoint gets only one call at a time, and a pause after each failed
     /// call.
@@ -103,9 +103,9 @@ impl Webhooks<'_> {
     }
 }
 
-/// Forces index scans and nested loops in this transaction, because its statements are written for them. Otherwise PostgreSQL
-/// would choose query plans based on its statistics, which are missing in a new installation and outdated after a burst of
-/// messages.
+/// Forces index scans and nested loops in this transaction, because its statements are fast only with them. Otherwise
+/// PostgreSQL would choose query plans based on its statistics, which are missing in a new installation and outdated after a
+/// burst of messages.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -141,7 +141,7 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
 }
 
 /// Claims due messages of the given apps. If an app has further due messages and is still below its limit on concurrent
-/// calls, the statement adds a row to `webhook_wake`, so that the app gets another turn after the other apps.
+/// calls, the statement adds a row to `webhook_wake`, so that the app is served again after the other apps.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -104,7 +104,7 @@ pub(crate) async fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    /// Creates an app. Its API key and the digest of its secret are its name.
+    /// Creates an app. Its name is also its API key and the digest of its secret.
     pub(crate) async fn app(&self, name: &str) -> AppId {
         let app = NewApp { name, api_key: name, development: true };
         let draft = self.store.control().create_app(app, "test").await.unwrap().unwrap();

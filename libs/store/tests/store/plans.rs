@@ -139,7 +139,7 @@ fn every_described_statement_is_read_from_the_source() {
         .collect();
     assert!(!described.is_empty());
     let missed: Vec<_> = described.iter().filter(|sql| !read.contains(*sql)).collect();
-    assert!(missed.is_empty(), "not read from the source: {missed:#?}");
+    assert!(missed.is_empty(), "statements not found in the source: {missed:#?}");
 }
 
 impl Bench {

@@ -6,8 +6,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
 use crate::{Control, Error, database::audit};
 
-/// A change of a provider in an open transaction. If the provider exists, its row is locked until [`ProviderEdit::put`]
-/// commits or the value is dropped.
+/// An edit of a provider in an open transaction. If the provider exists, its row stays locked until [`ProviderEdit::put`]
+/// commits or the edit is dropped.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
@@ -15,8 +15,8 @@ pub struct ProviderEdit {
 }
 
 impl Control<'_> {
-    /// Creates or replaces the provider with this identifier, and returns its new version. The version is 1 for a new
-    /// identifier. Otherwise it is one more than the identifier's last version, even if that provider was removed.
+    /// Creates or replaces the provider with this identifier, and returns its new version. The version is 1 if no provider
+    /// ever had this identifier. Otherwise it is one more than the last version, even if the previous provider was removed.
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects a value, or if the app does not exist.

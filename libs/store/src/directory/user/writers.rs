@@ -52,8 +52,8 @@ impl Writers {
         turn
     }
 
-    /// Waits for a slot to run one expensive computation (see [`Writers::compute`]). The slot counts towards the limit of
-    /// slots that `app` may use.
+    /// Waits for a slot to run one expensive computation (see [`Writers::compute`]). The slot counts towards the maximum
+    /// number of slots that `app` may use.
     pub(crate) async fn slot(&self, app: AppId) -> Slot {
         self.slots.take(app).await
     }
@@ -94,8 +94,8 @@ mod tests {
         let mut second = Box::pin(writers.turn(AppId(1), "ada"));
         let mut cancelled = Box::pin(writers.turn(AppId(1), "ada"));
         assert!(second.as_mut().now_or_never().is_none() && cancelled.as_mut().now_or_never().is_none());
-        assert!(writers.turn(AppId(1), "bob").now_or_never().is_some(), "another user's turn is independent");
-        assert!(writers.turn(AppId(2), "ada").now_or_never().is_some(), "other apps are independent");
+        assert!(writers.turn(AppId(1), "bob").now_or_never().is_some(), "another user's lock is free");
+        assert!(writers.turn(AppId(2), "ada").now_or_never().is_some(), "the lock in another app is free");
         drop(cancelled);
         drop(first);
         let second = second.now_or_never().unwrap();

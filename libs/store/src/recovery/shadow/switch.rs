@@ -11,7 +11,7 @@ use crate::Error;
 use crate::inbox::projection::INBOX;
 
 /// Maximum time for which a switch waits for running readers of the live tables. It must be shorter than two seconds: new
-/// readers wait for the switch, and the gateway gives up a call to the database after two seconds. It must be longer than
+/// readers wait for the switch, and the gateway abandons a call to the database after two seconds. It must be longer than
 /// `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.

@@ -10,14 +10,15 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Sends, erasure};
 
-/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that PostgreSQL cannot skip.
+/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that a statement cannot skip
+/// with `SKIP LOCKED`.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Lock timeout of a transaction whose chunks all belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
 /// An open transaction that is ready to freeze chunks. It has locked the users for whom the chunks contain inline profiles,
-/// and blocks erasures in the apps of the chunks. Chunks for which it could not get all locks are busy and must not be
-/// frozen in it.
+/// and blocks erasures in the apps of the chunks. A chunk is busy if the transaction could not acquire all of its locks. A
+/// busy chunk must not be frozen in this transaction.
 #[derive(Debug)]
 pub struct ChunkLocks {
     transaction: Transaction<'static, Postgres>,
@@ -26,8 +27,7 @@ pub struct ChunkLocks {
 
 impl Sends<'_> {
     /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Does not
-    /// wait for locks that another transaction holds. A chunk that needs such a lock is busy ([`ChunkLocks::is_busy`]) and
-    /// must not be frozen in this transaction.
+    /// wait for locks that another transaction holds. A chunk that needs such a lock is busy; see [`ChunkLocks::is_busy`].
     pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
@@ -73,8 +73,8 @@ impl ChunkLocks {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Starts freezing chunks, none of which may be busy. Inserts a row in the table `plan` for each chunk, in key order. If
-    /// the row of a chunk already exists, another transaction has frozen the chunk, and the stored decisions are kept.
+    /// Starts freezing chunks; none of them may be busy. Inserts a row into the table `plan` for each chunk, in key order.
+    /// If a chunk already has a row, another transaction has frozen it, and its stored decisions do not change.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }

@@ -1,4 +1,4 @@
-//! Suppression of dead targets: tokens and subscriptions are removed and restored, and dead targets are not called.
+//! Suppression of dead targets: tokens and subscriptions are removed and restored, and nothing is sent to dead targets.
 
 mod races;
 

@@ -139,7 +139,7 @@ async fn erasure_deletes_dependent_rows_and_a_new_user_gets_another_number() {
     assert!(fixture.store.erasure().erase_user(shop, "ursula", NOW).await.unwrap().is_none());
     assert!(fixture.store.directory().find_user(shop, "ursula").await.unwrap().is_none());
     assert!(fixture.store.directory().find_user(bank, "ursula").await.unwrap().is_some());
-    // The remaining timers are that of the app `bank` and the one that publishes the erasure.
+    // Two timers remain: the timer of the app `bank`, and the timer that publishes the erasure.
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
     assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(shop, ursula)]);
     assert_ne!(fixture.user(shop, "ursula").await, ursula);

@@ -52,7 +52,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
 }
 
 /// Returns the number of scans of the tables `webhook_message` and `webhook_wake`, and the number of rows and index entries
-/// that they read. A session reports its numbers at the latest when it ends.
+/// that they read. A session may report its reads only when it ends.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -70,7 +70,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages whose ids are the given numbers. The messages alternate between `subjects` subjects.
+    /// Adds messages whose ids are the given numbers. Message n has the subject n modulo `subjects`.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -126,7 +126,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
                 .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
                 .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
-            // A session reports its reads at the latest when it ends.
+            // A session may report its reads only when it ends.
             store.close().await;
             let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
                 let (now, read) = reads(&fixture.pool).await;
@@ -136,7 +136,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             let read = after - before;
             assert!(
                 read < 400,
-                "{read} rows were read to take {} of {waiting}, {plans} {statistics}",
+                "{read} rows were read to claim {} of {waiting} messages ({plans}, {statistics})",
                 taken.len()
             );
         }
