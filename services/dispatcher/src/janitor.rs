@@ -24,7 +24,7 @@ const ROOMY: f64 = 0.6;
 
 /// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages waiting for receipts that one statement removes. A message may be half a megabyte large.
+/// Maximum number of messages waiting for receipts that one statement removes. A message may have up to half a megabyte.
 const MESSAGES: u32 = 1_000;
 /// Maximum number of attachments that one statement reviews.
 const FILES: u32 = 100;
@@ -43,7 +43,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             tracing::warn!(%error, "cannot remove expired idempotency keys; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
-            tracing::warn!(%error, "cannot remove messages whose wait for a receipt has expired; trying again");
+            tracing::warn!(%error, "cannot remove messages that have waited too long for a receipt; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
             tracing::warn!(error = format!("{error:#}"), "cannot remove old attachments; trying again");
@@ -81,7 +81,7 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
 }
 
 /// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
-/// retention: its send may need the attachments, although no rows that protect them are written yet.
+/// retention: its send may still need its attachments, but the rows that protect attachments from removal may not exist yet.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());

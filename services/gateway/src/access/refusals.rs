@@ -43,7 +43,8 @@ impl Refusals {
         }
     }
 
-    /// Returns the number of refusals that were not logged since the last log line. None if this one must not be logged either.
+    /// Counts a refusal. Returns the number of unlogged refusals since the last log line if this refusal may be logged, otherwise
+    /// None.
     fn line(&self, app: Option<AppId>, now: Instant) -> Option<u64> {
         let number = app.map_or(0, |app| app.0.unsigned_abs());
         let place = usize::try_from(number).unwrap_or_default() % PLACES;
