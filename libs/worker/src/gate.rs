@@ -58,8 +58,8 @@ pub(crate) struct TargetPath {
 }
 
 impl Gates {
-    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. So a provider that hangs leaves
-    /// attempts for the other providers until its breaker opens.
+    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. If a provider hangs, the
+    /// rest stays available to the other providers until the breaker of that provider opens.
     pub(crate) fn new(channel: Channel, max_concurrency: usize) -> Gates {
         let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
         let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();

@@ -162,7 +162,7 @@ async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled
     };
     assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
     world.serve();
-    eventually(SOON, "the continuation is published", async || {
+    eventually(SOON, "the due send is published", async || {
         (world.last_seq(sends).await == 33).then_some(())
     })
     .await;

@@ -11,8 +11,8 @@ use service_kit::metrics;
 
 use crate::http::failure::Failure;
 
-/// Number of log slots. Each app uses the slot of its id modulo this number. Each slot gets at most one log line per
-/// [`INTERVAL`].
+/// Number of log slots. An app uses the slot whose index is the app's id modulo this number. Each slot gets at most one log line
+/// per [`INTERVAL`].
 const PLACES: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 

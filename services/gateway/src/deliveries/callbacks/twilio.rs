@@ -97,8 +97,8 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
 /// Receives a message that a person sent to the account's number.
 ///
 /// Set this URL as the account's messaging webhook. If a person writes `STOP`, the service sends none of the app's SMS to the
-/// person's number until the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the service
-/// looks for the usual keywords in the text. All other messages are accepted and ignored.
+/// person's number until the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the
+/// service looks for the usual keywords in the text. All other messages are accepted and ignored.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/messages",
