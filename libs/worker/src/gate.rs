@@ -158,7 +158,7 @@ impl Gate {
 }
 
 impl TargetPath {
-    /// Returns the time until which the provider or the host admits no call, or None if both admit a call now.
+    /// Returns None if the provider and the host both admit a call now, otherwise the time at which to check again.
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
         locked(&self.gate.health).closed_until(now, self.user).max(of_host)

@@ -17,8 +17,8 @@ use crate::intake::DURABLE;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill at which messages that every reader has read are removed before the end of their retention, until the fill is down to
-/// [`ROOMY`].
+/// Fill of a stream at which the janitor starts to remove messages before the end of their retention. It removes only messages
+/// that every reader has read, and stops when the fill is down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
