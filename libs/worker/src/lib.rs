@@ -42,7 +42,7 @@ pub trait ChannelSender: Send + Sync + 'static {
     const CHANNEL: Channel;
 
     /// True if the channel's providers send receipts for accepted messages (see [`store::deliveries::receipt`]). The job is
-    /// then stored until the receipt arrives. If the receipt reports a failure, the message can be sent again from the stored job.
+    /// then stored until the receipt arrives, and is used to send the message again if the receipt reports a failure.
     const RECEIPTS: bool = false;
 
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.

@@ -81,7 +81,7 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
 }
 
 /// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
-/// retention: its send may still need its attachments, but the rows that protect attachments from removal may not exist yet.
+/// retention. The send of that message may still need its attachments, and the rows that protect them may not exist yet.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());

@@ -94,8 +94,8 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. So the look-up of a seen key ignores the limits on the request that started it:
-        // that request's waiting time, and its caller's share of the waiting room.
+        // Several requests may share this look-up. So the look-up of a seen key ignores the limits on the request that started
+        // it: that request's waiting time, and its caller's share of the waiting room.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),
