@@ -24,7 +24,7 @@ const ROOMY: f64 = 0.6;
 
 /// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages waiting for receipts that one statement removes. A message may have up to half a megabyte.
+/// Maximum number of messages waiting for receipts that one statement removes. A message may be up to half a megabyte in size.
 const MESSAGES: u32 = 1_000;
 /// Maximum number of attachments that one statement reviews.
 const FILES: u32 = 100;
