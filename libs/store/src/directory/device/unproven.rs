@@ -214,7 +214,7 @@ async fn add(
 }
 
 /// Updates the type of a device and the time of its last connection. `secret` is the digest of the secret that the caller sent.
-/// Returns [`Refusal::AddressGuarded`] if that is not the device's secret.
+/// Returns [`Refusal::AddressGuarded`] if that secret is no longer the device's secret.
 async fn refresh(
     connection: &mut PgConnection,
     app: AppId,
