@@ -1,4 +1,4 @@
-//! One call of a provider. It has a time limit and always results in an answer. If a call must not be repeated (SMS), the
+//! One call to a provider. It has a time limit and always results in an answer. If a call must not be repeated (SMS), the
 //! worker first records in the ledger that the call starts.
 
 use std::panic::AssertUnwindSafe;
@@ -115,7 +115,7 @@ impl<S: ChannelSender> Worker<S> {
                 // not count against the provider's health.
                 tracing::error!(
                     provider = provider.identifier,
-                    "the call of the provider panicked; settling the attempt with an unknown outcome"
+                    "the call to the provider panicked; settling the attempt with an unknown outcome"
                 );
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
             }

@@ -56,7 +56,7 @@ pub(crate) async fn run<S: ChannelSender>(
     if let Err(error) = consumer.release().await {
         tracing::warn!(
             channel = %S::CHANNEL, %lane, %error,
-            "cannot release a job; it is redelivered after `ack_wait`"
+            "cannot release a job; the log will redeliver it after `ack_wait`"
         );
     }
     while let Some(ended) = running.join_next().await {
@@ -81,6 +81,6 @@ async fn free_slots(most: usize, running: &mut JoinSet<()>) -> usize {
 /// retries the job after the lease of its claim has ended.
 fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
     if let Some(Err(error)) = ended {
-        tracing::error!(%error, "the task of a job panicked; the job is redelivered");
+        tracing::error!(%error, "the task of a job panicked; the log will redeliver the job");
     }
 }

@@ -94,7 +94,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Publishes messages to the log. If the stream is full, a message becomes a timer.
+    /// Publishes messages to the log. If the stream of a message is full, the message becomes a timer.
     async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
         let results = self.context.log.publish_all(messages.clone()).await;
         let mut refused = Vec::new();

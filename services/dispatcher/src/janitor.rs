@@ -17,14 +17,14 @@ use crate::intake::DURABLE;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill at which messages that every reader has read are removed before the end of their retention, until the fill is down to
-/// [`ROOMY`].
+/// Fill of a stream at which the janitor starts to remove messages before the end of their retention. It removes only messages
+/// that every reader has read, and stops when the fill is down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
 /// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages waiting for receipts that one statement removes. A message may be half a megabyte large.
+/// Maximum number of messages waiting for receipts that one statement removes. A message may be up to half a megabyte in size.
 const MESSAGES: u32 = 1_000;
 /// Maximum number of attachments that one statement reviews.
 const FILES: u32 = 100;
@@ -43,7 +43,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             tracing::warn!(%error, "cannot remove expired idempotency keys; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
-            tracing::warn!(%error, "cannot remove messages whose wait for a receipt has expired; trying again");
+            tracing::warn!(%error, "cannot remove messages that have waited too long for a receipt; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
             tracing::warn!(error = format!("{error:#}"), "cannot remove old attachments; trying again");
@@ -81,7 +81,7 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
 }
 
 /// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
-/// retention: its send may need the attachments, although no rows that protect them are written yet.
+/// retention. The send of that message may still need its attachments, and the rows that protect them may not exist yet.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());

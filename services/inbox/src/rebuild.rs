@@ -52,7 +52,7 @@ impl Rebuild<'_> {
         if !rebuilt.as_ref().is_ok_and(|rebuilt| rebuilt.is_switched)
             && let Err(error) = shadow.discard().await
         {
-            tracing::warn!(%error, "cannot drop the new tables; the next rebuild drops them");
+            tracing::warn!(%error, "cannot drop the new tables; the next rebuild will drop them");
         }
         rebuilt
     }

@@ -121,7 +121,7 @@ impl WebhookSender {
                     app = %due.app,
                     endpoint = due.endpoint,
                     error,
-                    "cannot open the secrets of an endpoint; retrying its webhooks later"
+                    "cannot load the secrets of an endpoint; retrying its webhooks later"
                 );
             })
             .ok()

@@ -102,7 +102,7 @@ struct AttemptBody<'a> {
     receipt: Option<ReceiptBody<'a>>,
 }
 
-/// Report about a message that a provider sends after it accepted the message.
+/// Later report from the provider about a message that it accepted.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttemptReceipt)]

@@ -121,7 +121,7 @@ pub(crate) async fn connect(
     let mut problems = Vec::new();
     let device_id = gateway.read_device_id(&request, &mut problems)?;
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
-    // An app that makes the call for a user may not know the type of the device.
+    // An app that makes the call for a user does not always know the type of the device.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = valid_or_problems(device_id.zip(device), problems)?;
 

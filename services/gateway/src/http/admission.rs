@@ -119,7 +119,7 @@ impl RequestApp {
         self.app.transactional_rate
     }
 
-    /// Returns the app of a request; None if the request has no known API key, or the call reads no credentials.
+    /// Returns the app of a request; None if the request has no known API key, or if its handler reads no credentials.
     pub(crate) fn of(request: &HttpRequest) -> Option<Ref<'_, RequestApp>> {
         Ref::filter_map(request.extensions(), |extensions| extensions.get()).ok()
     }

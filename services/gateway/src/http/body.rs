@@ -51,8 +51,8 @@ pub const SENT_WITHIN: Duration = Duration::from_secs(30);
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
 /// Time that a body may take in addition to the time that it needs at the minimum speed ([`SLOWEST`]).
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Minimum average speed of a body in bytes per second, after the additional time [`GRACE`]. It limits how long a stalled body
-/// occupies memory.
+/// Minimum average speed of a body in bytes per second, not counting the additional time [`GRACE`]. It limits how long a stalled
+/// body occupies memory.
 pub const SLOWEST: usize = 64 * 1024;
 
 /// A request body that has not been read yet. The caller's credentials are checked before the body is read.

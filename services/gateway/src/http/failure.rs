@@ -276,7 +276,7 @@ impl ResponseError for Failure {
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(
                     cause,
-                    "cannot serve a request now; answered it with 503, and the client may repeat it"
+                    "cannot serve a request now; answered it with 503, so the client may retry it"
                 );
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
                 response.json(body(message, "unavailable", None))

@@ -159,8 +159,8 @@ impl Gateway {
         if count == 0 {
             return Ok(updated(done, 0));
         }
-        // Ids derive from the sequences of the log. So items that arrive from now on have higher ids than `up_to`, and do not
-        // change.
+        // Ids derive from the sequences of the log. So items that arrive from now on have ids above `up_to`, and this call does
+        // not change them.
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;

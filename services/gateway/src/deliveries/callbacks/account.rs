@@ -60,7 +60,7 @@ impl Claim {
         Ok(Claim { account, token, url, signature })
     }
 
-    /// Verifies the signature with the fields of the body. 403 if it is wrong.
+    /// Verifies the signature, which covers the fields of the body. 403 if the signature is wrong.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
         if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
             continue_as(Holder::backend(self.account.app));
@@ -74,7 +74,7 @@ impl Claim {
 impl Account {
     /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
     /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up, so that forged callbacks
-    /// do not delay those of the provider itself.
+    /// do not delay genuine ones.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
@@ -118,7 +118,10 @@ fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Opt
     let opened = callbacks.master_key.open(&provider_context(app, &row.identifier), sealed);
     let opened = opened
         .inspect_err(|error| {
-            tracing::error!(%app, provider = row.identifier, %error, "cannot open a provider's secrets; rejecting its callbacks");
+            tracing::error!(
+                %app, provider = row.identifier, %error,
+                "cannot decrypt a provider's secrets; rejecting the provider's callbacks"
+            );
         })
         .ok()?;
     let secrets: Map<String, Value> = serde_json::from_slice(opened.expose_secret()).ok()?;
