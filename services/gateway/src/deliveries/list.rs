@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::sends::status::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
+use store::sends::pairs::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;

@@ -16,7 +16,7 @@ use domain::{
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{RecordedStep, Settlement};
-use store::sends::status::PairFilter;
+use store::sends::pairs::PairFilter;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};

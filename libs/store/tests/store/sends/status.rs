@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status};
-use store::sends::status::{PairFilter, PairStatus};
+use store::sends::pairs::{PairFilter, PairStatus};
 use uuid::Uuid;
 
 use crate::{Fixture, fixture};
