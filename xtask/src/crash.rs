@@ -19,7 +19,7 @@ const TEST: &str = "run::nothing_is_lost_or_shown_twice";
 /// PostgreSQL and nats-server are killed and paused too. Then checks compare the records of clients, users, providers, database
 /// and log with the guarantees.
 ///
-/// The run first prints its seed, with which --seed repeats the schedule. The report goes to standard output and to
+/// The run first prints its seed. Pass the seed to --seed to repeat the schedule. The report goes to standard output and to
 /// target/crash/report.json. The files of a failed run, including logs, stay in target/crash.
 ///
 /// Exit codes: 0 the guarantees held; 1 a guarantee was broken, or a process did not recover; 2 the run could not start.

@@ -40,7 +40,7 @@ pub struct Settings {
     pub url: String,
     /// Files with certificates and credentials.
     pub access: Access,
-    /// Copies of each stream, 1 to 5.
+    /// Number of copies of each stream, 1 to 5.
     pub replicas: usize,
     /// Maximum number of messages of a stream.
     pub max_messages: i64,

@@ -217,7 +217,8 @@ fn start(directory: &Directory, account: Option<OsAccount>, program: &str) -> an
 }
 
 /// Returns the path under which the server finds the directory. If the server runs under another account, that account may not
-/// have access to a parent directory, such as `/root`. So that server uses the descriptor that it inherits.
+/// have access to a parent directory, such as `/root`. In that case, the server uses the directory's
+/// descriptor, which it inherits.
 fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String {
     match account {
         Some(_) if cfg!(target_os = "linux") => "/proc/self/fd/9".to_owned(),

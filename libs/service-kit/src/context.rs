@@ -100,7 +100,7 @@ impl Context {
         let finished = self.tasks.finish().await;
         if !matches!(timeout_at(until, self.log.ping()).await, Ok(Ok(()))) {
             tracing::warn!(
-                "the last acknowledgements may be lost; the log delivers those messages again after ack_wait"
+                "the last acknowledgements may be lost; the log will redeliver those messages after ack_wait"
             );
         }
         finished

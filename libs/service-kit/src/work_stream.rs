@@ -50,7 +50,8 @@ impl WorkStream {
             Err(newer @ DecodeError::Newer { .. }) => {
                 counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
                 tracing::error!(
-                    stream = %self.stream, seq = delivered.seq, error = %newer, "a message waits for a newer release"
+                    stream = %self.stream, seq = delivered.seq, error = %newer,
+                    "a message needs a newer release of Tidings; returning it to the log"
                 );
                 self.return_later(delivered).await;
             }
@@ -64,7 +65,10 @@ impl WorkStream {
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
     pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.ack().await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack; the log redelivers the message");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot send an ack; the log will redeliver the message"
+            );
         }
         if delivered.deliveries > 1
             && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await
@@ -104,7 +108,7 @@ impl WorkStream {
             Err(error) => {
                 tracing::warn!(
                     stream = %self.stream, seq = delivered.seq, %error,
-                    "cannot count the failure of a message; the log redelivers the message"
+                    "cannot count the failure of a message; the log will redeliver the message"
                 );
                 self.return_later(delivered).await;
             }

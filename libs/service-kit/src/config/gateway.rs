@@ -23,7 +23,7 @@ pub struct Gateway {
     pub rate_limit: u32,
     /// Requests per second that one process accepts from one user, 1 to 1,000,000.
     pub user_rate_limit: u32,
-    /// Requests per second that one process accepts from one peer with only a public key or without credentials, 1 to 1,000,000.
+    /// Requests without credentials or with only a public key that one process accepts per second from one peer, 1 to 1,000,000.
     pub peer_rate_limit: u32,
     /// Requests with wrong credentials or unknown API keys that one process checks per second for one peer, 1 to 1,000,000.
     pub refusal_rate_limit: u32,

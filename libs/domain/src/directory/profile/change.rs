@@ -15,7 +15,7 @@ pub enum Change {
     Patch(Patch),
 }
 
-/// Author of a read or write, according to the proof of identity that the caller supplied.
+/// Caller who reads or writes a profile, classified by the proof of identity in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     /// The app's backend: may write every key.
@@ -94,8 +94,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to the profile without its addresses and then adds the addresses again. So neither the result nor a
-    /// refusal reveals the addresses to a caller who may not see them.
+    /// Applies the change to the profile without its addresses and then adds the addresses again. That way, neither the
+    /// result nor a refusal reveals the addresses to a caller who may not see them.
     fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
         let names_address = match self {
             Change::Merge(pairs) => keys::holds_address(pairs),
