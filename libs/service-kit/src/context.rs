@@ -23,7 +23,7 @@ pub struct Context {
     pub log: EventLog,
     /// Seals and opens stored secrets.
     pub master_key: MasterKey,
-    /// Signs and verifies links of apps.
+    /// Creates and verifies the tokens in links to the API.
     pub links: Links,
     /// All tasks of the process.
     pub tasks: Tasks,

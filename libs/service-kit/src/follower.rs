@@ -232,7 +232,7 @@ impl<P: Projection> Follower<P> {
                     }
                 }
                 Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
-                // This release can still project the events before this one.
+                // First project the events before this one, because this release can read them.
                 Err(DecodeError::Newer { .. }) if taken > 0 => break,
                 Err(cause @ DecodeError::Newer { .. }) => {
                     return Err(ProjectionError::Newer { seq: record.seq, cause });

@@ -14,8 +14,8 @@ use crate::config::Nats;
 
 const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 
-/// Fixes the number of inbox partitions, creates missing streams and records their identities. The schema must be up to date.
-/// Repeating this call is safe, also in several processes at once.
+/// Permanently records the number of inbox partitions, creates missing streams and records their identities. The schema must be
+/// up to date. This call can be repeated safely, even by several processes at once.
 ///
 /// # Errors
 /// Returns an error if the installation has a different number of partitions, if its streams are not those recorded in the
@@ -106,8 +106,8 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that services may start: database and log belong together, and no backup was restored into the database. Returns the
-/// number of inbox partitions.
+/// Checks that services may start: database and log belong together, and `tidings restore` need not run first. Returns the number
+/// of inbox partitions.
 ///
 /// # Errors
 /// Returns an error if `tidings restore` must run first, or if [`verify_log`] returns one.

@@ -80,22 +80,28 @@ impl WorkStream {
         }
     }
 
-    /// Returns a message, to be delivered again after 700 ms.
+    /// Returns a message to the log, which delivers it again after 700 ms.
     pub async fn return_later(&self, delivered: &DeliveredMessage) {
         self.return_after(delivered, AGAIN).await;
     }
 
-    /// Returns a message that this process has not started to handle, to be delivered again at once.
+    /// Returns a message to the log, which delivers it again at once. Callers must not have started to handle the message.
     pub async fn return_now(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.nak(None).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot return a message to the log; the log will redeliver it after ack_wait"
+            );
         }
     }
 
-    /// Returns a message, to be delivered again after `delay`.
+    /// Returns a message to the log, which delivers it again after `delay`.
     pub async fn return_after(&self, delivered: &DeliveredMessage, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot return a message to the log; the log will redeliver it after ack_wait"
+            );
         }
     }
 
