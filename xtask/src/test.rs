@@ -85,8 +85,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(tests.env(DATABASE, &postgres.url))
 }
 
-/// Builds the command of the test run. The program `with-test-cluster` runs this command, and keeps a PostgreSQL running until the
-/// command ends.
+/// Builds the command of the test run. The program `with-test-cluster` runs this command, and keeps a PostgreSQL running until
+/// the command ends.
 fn command(arguments: &Arguments, nextest: bool, extra: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());
