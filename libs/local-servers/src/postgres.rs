@@ -20,7 +20,7 @@ const NAME: &str = "tidings";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const INITDB_WITHIN: Duration = Duration::from_secs(120);
-/// Maximum number of ports to try, in case another process takes the chosen port.
+/// Maximum number of ports to try, in case another process starts to use the chosen port.
 const PORT_TRIES: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

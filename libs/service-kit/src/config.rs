@@ -151,7 +151,7 @@ pub struct Outbound {
     pub allow_private: bool,
 }
 
-/// Settings of the log on standard error.
+/// Settings for the log lines on standard error.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Format of the lines.

@@ -11,7 +11,7 @@ use crate::ServerUrl;
 pub struct Gateway {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Public origin of the API, for links in emails and callbacks of providers, without `/v3`.
+    /// Public origin of the API, without `/v3`. Links in emails contain it, and providers send callbacks to it.
     pub public_url: Option<ServerUrl>,
     /// Proxies whose `Forwarded` and `X-Forwarded-For` headers are trusted to name the peer. Default: none.
     pub trusted_proxies: Vec<Network>,
