@@ -19,7 +19,7 @@ const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 ///
 /// # Errors
 /// Returns an error if the installation has a different number of partitions, if its streams are not those recorded in the
-/// database, or if a stream is not recorded there but contains or contained messages.
+/// database, or if an unrecorded stream has ever contained a message.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
     if matches!(
