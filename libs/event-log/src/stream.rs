@@ -13,7 +13,7 @@ use crate::record::Record;
 /// Time for which a stream recognises a repeated message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Interval between two checks whether the server has finished creating a stream.
+/// Interval at which to check whether the server has finished creating a stream.
 const IN_THE_MAKING: Duration = Duration::from_millis(10);
 
 /// Identity of a stream, and the range of its sequences.

@@ -131,7 +131,7 @@ impl NatsServer {
         self.server.resume()
     }
 
-    /// Kills the server if it runs, and starts it again with the same port and streams.
+    /// Kills the server if it is running, and starts it again with the same port and streams.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.server.kill();
         self.directory.reclaim().await?;

@@ -117,7 +117,7 @@ impl Postgres {
         self.process.resume_with_children()
     }
 
-    /// Kills the server if it runs, and starts it again with the same port and files.
+    /// Kills the server if it is running, and starts it again with the same port and files.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.process.kill();
         self.directory.reclaim().await?;

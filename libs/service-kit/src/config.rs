@@ -112,7 +112,7 @@ pub struct Metrics {
     pub listen: SocketAddr,
 }
 
-/// Settings for attempts of deliveries.
+/// Settings for delivery attempts.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// Time for which a claimed delivery is reserved for its worker.

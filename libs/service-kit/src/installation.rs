@@ -118,7 +118,7 @@ pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     verify_log(store, log).await
 }
 
-/// Returns a function that adds `hint` to a database error. An error because the database is unavailable stays unchanged.
+/// Returns a function that adds `hint` to a database error. If the database is unavailable, the error stays unchanged.
 fn with_hint(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
     move |error| {
         if error.is_unavailable() { error.into() } else { anyhow::Error::from(error).context(hint) }

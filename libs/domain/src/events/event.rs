@@ -28,7 +28,7 @@ pub enum Event {
     SendAccepted(Box<SendRequest>),
     /// The next chunk of a send, or the first chunk of a scheduled send, is due for planning.
     SendContinues(SendContinues),
-    /// A job: a worker must make one attempt of a delivery.
+    /// A job: a worker must make one delivery attempt.
     DeliveryJob(Box<DeliveryJob>),
     /// Items of a send were added to the inboxes of some users.
     InboxItemsAdded(ItemsAdded),
