@@ -378,7 +378,7 @@ mod tests {
             (OURS, OURS, 0o400, true),
             (OURS, OURS, 0o640, false),
             (OURS, OURS, 0o604, false),
-            // A Secret of Kubernetes in a pod with an fsGroup.
+            // A Kubernetes Secret in a pod with an fsGroup.
             (0, OURS, 0o440, true),
             (0, OURS, 0o640, true),
             (0, OURS, 0o660, false),

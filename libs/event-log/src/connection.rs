@@ -192,7 +192,7 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
 }
 
 /// Returns true if the servers form a cluster: there are several names, or the only name has several addresses of one family. A
-/// headless Service of Kubernetes has such a name.
+/// headless Kubernetes Service has such a name.
 async fn is_cluster(servers: &[ServerAddr]) -> bool {
     let [server] = servers else { return true };
     let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {

@@ -13,7 +13,7 @@ pub struct Gateway {
     pub listen: SocketAddr,
     /// Public origin of the API, without `/v3`. Links in emails contain it, and providers send callbacks to it.
     pub public_url: Option<ServerUrl>,
-    /// Proxies whose `Forwarded` and `X-Forwarded-For` headers are trusted to name the peer. Default: none.
+    /// Proxies that may name the peer in the headers `Forwarded` and `X-Forwarded-For`. Default: none.
     pub trusted_proxies: Vec<Network>,
     /// Maximum number of open connections of one process, 16 to 1,000,000. If the process may open fewer files, the maximum is
     /// lower.
