@@ -69,7 +69,7 @@ pub struct RetryLimit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub outcome: Outcome,
-    /// The provider's code, such as `550 5.1.1`, or a code of Tidings for a transport failure (`connect`, `timeout`).
+    /// The provider's code, such as `550 5.1.1`, or a code that Tidings assigns to a transport failure (`connect`, `timeout`).
     pub code: String,
     /// The provider's text, bounded in length, without the message's content.
     pub message: String,
