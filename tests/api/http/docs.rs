@@ -66,7 +66,7 @@ fn docs_limits_states_the_limits_of_the_code() {
         ("look-ups per second of unknown API keys", gateway.refusal_rate_limit.to_string()),
         ("concurrent look-ups of unknown API keys", limits::LOOK_UPS.to_string()),
         (
-            "sends per second in the transactional lane; more go to the bulk lane",
+            "sends per second in the transactional lane; sends above this rate go to the bulk lane",
             gateway.transactional_rate.to_string(),
         ),
         ("requests waiting for database or log", gateway.waiting_room.to_string()),
