@@ -50,7 +50,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Returns true if the worker did not call the provider, because its own database was too slow on a busy machine.
+    /// Returns true if the worker did not call the provider, because PostgreSQL was too slow on a busy machine.
     pub(crate) fn was_not_made(&self) -> bool {
         (self.outcome.as_str(), self.code.as_str()) == ("retry", "database")
     }

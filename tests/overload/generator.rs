@@ -23,9 +23,9 @@ pub(crate) const RECIPIENTS: usize = 5;
 /// One in this number of sends has nearly the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
-/// Number of connections that fill the streams: so few that only full streams cause refusals.
+/// Number of connections that fill the streams. With so few, the gateway refuses sends only because the streams are full.
 const FILLING: usize = 8;
-/// Number of requests that may wait for each connection, so that no request is lost in a short pause of the service.
+/// Number of requests that may wait for each connection, so that none is dropped if the service pauses for a short time.
 const WAITING: usize = 16;
 
 /// Ids of the accepted sends, by number.
@@ -87,7 +87,7 @@ pub(crate) fn person(number: usize) -> String {
     format!("person-{number}")
 }
 
-/// Makes sends until every connection is refused because the streams are full.
+/// Makes sends over every connection until the gateway refuses one on it, because the streams are full.
 pub(crate) async fn fill(request: Request) -> OfferedLoad {
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
     let numbers = Arc::new(AtomicUsize::new(0));

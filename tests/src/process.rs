@@ -88,7 +88,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the service. It logs to the file `log`, or to a temporary file that is removed with the process.
+    /// Starts the service. It writes its log to the file `log` or, if `log` is None, to a temporary file that is removed when
+    /// the process is dropped.
     pub fn start(name: Name, environment: &Environment, log: Option<&Path>) -> Process {
         let metrics = format!("127.0.0.1:{}", port::free().unwrap());
         let environment = environment.with([("TIDINGS_METRICS__LISTEN", &metrics)]);
