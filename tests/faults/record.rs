@@ -85,7 +85,7 @@ pub(crate) struct Request {
     pub(crate) skips: BTreeMap<Target, i64>,
 }
 
-/// Codes that attempts record for the answers of a provider.
+/// Codes that attempts record for the answers from a provider.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Codes {
     pub(crate) temporary: &'static str,

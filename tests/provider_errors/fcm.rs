@@ -1,4 +1,4 @@
-//! All answers of Firebase Cloud Messaging and of Google's OAuth server.
+//! All answers from Firebase Cloud Messaging and Google's OAuth server.
 
 use domain::content::{Content, PushContent};
 use domain::{Channel, UserNumber};

@@ -44,7 +44,7 @@ pub(crate) enum Note {
     Since,
 }
 
-/// A row of the table: answers of a provider with the same meaning.
+/// A row of the table: answers from one provider that have the same meaning.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) provider: Provider,

@@ -1,4 +1,4 @@
-//! All answers of a browser's push service.
+//! All answers from a browser's push service.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ pub(crate) struct Aftermath<'a> {
     pub(crate) outcomes: &'a Outcomes,
 }
 
-/// A delivery in the ledger that has a target. Deliveries to the inbox have none.
+/// A delivery in the ledger that has a target.
 #[derive(sqlx::FromRow)]
 struct Delivery {
     id: Uuid,

@@ -14,7 +14,7 @@ use crate::command::Environment;
 /// Time limit for an orderly stop of a service.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Time limit for an answer of a health endpoint, so that a paused process does not block the test.
+/// Time limit for an answer from a health endpoint, so that a paused process does not block the test.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The service that a process runs.
