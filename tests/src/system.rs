@@ -119,11 +119,11 @@ impl System {
     }
 
     pub fn process(&self, name: Name) -> &Process {
-        self.processes.iter().find(|process| process.name == name).expect("a process of that name")
+        self.processes.iter().find(|process| process.name == name).expect("a process has this name")
     }
 
     pub fn process_mut(&mut self, name: Name) -> &mut Process {
-        self.processes.iter_mut().find(|process| process.name == name).expect("a process of that name")
+        self.processes.iter_mut().find(|process| process.name == name).expect("a process has this name")
     }
 
     /// # Panics

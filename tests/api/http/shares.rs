@@ -1,5 +1,5 @@
-//! While one client attacks the gateway, it must still serve the requests of other apps. Each attack uses its own IP address
-//! and raw sockets, and continues while another app makes its requests.
+//! While one client attacks the gateway, the gateway must still serve the requests of other apps. Each attack uses its own IP
+//! address and raw sockets, and continues while another app makes its requests.
 
 use std::time::Duration;
 

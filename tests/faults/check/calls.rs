@@ -1,4 +1,4 @@
-//! Comparison of attempts with the calls that providers received. A call contains its target but not always its delivery, so
+//! Comparison of attempts with the calls that providers received. A call contains its target but not always the delivery's id, so
 //! attempts and calls are compared per target.
 
 use std::collections::{BTreeMap, BTreeSet};
