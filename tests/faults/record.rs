@@ -71,7 +71,7 @@ pub(crate) struct ReportedOutcome {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
-    /// Time of the event about the suppression, which is created after the commit. None if the log has no such event.
+    /// Time of the suppression's event. The event is created after the suppression is committed. None if the log has no event.
     pub(crate) committed_by: Option<Timestamp>,
 }
 

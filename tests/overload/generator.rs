@@ -31,7 +31,7 @@ const WAITING: usize = 16;
 /// Ids of the accepted sends, by number.
 pub(crate) type Accepted = BTreeMap<usize, String>;
 
-/// Numbers of requests, and their answers.
+/// Results of the requests of a load.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedLoad {
     pub(crate) accepted: Accepted,
@@ -39,7 +39,7 @@ pub(crate) struct OfferedLoad {
     pub(crate) refused: BTreeMap<u16, usize>,
     /// Number of requests that were dropped because too many waited for a connection.
     pub(crate) not_made: usize,
-    /// Time until the last answer.
+    /// Time from the start of the load to the last answer.
     pub(crate) took: Duration,
 }
 

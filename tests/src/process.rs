@@ -76,7 +76,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// A service process and its restarts.
+/// A service process, which can be restarted.
 #[derive(Debug)]
 pub struct Process {
     pub name: Name,
