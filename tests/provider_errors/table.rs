@@ -127,7 +127,7 @@ pub(crate) const ROWS: &[Row] = &[
 /// Rules about answers that are checked by tests outside this suite: the rule, the name of the test, and its source file.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
-    ("SMTP: failed calls count towards the circuit breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
+    ("SMTP: failures open the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
      include_str!("../../libs/domain/src/deliveries/breaker.rs")),
     ("SMTP 421: a new connection", "every_row_of_the_table_has_its_outcome",
      include_str!("../../services/email/tests/email/answers.rs")),
