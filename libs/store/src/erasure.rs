@@ -26,14 +26,6 @@ use crate::{Erasures, Error, database::audit};
 /// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
 
-/// SQL expression for the SHA-256 digest of the app id, a line feed and the user's identifier.
-macro_rules! digest {
-    ($app:literal, $identifier:literal) => {
-        concat!("sha256(convert_to(", $app, " || E'\\n' || ", $identifier, ", 'UTF8'))")
-    };
-}
-pub(crate) use digest;
-
 /// An erasure in an open transaction. If the value is dropped without [`Erasure::commit`], the transaction is rolled back.
 #[derive(Debug)]
 pub struct Erasure {

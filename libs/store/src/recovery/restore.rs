@@ -47,7 +47,7 @@ impl Recovery<'_> {
     /// Starts a restore. Until it is finished, no service starts on the database. Returns None if another restore is running.
     pub async fn begin_restore(self) -> Result<Option<Restore>, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(None) };
-        sqlx::query("UPDATE installation SET system_identifier = 0, database_oid = 0")
+        sqlx::query!("UPDATE installation SET system_identifier = 0, database_oid = 0")
             .execute(&mut restore.connection)
             .await?;
         Ok(Some(restore))
@@ -59,13 +59,13 @@ impl Recovery<'_> {
     pub async fn adopt_database(self) -> Result<bool, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(false) };
         let real = identity(&mut restore.connection).await?;
-        let adopted = sqlx::query(
+        let adopted = sqlx::query!(
             "UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3
              WHERE (system_identifier, database_oid) IS DISTINCT FROM (0, 0)",
+            real.system_identifier,
+            real.database_oid,
+            real.table_oid
         )
-        .bind(real.system_identifier)
-        .bind(real.database_oid)
-        .bind(real.table_oid)
         .execute(&mut restore.connection)
         .await?;
         restore.connection.close().await?;
@@ -75,11 +75,11 @@ impl Recovery<'_> {
     /// Returns the process ids of the PostgreSQL sessions that other services and commands have on this database. Call this
     /// before this process opens more connections, because the result would include them.
     pub async fn other_sessions(self) -> Result<Vec<i32>, Error> {
-        let sessions = sqlx::query_scalar(
-            "SELECT pid FROM pg_stat_activity
-             WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid() ORDER BY pid",
+        let sessions = sqlx::query_scalar!(
+            r#"SELECT pid AS "pid!" FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid() ORDER BY pid"#,
+            APPLICATION
         )
-        .bind(APPLICATION)
         .fetch_all(&self.0.pool)
         .await?;
         Ok(sessions)
@@ -87,10 +87,11 @@ impl Recovery<'_> {
 
     async fn restore_alone(self) -> Result<Option<Restore>, Error> {
         let mut connection = self.0.pool.acquire().await?.detach();
-        let is_locked: bool =
-            sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('restore', 0))")
-                .fetch_one(&mut connection)
-                .await?;
+        let is_locked = sqlx::query_scalar!(
+            r#"SELECT pg_try_advisory_lock(hashtextextended('restore', 0)) AS "is_locked!""#
+        )
+        .fetch_one(&mut connection)
+        .await?;
         if !is_locked {
             return Ok(None);
         }
@@ -111,22 +112,24 @@ impl Restore {
         let real = identity(&mut self.connection).await?;
         let mut transaction = self.connection.begin().await?;
         for (table, column, gap) in GAPS {
-            sqlx::query(
+            sqlx::query!(
                 "SELECT setval(sequence, nextval(sequence) + $3)
                  FROM (SELECT pg_get_serial_sequence($1, $2)::regclass AS sequence) AS named",
+                table,
+                column,
+                gap
             )
-            .bind(table)
-            .bind(column)
-            .bind(gap)
-            .execute(&mut *transaction)
+            .fetch_one(&mut *transaction)
             .await?;
         }
-        sqlx::query("UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3")
-            .bind(real.system_identifier)
-            .bind(real.database_oid)
-            .bind(real.table_oid)
-            .execute(&mut *transaction)
-            .await?;
+        sqlx::query!(
+            "UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3",
+            real.system_identifier,
+            real.database_oid,
+            real.table_oid
+        )
+        .execute(&mut *transaction)
+        .await?;
         transaction.commit().await?;
         self.connection.close().await?;
         Ok(())

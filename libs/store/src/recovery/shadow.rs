@@ -82,19 +82,24 @@ impl Shadow {
         let options = options(&settings.url)?;
         let mut guard = PgConnection::connect_with(&options).await?;
         set(&mut guard, &SESSION).await?;
-        let taken: bool = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended($1, 0))")
-            .bind(purpose.schema())
-            .fetch_one(&mut guard)
-            .await?;
+        let taken = sqlx::query_scalar!(
+            r#"SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS "taken!""#,
+            purpose.schema()
+        )
+        .fetch_one(&mut guard)
+        .await?;
         if !taken {
             return Ok(None);
         }
-        let home: String = sqlx::query_scalar("SELECT current_schema()").fetch_one(&mut guard).await?;
-        let path: String = sqlx::query_scalar("SELECT concat(quote_ident($1), ', ', quote_ident($2))")
-            .bind(purpose.schema())
-            .bind(&home)
-            .fetch_one(&mut guard)
-            .await?;
+        let home =
+            sqlx::query_scalar!(r#"SELECT current_schema()::text AS "home!""#).fetch_one(&mut guard).await?;
+        let path = sqlx::query_scalar!(
+            r#"SELECT concat(quote_ident($1), ', ', quote_ident($2)) AS "path!""#,
+            purpose.schema(),
+            home
+        )
+        .fetch_one(&mut guard)
+        .await?;
         let live = pool(LIVE_CONNECTIONS).connect_with(options.clone()).await?;
         let shadow = pool(CONNECTIONS).after_connect(move |connection, _| {
             let path = path.clone();
@@ -102,8 +107,13 @@ impl Shadow {
                 set(connection, &SESSION).await?;
                 // Commits are asynchronous, so a crash of PostgreSQL may lose recent rows. It then also loses the
                 // checkpoints written after these rows, so the replay writes the rows again.
-                let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
-                sqlx::query(settings).bind(path).execute(connection).await?;
+                sqlx::query!(
+                    "SELECT set_config('search_path', $1, false) AS path,
+                       set_config('synchronous_commit', 'off', false) AS commits",
+                    path
+                )
+                .fetch_one(connection)
+                .await?;
                 Ok(())
             })
         });

@@ -1,5 +1,6 @@
 //! Stored sends. The row in the table `request` contains the body of the send until the last chunk is processed.
 
+use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
 use domain::structure::json_memory;
 use domain::{AppId, CategoryId, Lane, SendId, StreamName, Timestamp};
@@ -13,21 +14,6 @@ use crate::erasure;
 use crate::sends::chunk::Chunk;
 use crate::sends::plan::locks::limit_waits_together;
 use crate::{Error, Sends, deliveries::attachment};
-
-/// Builds the statement that inserts request rows from the arrays that [`insert`] binds. The argument is the action for rows
-/// that already exist.
-macro_rules! insert_requests {
-    ($action:literal) => {
-        concat!(
-            "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
-               category_id, template_id, template_version, body)
-             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
-               $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
-             ON CONFLICT (app_id, send_id) ",
-            $action
-        )
-    };
-}
 
 pub(crate) struct NewRequest<'a> {
     pub(crate) chunk: &'a Chunk,
@@ -130,15 +116,7 @@ pub(crate) async fn write_requests(
     if requests.is_empty() {
         return Ok(());
     }
-    insert(
-        connection,
-        insert_requests!(
-            "DO UPDATE SET category_id = excluded.category_id, template_id = excluded.template_id,
-               template_version = excluded.template_version"
-        ),
-        requests,
-    )
-    .await?;
+    insert(connection, requests, Existing::Pinned).await?;
     Ok(())
 }
 
@@ -147,43 +125,69 @@ pub(crate) async fn write_requests_if_new(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],
 ) -> Result<u64, Error> {
-    insert(connection, insert_requests!("DO NOTHING"), requests).await
+    insert(connection, requests, Existing::Kept).await
 }
 
-/// Runs a statement that inserts request rows from twelve arrays, and returns the number of written rows.
+/// Action for request rows that already exist.
+#[derive(Clone, Copy)]
+enum Existing {
+    /// The row stays as it is.
+    Kept,
+    /// The row gets the new category and template version.
+    Pinned,
+}
+
+/// Inserts request rows, and returns the number of written rows.
 async fn insert(
     connection: &mut PgConnection,
-    sql: &'static str,
     requests: &[NewRequest<'_>],
+    existing: Existing,
 ) -> Result<u64, Error> {
     columns! { NewRequest { chunk, category, template, body } in requests =>
-        apps = chunk.app.0,
-        sends = chunk.send_id.0,
-        accepted = instant(chunk.accepted_at),
-        scheduled = chunk.send.send_at.map(instant),
-        expiries = chunk.send.expires_at.map(instant),
-        lanes = chunk.send.lane.as_str(),
-        titles = chunk.send.content.title.as_deref(),
+        app_id = chunk.app.0,
+        send_id = chunk.send_id.0,
+        accepted_at = instant(chunk.accepted_at),
+        send_at = chunk.send.send_at.map(instant),
+        expires_at = chunk.send.expires_at.map(instant),
+        lane = chunk.send.lane.as_str(),
+        title = chunk.send.content.title.as_deref(),
         recipients = i32::try_from(chunk.send.recipients.len()).unwrap_or(i32::MAX),
-        categories = category.map(|id| id.0),
-        templates = template.map(|(id, _)| id.0),
-        versions = template.map(|(_, version)| version),
-        bodies = body.map(Json),
+        category_id = category.map(|id| id.0),
+        template_id = template.map(|(id, _)| id.0),
+        template_version = template.map(|(_, version)| version),
+        stored = body.map(Json),
     }
-    let outcome = sqlx::query(sql)
-        .bind(apps)
-        .bind(sends)
-        .bind(accepted)
-        .bind(scheduled)
-        .bind(expiries)
-        .bind(lanes)
-        .bind(titles)
-        .bind(recipients)
-        .bind(categories)
-        .bind(templates)
-        .bind(versions)
-        .bind(bodies)
-        .execute(connection)
-        .await?;
-    Ok(outcome.rows_affected())
+    // Defined here, so that it can use the columns by their names. The argument is the action for rows that already exist.
+    macro_rules! insert_requests {
+        ($action:literal) => {
+            sqlx::query!(
+                "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
+                   category_id, template_id, template_version, body)
+                 SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
+                   $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
+                 ON CONFLICT (app_id, send_id) "
+                    + $action,
+                &app_id,
+                &send_id,
+                &accepted_at,
+                &send_at as &[Option<DateTime<Utc>>],
+                &expires_at as &[Option<DateTime<Utc>>],
+                &lane as &[&str],
+                &title as &[Option<&str>],
+                &recipients,
+                &category_id as &[Option<i64>],
+                &template_id as &[Option<i64>],
+                &template_version as &[Option<i32>],
+                &stored as &[Option<Json<&domain::SendRequest>>]
+            )
+        };
+    }
+    let statement = match existing {
+        Existing::Kept => insert_requests!("DO NOTHING"),
+        Existing::Pinned => insert_requests!(
+            "DO UPDATE SET category_id = excluded.category_id, template_id = excluded.template_id,
+               template_version = excluded.template_version"
+        ),
+    };
+    Ok(statement.execute(connection).await?.rows_affected())
 }

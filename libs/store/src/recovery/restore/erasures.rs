@@ -6,7 +6,6 @@ use sqlx::Connection as _;
 
 use crate::Error;
 use crate::database::instant::instant;
-use crate::erasure::digest;
 use crate::recovery::restore::Restore;
 
 impl Restore {
@@ -25,29 +24,30 @@ impl Restore {
         at: Timestamp,
     ) -> Result<bool, Error> {
         let user = erased.user;
-        let identifier: Option<String> =
-            sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND number = $2")
-                .bind(app.0)
-                .bind(user.0)
-                .fetch_optional(&mut self.connection)
-                .await?;
+        let identifier = sqlx::query_scalar!(
+            "SELECT identifier FROM app_user WHERE app_id = $1 AND number = $2",
+            app.0,
+            user.0
+        )
+        .fetch_optional(&mut self.connection)
+        .await?;
         if let Some(identifier) = &identifier {
             self.store.erasure().blank_while_unknown(app, identifier).await?;
         }
         let mut transaction = self.connection.begin().await?;
-        let written = sqlx::query(concat!(
-            "WITH gone AS (
+        let written = sqlx::query!(
+            r"WITH gone AS (
                DELETE FROM app_user WHERE app_id = $1 AND number = $2 RETURNING app_id, identifier
              )
              INSERT INTO erased (app_id, user_number, digest, erased_at)
-             SELECT $1, $2, coalesce((SELECT ",
-            digest!("app_id", "identifier"),
-            " FROM gone), $4), $3 ON CONFLICT DO NOTHING"
-        ))
-        .bind(app.0)
-        .bind(user.0)
-        .bind(instant(at))
-        .bind(erased.digest.map(|digest| digest.0.to_vec()))
+             SELECT $1, $2, coalesce(
+               (SELECT sha256(convert_to(app_id || E'\n' || identifier, 'UTF8')) FROM gone), $4
+             ), $3 ON CONFLICT DO NOTHING",
+            app.0,
+            user.0,
+            instant(at),
+            erased.digest.as_ref().map(|digest| digest.0.as_slice())
+        )
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;

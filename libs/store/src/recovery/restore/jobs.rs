@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use domain::event::DeliveryJob;
 use domain::{AppId, SendId};
 
 use crate::Error;
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::recovery::restore::{Restore, number};
 
@@ -40,9 +42,20 @@ impl Restore {
                 *known = found;
             }
         }
-        let all = || latest.values();
-        let written: i64 = sqlx::query_scalar(
-            "WITH written AS (
+        columns! { (_, found) in latest =>
+            app_id = found.app.0,
+            id = found.job.delivery_id.0,
+            send_id = found.send_id.0,
+            recipient = found.job.recipient.map(number),
+            user_number = found.job.user.0,
+            channel = found.job.channel.as_str(),
+            target = found.job.target.as_str(),
+            expires_at = found.job.expires_at.map(instant),
+            attempt = number(found.job.attempt),
+            handed_out = found.handed_out,
+        }
+        let written = sqlx::query_scalar!(
+            r#"WITH written AS (
                INSERT INTO delivery AS known (app_id, id, send_id, recipient_index, user_number, channel, target,
                  expires_at, attempt, status, calling)
                SELECT app_id, id, send_id, coalesce(recipient, (
@@ -64,18 +77,18 @@ impl Restore {
              ), parked AS (
                DELETE FROM parked p USING written WHERE (p.app_id, p.delivery_id) = (written.app_id, written.id)
              )
-             SELECT count(*) FROM written",
+             SELECT count(*) AS "written!" FROM written"#,
+            &app_id,
+            &id,
+            &send_id,
+            &recipient as &[Option<i32>],
+            &user_number,
+            &channel as &[&str],
+            &target as &[&str],
+            &expires_at as &[Option<DateTime<Utc>>],
+            &attempt,
+            &handed_out
         )
-        .bind(all().map(|found| found.app.0).collect::<Vec<_>>())
-        .bind(all().map(|found| found.job.delivery_id.0).collect::<Vec<_>>())
-        .bind(all().map(|found| found.send_id.0).collect::<Vec<_>>())
-        .bind(all().map(|found| found.job.recipient.map(number)).collect::<Vec<_>>())
-        .bind(all().map(|found| found.job.user.0).collect::<Vec<_>>())
-        .bind(all().map(|found| found.job.channel.as_str()).collect::<Vec<_>>())
-        .bind(all().map(|found| found.job.target.as_str()).collect::<Vec<_>>())
-        .bind(all().map(|found| found.job.expires_at.map(instant)).collect::<Vec<_>>())
-        .bind(all().map(|found| number(found.job.attempt)).collect::<Vec<_>>())
-        .bind(all().map(|found| found.handed_out).collect::<Vec<_>>())
         .fetch_one(&mut self.connection)
         .await?;
         Ok(written.cast_unsigned())

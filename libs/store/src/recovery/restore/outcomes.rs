@@ -5,6 +5,7 @@ use domain::{AppId, DeliveryId, Reason, SendId, Timestamp};
 use sqlx::Connection as _;
 
 use crate::Error;
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::deliveries::cancellation;
 use crate::deliveries::suppression::{self, DeadTarget};
@@ -22,22 +23,6 @@ pub struct FoundOutcome {
     pub settled: DeliverySettled,
 }
 
-/// SQL expression for the rank of an outcome among the outcomes of the same attempt. An outcome from the provider's answer
-/// ranks above an outcome that Tidings has set without an answer.
-macro_rules! rank {
-    ($status:literal) => {
-        concat!(
-            "CASE WHEN ",
-            $status,
-            " IN ('cancelled', 'expired', 'skipped') THEN 0 WHEN ",
-            $status,
-            " = 'unknown' THEN 1 WHEN ",
-            $status,
-            " = 'sent' THEN 2 ELSE 3 END"
-        )
-    };
-}
-
 impl Restore {
     /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
     /// deliveries. If the last outcome is a retry, but neither the backup contains the timer of this retry nor the log
@@ -52,41 +37,25 @@ impl Restore {
     /// # Errors
     /// Returns an error and changes no delivery if the database fails.
     pub async fn add_outcomes(&mut self, outcomes: &[FoundOutcome]) -> Result<u64, Error> {
-        let changed: i64 = sqlx::query_scalar(concat!(
-            "WITH new AS (
-               SELECT DISTINCT ON (app_id, id) app_id, id, reason, provider, settled_at, attempt,
-                 attempt + (status = 'parked')::int AS next_attempt, ",
-            rank!("status"),
-            " AS rank, CASE status WHEN 'retrying' THEN 'sending' ELSE status END AS status
-               FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
-                 WITH ORDINALITY AS found (app_id, id, attempt, status, reason, provider, settled_at, place)
-               ORDER BY app_id, id, attempt DESC, rank DESC, place DESC
-             ), changed AS (
-               UPDATE delivery d SET status = new.status, reason = new.reason,
-                 provider = coalesce(new.provider, d.provider), attempt = new.next_attempt,
-                 calling = new.status = 'sending', lease_until = NULL,
-                 settled_at = CASE WHEN new.status <> 'sending' THEN new.settled_at END
-               FROM new WHERE (d.app_id, d.id) = (new.app_id, new.id)
-                 AND (d.status, d.attempt) <> (new.status, new.next_attempt)
-                 AND (new.attempt, new.rank) >= (d.attempt - (d.status = 'parked')::int,
-                   CASE WHEN d.status IN ('queued', 'sending', 'retrying') THEN -1 ELSE ",
-            rank!("d.status"),
-            " END)
-               RETURNING d.app_id, d.id
-             ), awaiting AS (
-               DELETE FROM awaiting_receipt a USING changed WHERE (a.app_id, a.delivery_id) = (changed.app_id, changed.id)
-             ), parked AS (
-               DELETE FROM parked p USING changed WHERE (p.app_id, p.delivery_id) = (changed.app_id, changed.id)
-             )
-             SELECT count(*) FROM changed"
-        ))
-        .bind(outcomes.iter().map(|outcome| outcome.app.0).collect::<Vec<_>>())
-        .bind(outcomes.iter().map(|outcome| outcome.settled.delivery_id.0).collect::<Vec<_>>())
-        .bind(outcomes.iter().map(|outcome| number(outcome.settled.attempt)).collect::<Vec<_>>())
-        .bind(outcomes.iter().map(|outcome| outcome.settled.status.as_str()).collect::<Vec<_>>())
-        .bind(outcomes.iter().map(|outcome| outcome.settled.reason.map(Reason::as_str)).collect::<Vec<_>>())
-        .bind(outcomes.iter().map(|outcome| outcome.settled.provider.as_deref()).collect::<Vec<_>>())
-        .bind(outcomes.iter().map(|outcome| instant(outcome.at)).collect::<Vec<_>>())
+        columns! { outcome in outcomes =>
+            app_id = outcome.app.0,
+            id = outcome.settled.delivery_id.0,
+            attempt = number(outcome.settled.attempt),
+            status = outcome.settled.status.as_str(),
+            reason = outcome.settled.reason.map(Reason::as_str),
+            provider = outcome.settled.provider.as_deref(),
+            settled_at = instant(outcome.at),
+        }
+        let changed = sqlx::query_file_scalar!(
+            "src/recovery/restore/outcomes.sql",
+            &app_id,
+            &id,
+            &attempt,
+            &status as &[&str],
+            &reason as &[Option<&str>],
+            &provider as &[Option<&str>],
+            &settled_at
+        )
         .fetch_one(&mut self.connection)
         .await?;
         Ok(changed.cast_unsigned())
@@ -121,12 +90,12 @@ impl Restore {
         let mut count = 0;
         for (app, send_id, at) in cancelled {
             let parked = cancellation::stop_parked(&mut transaction, *app, *send_id).await?;
-            let changed = sqlx::query(
+            let changed = sqlx::query!(
                 "UPDATE request SET cancelled_at = $3 WHERE app_id = $1 AND send_id = $2 AND cancelled_at IS NULL",
+                app.0,
+                send_id.0,
+                instant(*at)
             )
-            .bind(app.0)
-            .bind(send_id.0)
-            .bind(instant(*at))
             .execute(&mut *transaction)
             .await?;
             count += u64::from(parked > 0) + changed.rows_affected();

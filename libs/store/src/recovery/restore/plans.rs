@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use domain::event::{ChunkPlanned, Shape};
 use domain::plan::Decision;
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
 use domain::{AppId, SendId, UserNumber};
 use sqlx::types::Json;
-use sqlx::{Connection as _, PgConnection, Row};
+use sqlx::{Connection as _, PgConnection};
 
 use crate::Error;
-use crate::erasure::digest;
+use crate::database::columns::columns;
 use crate::recovery::restore::{Restore, number};
 use crate::sends::chunk::Chunk;
 use crate::sends::plan::{self, Decisions};
@@ -63,8 +62,14 @@ async fn restorable<'a>(
     connection: &mut PgConnection,
     plans: &'a [FoundPlan],
 ) -> Result<Vec<PlannedChunk<'a>>, Error> {
-    let rows = sqlx::query(
-        "SELECT place, r.accepted_at, r.body
+    columns! { found in plans =>
+        app_id = found.app.0,
+        send_id = found.send_id.0,
+        chunk = number(found.planned.chunk),
+        deliveries = i64::from(found.planned.deliveries),
+    }
+    let rows = sqlx::query!(
+        r#"SELECT place AS "place!", r.accepted_at, r.body AS "body!: Json<domain::SendRequest>"
          FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::bigint[])
            WITH ORDINALITY AS named (app_id, send_id, turn, deliveries, place)
          JOIN request r USING (app_id, send_id)
@@ -74,24 +79,22 @@ async fn restorable<'a>(
            SELECT count(*) FROM delivery d WHERE (d.app_id, d.send_id) = (named.app_id, named.send_id)
              AND d.recipient_index >= named.turn * $5 AND d.recipient_index < (named.turn + 1) * $5
          )
-         ORDER BY place",
+         ORDER BY place"#,
+        &app_id,
+        &send_id,
+        &chunk,
+        &deliveries,
+        i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX)
     )
-    .bind(plans.iter().map(|found| found.app.0).collect::<Vec<_>>())
-    .bind(plans.iter().map(|found| found.send_id.0).collect::<Vec<_>>())
-    .bind(plans.iter().map(|found| number(found.planned.chunk)).collect::<Vec<_>>())
-    .bind(plans.iter().map(|found| i64::from(found.planned.deliveries)).collect::<Vec<_>>())
-    .bind(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
     .fetch_all(connection)
     .await?;
     let mut chunks = Vec::with_capacity(rows.len());
     let mut seen = HashSet::new();
     for row in rows {
-        let place: i64 = row.try_get("place")?;
-        let Some(found) = usize::try_from(place - 1).ok().and_then(|place| plans.get(place)) else {
+        let Some(found) = usize::try_from(row.place - 1).ok().and_then(|place| plans.get(place)) else {
             continue;
         };
-        let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
-        let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
+        let Json(send) = row.body;
         let FoundPlan { app, send_id, planned } = found;
         let decided = planned.decided.as_ref().map_or(0, |decided| decided.recipients.len());
         if decided > 0
@@ -102,7 +105,7 @@ async fn restorable<'a>(
                 app: *app,
                 send_id: *send_id,
                 chunk: planned.chunk,
-                accepted_at: accepted_at.into(),
+                accepted_at: row.accepted_at.into(),
                 send: Arc::new(send),
             };
             chunks.push((chunk, planned));
@@ -149,16 +152,16 @@ pub(super) async fn add_users(
     connection: &mut PgConnection,
     users: &BTreeMap<(i64, i64), &str>,
 ) -> Result<u64, Error> {
-    let apps: Vec<i64> = users.keys().map(|(app, _)| *app).collect();
-    let numbers: Vec<i64> = users.keys().map(|(_, number)| *number).collect();
-    let identifiers: Vec<&str> = users.values().copied().collect();
-    let created: i64 = sqlx::query_scalar(concat!(
-        "WITH named AS (
+    columns! { ((app, user), name) in users =>
+        app_id = *app,
+        number = *user,
+        identifier = *name,
+    }
+    let created = sqlx::query_scalar!(
+        r#"WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS named (app_id, number, identifier)
          ), recognised AS (
-           UPDATE erased e SET digest = ",
-        digest!("named.app_id", "named.identifier"),
-        " FROM named
+           UPDATE erased e SET digest = sha256(convert_to(named.app_id || E'\n' || named.identifier, 'UTF8')) FROM named
            WHERE (e.app_id, e.user_number) = (named.app_id, named.number) AND e.digest IS NULL AND e.done_at IS NULL
          ), created AS (
            INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE
@@ -166,11 +169,11 @@ pub(super) async fn add_users(
            WHERE NOT EXISTS (SELECT FROM erased e WHERE (e.app_id, e.user_number) = (named.app_id, named.number))
            ON CONFLICT DO NOTHING RETURNING 1
          )
-         SELECT count(*) FROM created"
-    ))
-    .bind(&apps)
-    .bind(&numbers)
-    .bind(&identifiers)
+         SELECT count(*) AS "created!" FROM created"#,
+        &app_id,
+        &number,
+        &identifier as &[&str]
+    )
     .fetch_one(connection)
     .await?;
     Ok(created.cast_unsigned())
@@ -181,7 +184,15 @@ pub(super) async fn add_users(
 async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> Result<(), Error> {
     let template = |planned: &ChunkPlanned| planned.decided.as_ref()?.template;
     let category = |planned: &ChunkPlanned| planned.decided.as_ref()?.category;
-    sqlx::query(
+    columns! { (chunk, planned) in chunks =>
+        app_id = chunk.app.0,
+        send_id = chunk.send_id.0,
+        turn = number(chunk.chunk),
+        categories = category(planned).map(|id| id.0),
+        templates = template(planned).map(|(id, _)| id.0),
+        versions = template(planned).map(|(_, version)| version),
+    }
+    sqlx::query!(
         "WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::int[])
              AS named (app_id, send_id, turn, category, template, version)
@@ -192,13 +203,13 @@ async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> R
            FROM named WHERE (r.app_id, r.send_id) = (named.app_id, named.send_id)
          )
          INSERT INTO plan (app_id, send_id, turn) SELECT app_id, send_id, turn FROM named",
+        &app_id,
+        &send_id,
+        &turn,
+        &categories as &[Option<i64>],
+        &templates as &[Option<i64>],
+        &versions as &[Option<i32>]
     )
-    .bind(chunks.iter().map(|(chunk, _)| chunk.app.0).collect::<Vec<_>>())
-    .bind(chunks.iter().map(|(chunk, _)| chunk.send_id.0).collect::<Vec<_>>())
-    .bind(chunks.iter().map(|(chunk, _)| number(chunk.chunk)).collect::<Vec<_>>())
-    .bind(chunks.iter().map(|(_, planned)| category(planned).map(|id| id.0)).collect::<Vec<_>>())
-    .bind(chunks.iter().map(|(_, planned)| template(planned).map(|(id, _)| id.0)).collect::<Vec<_>>())
-    .bind(chunks.iter().map(|(_, planned)| template(planned).map(|(_, version)| version)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())

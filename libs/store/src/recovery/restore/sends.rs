@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::Error;
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::recovery::restore::Restore;
 use crate::sends::chunk::Chunk;
@@ -44,13 +45,17 @@ async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> R
         .map(|chunk| NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) })
         .collect();
     let written = send::write_requests_if_new(connection, &requests).await?;
-    sqlx::query(
+    columns! { chunk in accepted =>
+        app_id = chunk.app.0,
+        send_id = chunk.send_id.0,
+    }
+    sqlx::query!(
         "DELETE FROM parked p USING unnest($1::bigint[], $2::uuid[]) AS again (app_id, send_id)
          WHERE (p.app_id, p.send_id) = (again.app_id, again.send_id) AND p.stream = ANY($3)",
+        &app_id,
+        &send_id,
+        &send::streams()
     )
-    .bind(accepted.iter().map(|chunk| chunk.app.0).collect::<Vec<_>>())
-    .bind(accepted.iter().map(|chunk| chunk.send_id.0).collect::<Vec<_>>())
-    .bind(send::streams())
     .execute(connection)
     .await?;
     Ok(written)
@@ -63,7 +68,15 @@ async fn write_keys(connection: &mut PgConnection, accepted: &[&Chunk]) -> Resul
             keys.entry((chunk.app.0, named.key.as_str())).or_insert((named.body_hash.0, chunk));
         }
     }
-    let written = sqlx::query(
+    columns! { ((app, name), (hash, chunk)) in keys =>
+        app_id = *app,
+        key = *name,
+        send_id = chunk.send_id.0,
+        body_hash = hash.as_slice(),
+        lane = chunk.send.lane.as_str(),
+        created_at = instant(chunk.accepted_at),
+    }
+    let written = sqlx::query!(
         "INSERT INTO idempotency_key AS stored (app_id, key, send_id, body_hash, lane, created_at)
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::bytea[], $5::text[], $6::timestamptz[])
            AS new (app_id, key, send_id, body_hash, lane, created_at)
@@ -71,13 +84,13 @@ async fn write_keys(connection: &mut PgConnection, accepted: &[&Chunk]) -> Resul
          ON CONFLICT (app_id, key) DO UPDATE SET (send_id, body_hash, lane, created_at)
              = (excluded.send_id, excluded.body_hash, excluded.lane, excluded.created_at)
            WHERE stored.created_at < excluded.created_at - interval '24 hours'",
+        &app_id,
+        &key as &[&str],
+        &send_id,
+        &body_hash as &[&[u8]],
+        &lane as &[&str],
+        &created_at
     )
-    .bind(keys.keys().map(|(app, _)| *app).collect::<Vec<_>>())
-    .bind(keys.keys().map(|(_, key)| *key).collect::<Vec<_>>())
-    .bind(keys.values().map(|(_, chunk)| chunk.send_id.0).collect::<Vec<_>>())
-    .bind(keys.values().map(|(hash, _)| hash.as_slice()).collect::<Vec<_>>())
-    .bind(keys.values().map(|(_, chunk)| chunk.send.lane.as_str()).collect::<Vec<_>>())
-    .bind(keys.values().map(|(_, chunk)| instant(chunk.accepted_at)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(written.rows_affected())

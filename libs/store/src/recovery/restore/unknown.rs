@@ -2,8 +2,7 @@
 
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
-use sqlx::postgres::PgRow;
-use sqlx::{Connection as _, Row};
+use sqlx::Connection as _;
 use uuid::Uuid;
 
 use crate::Error;
@@ -18,7 +17,7 @@ impl Restore {
     /// the job since. [`Restore::add_jobs`] then resets deliveries whose job no worker has received. Deliveries for which
     /// the backup contains a timer do not change.
     pub async fn doubt_waiting(&mut self) -> Result<(), Error> {
-        sqlx::query(
+        sqlx::query!(
             "UPDATE delivery d SET status = 'sending', lease_until = NULL
              WHERE d.status IN ('queued', 'retrying') AND NOT EXISTS (
                SELECT FROM timer t
@@ -42,7 +41,8 @@ impl Restore {
         let mut after = (0_i64, Uuid::nil());
         loop {
             let mut transaction = self.connection.begin().await?;
-            let rows = sqlx::query(
+            let rows = sqlx::query_as!(
+                EndedRow,
                 "UPDATE delivery d SET status = $1, reason = $2, lease_until = NULL, calling = false, settled_at = now()
                  FROM (
                    SELECT app_id, id FROM delivery WHERE status = 'sending' AND (app_id, id) > ($3, $4)
@@ -50,12 +50,12 @@ impl Restore {
                  ) AS open
                  WHERE (d.app_id, d.id) = (open.app_id, open.id)
                  RETURNING d.app_id, d.id, d.send_id, d.user_number, d.channel, d.attempt, d.provider",
+                Status::Unknown.as_str(),
+                Reason::OutcomeUnknown.as_str(),
+                after.0,
+                after.1,
+                STEP
             )
-            .bind(Status::Unknown.as_str())
-            .bind(Reason::OutcomeUnknown.as_str())
-            .bind(after.0)
-            .bind(after.1)
-            .bind(STEP)
             .fetch_all(&mut *transaction)
             .await?;
             if rows.is_empty() {
@@ -66,27 +66,38 @@ impl Restore {
             unfinished::set_timers(&mut transaction, &timers).await?;
             transaction.commit().await?;
             for row in &rows {
-                after = after.max((row.try_get("app_id")?, row.try_get("id")?));
+                after = after.max((row.app_id, row.id));
             }
             ended += rows.len() as u64;
         }
     }
 }
 
+/// A row of `delivery` that was changed to `unknown`.
+struct EndedRow {
+    app_id: i64,
+    id: Uuid,
+    send_id: Uuid,
+    user_number: i64,
+    channel: String,
+    attempt: i32,
+    provider: Option<String>,
+}
+
 /// Builds the timer that publishes the unknown outcome of a delivery. The event has the id that it would have if a worker had
 /// published it.
-fn event_timer(row: &PgRow, now: Timestamp) -> Result<NewTimer, Error> {
-    let channel: &str = row.try_get("channel")?;
-    let app = AppId(row.try_get("app_id")?);
-    let send_id = Some(SendId(row.try_get("send_id")?));
+fn event_timer(row: &EndedRow, now: Timestamp) -> Result<NewTimer, Error> {
+    let channel = &row.channel;
+    let app = AppId(row.app_id);
+    let send_id = Some(SendId(row.send_id));
     let settled = DeliverySettled {
-        delivery_id: DeliveryId(row.try_get("id")?),
+        delivery_id: DeliveryId(row.id),
         channel: channel.parse().map_err(|_| Error::Unreadable(format!("channel {channel}")))?,
-        user: UserNumber(row.try_get("user_number")?),
-        attempt: u32::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
+        user: UserNumber(row.user_number),
+        attempt: u32::try_from(row.attempt).unwrap_or_default(),
         status: Status::Unknown,
         reason: Some(Reason::OutcomeUnknown),
-        provider: row.try_get("provider")?,
+        provider: row.provider.clone(),
     };
     let (_, id) = settled.ids("settled");
     let event = Event::DeliverySettled(settled);

@@ -6,27 +6,11 @@ use std::cmp::Ordering;
 use domain::inbox::Counts;
 use domain::{AppId, UserNumber};
 use futures_util::stream::{BoxStream, TryStreamExt};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
-
-/// Query that returns one line for each user that has a row, in key order. The checksum covers the text form of the rows,
-/// which includes every column.
-const INBOXES: &str = "
-    SELECT app_id, user_number, coalesce(i.items, 0) AS items, coalesce(i.checksum, 0) AS checksum,
-      coalesce(i.total, 0) AS total, coalesce(i.unread, 0) AS unread, coalesce(i.unseen, 0) AS unseen,
-      coalesce(c.total, 0) AS kept_total, coalesce(c.unread, 0) AS kept_unread, coalesce(c.unseen, 0) AS kept_unseen
-    FROM (
-      SELECT app_id, user_number, count(*) AS items, bit_xor(hashtextextended(item::text, 0)) AS checksum,
-        count(*) FILTER (WHERE deleted_at IS NULL) AS total,
-        count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS unread,
-        count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS unseen
-      FROM inbox_item AS item GROUP BY app_id, user_number
-    ) AS i
-    FULL JOIN inbox_counter AS c USING (app_id, user_number) ORDER BY app_id, user_number";
 
 /// Summary of one user's inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,21 +107,49 @@ impl Comparison {
     }
 }
 
-/// Streams the result of [`INBOXES`].
+/// Streams one line for each user that has a row, in key order. The checksum covers the text form of the rows, which includes
+/// every column.
 fn lines(connection: &mut PgConnection) -> BoxStream<'_, Result<Line, Error>> {
-    let rows = sqlx::query(INBOXES).fetch(connection);
-    Box::pin(rows.map_err(Error::from).and_then(async |row| line(&row)))
+    let rows = sqlx::query_as!(
+        InboxRow,
+        r#"SELECT app_id AS "app_id!", user_number AS "user_number!", coalesce(i.items, 0) AS "items!",
+             coalesce(i.checksum, 0) AS "checksum!", coalesce(i.total, 0) AS "total!",
+             coalesce(i.unread, 0) AS "unread!", coalesce(i.unseen, 0) AS "unseen!",
+             coalesce(c.total, 0) AS "kept_total!", coalesce(c.unread, 0) AS "kept_unread!",
+             coalesce(c.unseen, 0) AS "kept_unseen!"
+           FROM (
+             SELECT app_id, user_number, count(*) AS items, bit_xor(hashtextextended(item::text, 0)) AS checksum,
+               count(*) FILTER (WHERE deleted_at IS NULL) AS total,
+               count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS unread,
+               count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS unseen
+             FROM inbox_item AS item GROUP BY app_id, user_number
+           ) AS i
+           FULL JOIN inbox_counter AS c USING (app_id, user_number) ORDER BY app_id, user_number"#
+    )
+    .fetch(connection);
+    Box::pin(rows.map_ok(|row| line(&row)).map_err(Error::from))
 }
 
-fn line(row: &PgRow) -> Result<Line, Error> {
-    let counts = |total, unread, unseen| -> Result<Counts, Error> {
-        Ok(Counts { total: row.try_get(total)?, unread: row.try_get(unread)?, unseen: row.try_get(unseen)? })
-    };
+/// A row of [`lines`]. `total`, `unread` and `unseen` are computed from the items. The stored counters have the prefix `kept`.
+struct InboxRow {
+    app_id: i64,
+    user_number: i64,
+    items: i64,
+    checksum: i64,
+    total: i64,
+    unread: i64,
+    unseen: i64,
+    kept_total: i64,
+    kept_unread: i64,
+    kept_unseen: i64,
+}
+
+fn line(row: &InboxRow) -> Line {
     let inbox = Inbox {
-        items: row.try_get("items")?,
-        checksum: row.try_get("checksum")?,
-        recounted: counts("total", "unread", "unseen")?,
-        kept: counts("kept_total", "kept_unread", "kept_unseen")?,
+        items: row.items,
+        checksum: row.checksum,
+        recounted: Counts { total: row.total, unread: row.unread, unseen: row.unseen },
+        kept: Counts { total: row.kept_total, unread: row.kept_unread, unseen: row.kept_unseen },
     };
-    Ok(((AppId(row.try_get("app_id")?), UserNumber(row.try_get("user_number")?)), inbox))
+    ((AppId(row.app_id), UserNumber(row.user_number)), inbox)
 }

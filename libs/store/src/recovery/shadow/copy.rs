@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Shadow;
+use crate::database::columns::columns;
 use crate::inbox::projection::INBOX;
 use crate::{Error, Store};
 
@@ -13,7 +14,6 @@ use crate::{Error, Store};
 const PAGE: i64 = 5_000;
 
 /// A row of `inbox_item`, with its content as JSON text.
-#[derive(sqlx::FromRow)]
 struct Item {
     app_id: i64,
     user_number: i64,
@@ -33,8 +33,8 @@ impl Shadow {
     /// Estimates the number of item rows in a database from PostgreSQL's statistics, because counting the rows of a large
     /// inbox takes minutes. Returns 0 if the table has no statistics yet, for instance right after the backup was restored.
     pub async fn estimated_items(of: &Store) -> Result<u64, Error> {
-        let items: i64 = sqlx::query_scalar(
-            "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'inbox_item'::regclass",
+        let items = sqlx::query_scalar!(
+            r#"SELECT greatest(reltuples, 0)::bigint AS "items!" FROM pg_class WHERE oid = 'inbox_item'::regclass"#
         )
         .fetch_one(&of.pool)
         .await?;
@@ -49,14 +49,15 @@ impl Shadow {
     pub async fn copy(&self, backup: &Store, start: &[u64], on_page: impl Fn(u64)) -> Result<(), Error> {
         let mut last = (i64::MIN, i64::MIN);
         loop {
-            let items: Vec<Item> = sqlx::query_as(
+            let items = sqlx::query_as!(
+                Item,
                 "SELECT app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
                    content::text AS content, event_id
                  FROM inbox_item WHERE (app_id, id) > ($1, $2) ORDER BY app_id, id LIMIT $3",
+                last.0,
+                last.1,
+                PAGE
             )
-            .bind(last.0)
-            .bind(last.1)
-            .bind(PAGE)
             .fetch_all(&backup.pool)
             .await?;
             let Some(item) = items.last() else { break };
@@ -65,22 +66,26 @@ impl Shadow {
             on_page(items.len() as u64);
         }
         let mut transaction = self.store.begin().await?;
-        sqlx::query(
+        sqlx::query!(
             "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen)
              SELECT app_id, user_number, count(*), count(*) FILTER (WHERE clicked_at IS NULL),
                count(*) FILTER (WHERE seen_at IS NULL)
-             FROM inbox_item WHERE deleted_at IS NULL GROUP BY app_id, user_number",
+             FROM inbox_item WHERE deleted_at IS NULL GROUP BY app_id, user_number"
         )
         .execute(&mut *transaction)
         .await?;
-        let streams = (0..).zip(start).map(|(number, _)| StreamName::Inbox(number).to_string());
-        sqlx::query(
+        let checkpoints: Vec<_> = (0..).zip(start).collect();
+        columns! { (number, position) in checkpoints =>
+            stream = StreamName::Inbox(*number).to_string(),
+            seq = position.cast_signed(),
+        }
+        sqlx::query!(
             "INSERT INTO checkpoint (projection, stream, seq)
              SELECT $1, stream, seq FROM unnest($2::text[], $3::bigint[]) AS new (stream, seq)",
+            INBOX,
+            &stream,
+            &seq
         )
-        .bind(INBOX)
-        .bind(streams.collect::<Vec<_>>())
-        .bind(start.iter().map(|seq| seq.cast_signed()).collect::<Vec<_>>())
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
@@ -89,7 +94,21 @@ impl Shadow {
 }
 
 async fn insert(connection: &mut PgConnection, items: &[Item]) -> Result<(), Error> {
-    sqlx::query(
+    columns! { item in items =>
+        app_id = item.app_id,
+        user_number = item.user_number,
+        id = item.id,
+        send_id = item.send_id,
+        category_id = item.category_id,
+        created_at = item.created_at,
+        seen_at = item.seen_at,
+        clicked_at = item.clicked_at,
+        deleted_at = item.deleted_at,
+        state = item.state.as_deref(),
+        content = item.content.as_deref(),
+        event_id = item.event_id,
+    }
+    sqlx::query!(
         "INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at,
            deleted_at, state, content, event_id)
          SELECT app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
@@ -99,19 +118,19 @@ async fn insert(connection: &mut PgConnection, items: &[Item]) -> Result<(), Err
            AS copied (app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
              content, event_id)
          WHERE NOT EXISTS (SELECT FROM erased e WHERE (e.app_id, e.user_number) = (copied.app_id, copied.user_number))",
+        &app_id,
+        &user_number,
+        &id,
+        &send_id,
+        &category_id as &[Option<i64>],
+        &created_at,
+        &seen_at as &[Option<DateTime<Utc>>],
+        &clicked_at as &[Option<DateTime<Utc>>],
+        &deleted_at as &[Option<DateTime<Utc>>],
+        &state as &[Option<&str>],
+        &content as &[Option<&str>],
+        &event_id
     )
-    .bind(items.iter().map(|item| item.app_id).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.user_number).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.id).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.send_id).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.category_id).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.created_at).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.seen_at).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.clicked_at).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.deleted_at).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.state.as_deref()).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.content.as_deref()).collect::<Vec<_>>())
-    .bind(items.iter().map(|item| item.event_id).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())

@@ -122,14 +122,14 @@ fn rows(
     app: AppId,
     user: UserNumber,
 ) -> BoxStream<'_, Result<(i64, i64), Error>> {
-    let rows = sqlx::query_as(
-        "SELECT id, hashtextextended(i::text, 0) FROM inbox_item i
-         WHERE app_id = $1 AND user_number = $2 ORDER BY id",
+    let rows = sqlx::query!(
+        r#"SELECT id, hashtextextended(i::text, 0) AS "checksum!" FROM inbox_item i
+           WHERE app_id = $1 AND user_number = $2 ORDER BY id"#,
+        app.0,
+        user.0
     )
-    .bind(app.0)
-    .bind(user.0)
     .fetch(connection);
-    Box::pin(rows.map_err(Error::from))
+    Box::pin(rows.map_ok(|row| (row.id, row.checksum)).map_err(Error::from))
 }
 
 async fn columns(
@@ -159,17 +159,19 @@ async fn columns(
 type Row = BTreeMap<String, Box<RawValue>>;
 
 async fn values(connection: &mut PgConnection, app: AppId, ids: &[i64]) -> Result<BTreeMap<i64, Row>, Error> {
-    let rows: Vec<(i64, String)> = sqlx::query_as(
-        "SELECT id, row_to_json(i)::text FROM inbox_item i WHERE app_id = $1 AND id = ANY($2) ORDER BY id",
+    let rows = sqlx::query!(
+        r#"SELECT id, row_to_json(i)::text AS "json!" FROM inbox_item i
+           WHERE app_id = $1 AND id = ANY($2) ORDER BY id"#,
+        app.0,
+        ids
     )
-    .bind(app.0)
-    .bind(ids)
     .fetch_all(connection)
     .await?;
     rows.into_iter()
-        .map(|(id, row)| {
-            let row = serde_json::from_str(&row).map_err(|error| Error::Unreadable(error.to_string()))?;
-            Ok((id, row))
+        .map(|row| {
+            let values =
+                serde_json::from_str(&row.json).map_err(|error| Error::Unreadable(error.to_string()))?;
+            Ok((row.id, values))
         })
         .collect()
 }

@@ -8,6 +8,7 @@ use sqlx::{Connection, Executor, Postgres, Transaction};
 
 use super::{Purpose, Shadow, tables, view};
 use crate::Error;
+use crate::database::columns::columns;
 use crate::inbox::projection::INBOX;
 
 /// Maximum time for which a switch waits for running readers of the live tables. It must be shorter than two seconds: new
@@ -16,14 +17,6 @@ use crate::inbox::projection::INBOX;
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// Statements that delete users' rows from the shadow. Existing and deleted items have separate indexes.
-const LEAVING: [&str; 3] = [
-    "DELETE FROM inbox_item WHERE deleted_at IS NULL
-       AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
-    "DELETE FROM inbox_item WHERE deleted_at IS NOT NULL
-       AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
-    "DELETE FROM inbox_counter WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
-];
 /// SQLSTATEs of a lock that was not acquired: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
 /// and waits for the other.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
@@ -57,16 +50,15 @@ impl Shadow {
         let mut transaction = self.guard.begin().await?;
         transaction.execute(IDLE_LIMIT).await?;
         // Creates missing checkpoints, so that a projection that has not started yet also waits for the lock.
-        sqlx::query(
+        sqlx::query!(
             "INSERT INTO checkpoint (projection, stream, seq)
              SELECT $1, stream, 0 FROM unnest($2::text[]) AS named (stream) ORDER BY stream ON CONFLICT DO NOTHING",
+            INBOX,
+            streams
         )
-        .bind(INBOX)
-        .bind(streams)
         .execute(&mut *transaction)
         .await?;
-        sqlx::query("SELECT FROM checkpoint WHERE projection = $1 ORDER BY stream FOR UPDATE")
-            .bind(INBOX)
+        sqlx::query!("SELECT FROM checkpoint WHERE projection = $1 ORDER BY stream FOR UPDATE", INBOX)
             .execute(&mut *transaction)
             .await?;
         let positions = view::positions(&mut transaction).await?;
@@ -144,10 +136,9 @@ impl Switch<'_> {
     /// Returns an error if the schema was migrated after the shadow was created, because a migration may also change the
     /// contents of tables.
     async fn check_schema(&mut self) -> Result<(), Error> {
-        let version: Option<i64> =
-            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-                .fetch_one(&mut *self.transaction)
-                .await?;
+        let version = sqlx::query_scalar!("SELECT max(version) FROM _sqlx_migrations WHERE success")
+            .fetch_one(&mut *self.transaction)
+            .await?;
         if version == Some(self.version) { Ok(()) } else { Err(Error::SchemaChanged) }
     }
 
@@ -157,11 +148,34 @@ impl Switch<'_> {
         if self.leaving.is_empty() {
             return Ok(());
         }
-        let (apps, users): (Vec<i64>, Vec<i64>) =
-            self.leaving.iter().map(|(app, user)| (app.0, user.0)).unzip();
+        columns! { (app, user) in self.leaving =>
+            app_id = app.0,
+            user_number = user.0,
+        }
         let mut transaction = self.shadow.begin().await?;
-        for statement in LEAVING {
-            sqlx::query(statement).bind(&apps).bind(&users).execute(&mut *transaction).await?;
+        // Existing and deleted items have separate indexes.
+        let statements = [
+            sqlx::query!(
+                "DELETE FROM inbox_item WHERE deleted_at IS NULL
+                   AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
+                &app_id,
+                &user_number
+            ),
+            sqlx::query!(
+                "DELETE FROM inbox_item WHERE deleted_at IS NOT NULL
+                   AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
+                &app_id,
+                &user_number
+            ),
+            sqlx::query!(
+                "DELETE FROM inbox_counter
+                 WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
+                &app_id,
+                &user_number
+            ),
+        ];
+        for statement in statements {
+            statement.execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
         Ok(())

@@ -51,11 +51,10 @@ impl View {
 }
 
 pub(super) async fn positions(connection: &mut PgConnection) -> Result<HashMap<String, u64>, Error> {
-    let rows: Vec<(String, i64)> = sqlx::query_as("SELECT stream, seq FROM checkpoint WHERE projection = $1")
-        .bind(INBOX)
+    let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
         .fetch_all(connection)
         .await?;
-    Ok(rows.into_iter().map(|(stream, seq)| (stream, seq.cast_unsigned())).collect())
+    Ok(rows.into_iter().map(|row| (row.stream, row.seq.cast_unsigned())).collect())
 }
 
 pub(super) fn in_order(positions: &HashMap<String, u64>, partitions: u32) -> Vec<u64> {
@@ -66,9 +65,8 @@ pub(super) fn in_order(positions: &HashMap<String, u64>, partitions: u32) -> Vec
 /// Returns the users whose erasure is not complete. A comparison must skip them, because their rows may already be deleted
 /// from only one of the two sets of tables.
 pub(super) async fn leaving(connection: &mut PgConnection) -> Result<HashSet<(AppId, UserNumber)>, Error> {
-    let rows: Vec<(i64, i64)> =
-        sqlx::query_as("SELECT app_id, user_number FROM erased WHERE done_at IS NULL")
-            .fetch_all(connection)
-            .await?;
-    Ok(rows.into_iter().map(|(app, user)| (AppId(app), UserNumber(user))).collect())
+    let rows = sqlx::query!("SELECT app_id, user_number FROM erased WHERE done_at IS NULL")
+        .fetch_all(connection)
+        .await?;
+    Ok(rows.into_iter().map(|row| (AppId(row.app_id), UserNumber(row.user_number))).collect())
 }
