@@ -3,7 +3,7 @@
 use std::io;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -17,6 +17,9 @@ use crate::directory::user::writers::Writers;
 
 /// Time limit for opening a session outside the pool.
 const SESSION_LIMIT: Duration = Duration::from_secs(3);
+/// A connection that was idle for this time is tested before its next use. A connection that was released more recently is used
+/// without a test, because sqlx tests every connection when it is released.
+const TESTED_AFTER: Duration = Duration::from_secs(1);
 /// `application_name` of every session.
 pub(crate) const APPLICATION: &str = "tidings";
 
@@ -34,6 +37,11 @@ pub const SESSION: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
+/// Settings of a session with pinned plans, in addition to [`SESSION`]. Each statement is planned once for all its parameters, with
+/// joins that look rows up by index. Otherwise the plan depends on the size of the first batches and on the statistics at that time.
+pub const PINNED: [(&str, &str); 3] =
+    [("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
+
 /// Settings of the connection pool.
 #[derive(Clone)]
 pub struct Settings {
@@ -49,6 +57,8 @@ pub struct Settings {
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) writers: Writers,
+    /// Time since which sessions get the settings [`PINNED`].
+    pub(crate) pinned_at: Arc<OnceLock<Instant>>,
 }
 
 /// Connection counts of a pool.
@@ -80,13 +90,28 @@ impl Store {
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
         let options = options(&settings.url)?;
         let database = Arc::new(OnceLock::new());
+        let pinned_at = Arc::new(OnceLock::<Instant>::new());
+        let (of_new, of_idle) = (Arc::clone(&pinned_at), Arc::clone(&pinned_at));
         let opened = PgPoolOptions::new()
             .max_connections(settings.max_connections)
             .acquire_timeout(Duration::from_secs(3))
+            .test_before_acquire(false)
+            .before_acquire(move |connection, meta| {
+                let is_pinned = of_idle.get().is_none_or(|pinned_at| meta.age < pinned_at.elapsed());
+                Box::pin(async move {
+                    if meta.idle_for >= TESTED_AFTER {
+                        connection.ping().await?;
+                    }
+                    Ok(is_pinned)
+                })
+            })
             .after_connect(move |connection, _| {
-                let database = Arc::clone(&database);
+                let (database, pinned_at) = (Arc::clone(&database), Arc::clone(&of_new));
                 Box::pin(async move {
                     set(connection, &SESSION).await?;
+                    if pinned_at.get().is_some() {
+                        set(connection, &PINNED).await?;
+                    }
                     check_same_database(connection, &database).await
                 })
             })
@@ -95,7 +120,13 @@ impl Store {
         if matches!(opened, Err(sqlx::Error::PoolTimedOut)) {
             try_session(&options).await?;
         }
-        Ok(Store { pool: opened?, writers: Writers::new() })
+        Ok(Store { pool: opened?, writers: Writers::new(), pinned_at })
+    }
+
+    /// Pins the plans of all statements that start from now on (see [`PINNED`]): the pool replaces a session that was opened
+    /// before when it would use it again. For processes that run the same small batches all the time.
+    pub fn pin_plans(&self) {
+        self.pinned_at.get_or_init(Instant::now);
     }
 
     /// Checks that each connection has its own PostgreSQL session. Connections through a pooler in transaction or statement
