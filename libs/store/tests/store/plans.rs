@@ -268,7 +268,7 @@ fn count(node: &Value, name: &str) -> f64 {
     node[name].as_f64().unwrap_or_default()
 }
 
-/// Returns the SQL text of a value of the type.
+/// Returns an SQL expression for the value that a parameter of this type gets.
 fn default(kind: &str) -> String {
     let one = match kind.trim_end_matches("[]") {
         "bigint" | "integer" | "double precision" | "numeric" => "1",

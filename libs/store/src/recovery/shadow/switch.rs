@@ -24,7 +24,7 @@ const LEAVING: [&str; 3] = [
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
     "DELETE FROM inbox_counter WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
 ];
-/// SQLSTATEs of a lock that was not acquired: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
+/// SQLSTATEs of a failure to acquire a lock: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
 /// and waits for the other.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
