@@ -191,7 +191,7 @@ impl DeliveryRow {
 }
 
 /// Finds the settlements that would retry or park a delivery although its request is cancelled, and returns their tokens.
-/// First locks the requests of all settlements that would retry or park a delivery, so that no further request of these is
+/// First locks the requests of all settlements that would retry or park a delivery. None of these requests can then be
 /// cancelled until the transaction ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
