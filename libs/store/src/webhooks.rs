@@ -16,7 +16,7 @@ pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
 pub use outgoing::{AttemptResult, DueMessage, Pace, Settlement, Target};
 
-/// Name in the table `checkpoint` of the projection that turns events into messages for endpoints.
+/// Name of the webhook projection in the table `checkpoint`. This projection turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
 /// Maximum number of endpoints of an app.
 pub const MAX_ENDPOINTS: i64 = 20;

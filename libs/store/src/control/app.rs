@@ -70,8 +70,8 @@ pub struct NewSecret<'a> {
 pub struct AppSecret {
     /// Digest of the secret. Compare it in constant time.
     pub digest: Vec<u8>,
-    /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or
-    /// at any later time.
+    /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off at any time since the secret
+    /// was created.
     pub sealed: Vec<u8>,
     /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,

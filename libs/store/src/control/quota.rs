@@ -28,7 +28,7 @@ impl Quota {
         }
     }
 
-    /// Name of the switch with which operators set the limit.
+    /// Name of the switch that sets the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {

@@ -121,7 +121,7 @@ async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Resu
             update!("UPDATE app SET cors_origins = $2 WHERE id = $1", origins.as_deref())
         }
         Switch::RateLimit(limit) => {
-            // PostgreSQL refuses a number above the range of the column.
+            // The column is an `integer`; PostgreSQL rejects larger numbers.
             update!("UPDATE app SET rate_limit = $2::bigint WHERE id = $1", most(limit))
         }
         Switch::TransactionalRate(limit) => {

@@ -14,7 +14,7 @@ pub struct NewTemplate<'a> {
     pub identifier: &'a str,
     /// Display name.
     pub name: &'a str,
-    /// Identifier of the default category of sends with this template.
+    /// Identifier of the category for sends that use this template and name no category.
     pub category: Option<&'a str>,
     /// Content by channel.
     pub channels: &'a Value,
@@ -31,7 +31,7 @@ pub struct TemplateVersion {
     pub version: i32,
     /// Display name.
     pub name: String,
-    /// Identifier of the default category of sends with this template.
+    /// Identifier of the category for sends that use this template and name no category.
     pub category: Option<String>,
     /// Content by channel.
     pub channels: Value,
@@ -48,7 +48,7 @@ pub struct TemplateSummary {
     pub version: i32,
     /// Display name.
     pub name: String,
-    /// Identifier of the default category of sends with this template.
+    /// Identifier of the category for sends that use this template and name no category.
     pub category: Option<String>,
     /// Channels for which the template has content, in the order in which the template lists them.
     pub channels: Vec<String>,

@@ -8,7 +8,8 @@ use sqlx::{PgConnection, PgPool, Row};
 
 use crate::Error;
 
-/// Number of comparisons. One is not enough: between two queries, another client of the pooler may use the shared session.
+/// Number of times that the sessions are compared. One comparison can miss a shared session, because another client of the
+/// pooler may use the session between two queries.
 const ROUNDS: usize = 3;
 
 /// Acquires two connections, and checks that their sessions differ and that the first connection keeps its session while the

@@ -21,8 +21,9 @@ pub struct Review {
 }
 
 impl Deliveries<'_> {
-    /// Stores the files of a send, numbered from 0, unless they are stored already. The files are kept at least until `from`
-    /// plus `retention` plus one hour. They are kept longer while a delivery or a chunk of the send needs them.
+    /// Stores the files of a send, unless they are stored already. The files of a send are numbered from 0. The files are
+    /// kept at least until `from` plus `retention` plus one hour. They are kept longer while a delivery or a chunk of the
+    /// send needs them.
     ///
     /// # Errors
     /// Returns an error, and stores no file, if the database fails.

@@ -113,8 +113,8 @@ impl Deliveries<'_> {
         Ok(done.len())
     }
 
-    /// Removes up to `most` of the jobs that are stored because a receipt may arrive, if they are older than `age`. Without
-    /// the stored job, a later receipt cannot start another attempt. Returns the number of removed jobs.
+    /// Removes up to `most` jobs that were stored more than `age` ago because a receipt might arrive. If a job is removed,
+    /// a later receipt for its attempt cannot start another attempt. Returns the number of removed jobs.
     pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query!(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(

@@ -100,8 +100,8 @@ struct ParkedRow {
 }
 
 impl Deliveries<'_> {
-    /// Lists at most `limit` parked messages after a position, earliest first. The `skip` of an entry applies to a redrive
-    /// at the time of this call.
+    /// Lists at most `limit` parked messages after a position, earliest first. The field `skip` of an entry applies to a
+    /// redrive that would run at the time of this call.
     pub async fn list_parked(
         self,
         filter: &ParkedFilter,

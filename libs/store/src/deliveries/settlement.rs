@@ -190,9 +190,9 @@ impl DeliveryRow {
     }
 }
 
-/// Returns the tokens of the settlements that would retry or park a delivery of a cancelled request. Locks the requests of
-/// all settlements that would retry or park a delivery, so that none of these requests can be cancelled until the transaction
-/// ends.
+/// Finds the settlements that would retry or park a delivery although its request is cancelled, and returns their tokens.
+/// First locks the requests of all settlements that would retry or park a delivery. None of these requests can then be
+/// cancelled until the transaction ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],

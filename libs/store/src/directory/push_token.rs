@@ -17,8 +17,8 @@ pub(crate) enum Naming {
 }
 
 /// Records the changes to the tokens of profiles. With [`Naming::Registers`], also lifts the suppression of each written
-/// token, and unbinds the token from the device that registered it, so that a caller with that device's secret cannot replace
-/// it. The caller of this function may bind the token to a device afterwards.
+/// token, and unbinds the token from the device that registered it. A caller with that device's secret then cannot replace the
+/// token. The caller of this function may bind the token to a device afterwards.
 ///
 /// The caller must have locked the users in the same transaction, which also writes their profiles.
 pub(crate) async fn record(

@@ -334,7 +334,7 @@ pub(crate) async fn lock(
 }
 
 /// Locks the user until the transaction ends, and creates the user if the user does not exist. Returns the user, and true if
-/// this call created the user. The quota of users applies unless the author is the app's backend.
+/// this call created the user. Checks the quota of users unless `author` is the app's backend.
 pub(crate) async fn lock_or_create(
     connection: &mut PgConnection,
     app: AppId,

@@ -87,7 +87,7 @@ impl Erasures<'_> {
 
     /// Ends a pass. `is_last` may be true only if the log has no unprocessed message from before the erasures. If it is
     /// true, erasures that are at least 15 minutes old are marked as done, and their digests are removed. All other users
-    /// get another pass, after `again_after` or later.
+    /// get another pass, no sooner than `again_after` from now.
     ///
     /// # Errors
     /// Returns an error if the database fails. All users then get another pass.

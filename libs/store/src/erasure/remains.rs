@@ -1,5 +1,5 @@
-//! Removal of the data of erased users from the rows of sends. The rows are found by the user's number. Each statement
-//! changes at most 1000 rows.
+//! Removes the data of erased users from the rows of sends. The rows are found by the user's number. Each statement changes at
+//! most 1000 rows.
 //!
 //! Most rows of a send stay, without personal data, so that the counts that the API shows for the send do not change. Rows
 //! that another transaction has locked are skipped to avoid deadlocks. A later pass finds them.

@@ -1,4 +1,4 @@
-//! Removal of erased users from the tables of an unfinished rebuild or verification of the inbox.
+//! Removes erased users from the tables of an unfinished inbox rebuild or inbox verification.
 //!
 //! A running rebuild or verification compares these tables with the live tables, and would report removed rows as
 //! differences. Therefore a pass does not change the tables while they are in use. The erasure is complete only after a later

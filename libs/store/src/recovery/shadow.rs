@@ -1,8 +1,8 @@
 //! Shadows of the inbox. A shadow is a second set of the inbox tables, which a replay of the log fills.
 //!
 //! The tables of a shadow are in a separate schema, which is first in the search path of the shadow's connections. The
-//! statements that write the inbox therefore write to the shadow, which has its own checkpoints. Tables that the shadow does
-//! not have, such as those of the directory, are the live tables.
+//! statements that write the inbox therefore write to the shadow, which has its own checkpoints. For tables that the shadow
+//! does not have, such as those of the directory, the statements use the live tables.
 
 mod compare;
 mod copy;

@@ -148,8 +148,8 @@ async fn take(
     most: u32,
     pace: Pace,
 ) -> Result<Vec<TakenRow>, Error> {
-    // Maximum number of messages per app: twice the app's equal share of `most`, because some apps do not have enough
-    // messages to use their share.
+    // Maximum number of messages per app. Twice `most` is divided equally among the apps, because some apps have only a few
+    // messages to claim.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
     let rows = sqlx::query_file_as!(
         TakenRow,

@@ -75,7 +75,7 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     let database = Database::create().await;
     let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
     Store::connect(&settings).await.unwrap().migrate().await.unwrap();
-    // The session has the settings of a service's session, but longer time limits, and neither foreign keys nor triggers.
+    // The session has the settings of a service's session, but longer time limits. Foreign keys and triggers are off.
     let options = PgConnectOptions::from_str(database.url())
         .unwrap()
         .options(store::SESSION)
@@ -273,7 +273,7 @@ fn count(node: &Value, name: &str) -> f64 {
     node[name].as_f64().unwrap_or_default()
 }
 
-/// Returns the SQL text of a value of the type.
+/// Returns an SQL expression for the value that a parameter of this type gets.
 fn default(kind: &str) -> String {
     let one = match kind.trim_end_matches("[]") {
         "bigint" | "integer" | "double precision" | "numeric" => "1",

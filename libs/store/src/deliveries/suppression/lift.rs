@@ -1,4 +1,5 @@
-//! Lifting suppressions: Tidings may send to the target again, and restores its removed token or subscription.
+//! Lifting suppressions. Tidings may then send to the target again. Lifting also restores the target's token or subscription
+//! if the suppression removed it.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,8 @@ pub enum RestoreResult {
     Token(usize),
     /// The web push subscription of a device was restored.
     Subscription,
-    /// Nothing was restored. The user or device no longer exists, the profile already contains the token or has no room for
-    /// it, or the device has a different subscription.
+    /// Nothing was restored. The user or device no longer exists, the profile already contains the token or cannot hold
+    /// another one, or the device has a different subscription.
     NotNeeded,
 }
 
@@ -139,7 +140,7 @@ async fn restore_token(
         }
         let pairs = json!({service: {"token": token}});
         let pairs = pairs.as_object().cloned().unwrap_or_default();
-        // Skip the user if the profile has no room for the token.
+        // Skip the user if the profile would be invalid with the token, for instance because it would have too many tokens.
         let Ok(after) = profile::merged(&before, &pairs) else { continue };
         // The token keeps its original time of registration.
         sqlx::query!(

@@ -51,8 +51,8 @@ impl Directory<'_> {
     }
 
     /// Records that a user connected with a device. If the user does not exist, creates the user, stores `fresh` as the
-    /// digest of the device's secret, and returns true. For an existing user, a push token is accepted only if the caller
-    /// sent the device's secret. The token then replaces the token that the device registered before.
+    /// digest of the device's secret, and returns true. For an existing user, returns false, and accepts a push token only
+    /// if the caller sent the device's secret. The new token then replaces the token that the device registered before.
     ///
     /// # Errors
     /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid. Also
@@ -172,7 +172,7 @@ impl Directory<'_> {
     }
 }
 
-/// Adds a device, or updates an existing device that is not protected. A device is protected if it has a secret, or if a
+/// Adds a device. If the device exists, updates it unless it is protected. A device is protected if it has a secret, or if a
 /// caller that proved the user's identity has connected with it. If the user then has more than [`MAX_DEVICES`] devices,
 /// deletes surplus devices that are not protected. The new device may be among them.
 async fn add(

@@ -14,8 +14,8 @@ use crate::database::instant::instant;
 const ROWS: i64 = 50_000;
 
 /// Changes at most [`ROWS`] items of a user. The first argument is the condition that selects the items. The second is the
-/// list of assignments, in which `$4` is the time of the change. Returns the number of changed items, and how many of them
-/// were unread and unseen before.
+/// list of assignments, in which `$4` is the time of the change. Returns the number of changed items, how many of them were
+/// unread before, and how many were unseen before.
 macro_rules! change_all {
     ($meant:literal, $new:literal, $inbox:ident, $connection:expr) => {
         sqlx::query_as!(
@@ -44,7 +44,7 @@ macro_rules! change_all {
     };
 }
 
-/// Number of changed items, and how many of them were unread and unseen before the change.
+/// Number of changed items, how many of them were unread before the change, and how many were unseen.
 struct CountsBefore {
     total: i64,
     unread: i64,

@@ -1,4 +1,4 @@
-//! Restore of deliveries from the jobs in the log.
+//! Restores deliveries from the jobs in the log.
 
 use std::collections::BTreeMap;
 

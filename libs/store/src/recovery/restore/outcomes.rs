@@ -1,4 +1,4 @@
-//! Restore of outcomes: the states of deliveries, suppressions of targets, and cancellations of requests.
+//! Restores the states of deliveries from the log, and repeats suppressions of targets and cancellations of requests.
 
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Reason, SendId, Timestamp};
@@ -25,8 +25,8 @@ pub struct FoundOutcome {
 
 impl Restore {
     /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
-    /// deliveries. If the last outcome is a retry, but neither the backup contains the timer of this retry nor the log
-    /// contains its job, the delivery becomes `sending`, because a worker may have received the job.
+    /// deliveries. If the last outcome is a retry whose timer is not in the backup and whose job is not in the log, the
+    /// delivery becomes `sending`, because a worker may have received the job.
     ///
     /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer,
     /// then one from the answer. Of the outcomes of the latest attempt, the outcome with the highest rank applies. If
@@ -61,8 +61,9 @@ impl Restore {
         Ok(changed.cast_unsigned())
     }
 
-    /// Suppresses targets that providers reported as dead at the given times, and removes their tokens and subscriptions.
-    /// Skips tokens that were registered after that time. Returns the number of new suppressions.
+    /// Suppresses targets that providers reported as dead, and removes their tokens and subscriptions. Each element
+    /// contains the delivery and the time of the suppression. Skips a token that was registered after this time. Returns
+    /// the number of new suppressions.
     ///
     /// # Errors
     /// Returns an error and suppresses no target if the database fails.

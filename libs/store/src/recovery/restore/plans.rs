@@ -1,4 +1,4 @@
-//! Restore of the plans of chunks from the log, and of the users that the plans name.
+//! Restores chunk plans from the log, and the users that these plans name.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -145,9 +145,8 @@ fn decisions(chunk: &PlannedChunk<'_>) -> Decisions {
         .collect()
 }
 
-/// Creates users that do not exist, with the given app, number and identifier. Returns the number of created users. Does not
-/// create erased users again, but stores their digests with their erasures, so that the planning of earlier sends leaves
-/// them out.
+/// Creates missing users, each with the given app, number and identifier. Returns the number of created users. Does not create
+/// erased users again, but stores their digests with their erasures, so that the planning of earlier sends leaves them out.
 pub(super) async fn add_users(
     connection: &mut PgConnection,
     users: &BTreeMap<(i64, i64), &str>,

@@ -1,4 +1,4 @@
-//! Restore of the requests and idempotency keys of accepted sends.
+//! Restores the requests and idempotency keys of accepted sends.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Sends whose chunks may still have to be planned, or whose plan may still have to be published.
+//! Unfinished sends: some of their chunks may still have to be planned, or their plans published.
 
 use std::sync::Arc;
 
@@ -49,9 +49,9 @@ impl Restore {
         Ok(rows.into_iter().map(unfinished_send).collect())
     }
 
-    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. First creates missing
-    /// users that the jobs in the log name, with their previous numbers, so that planning makes the same decisions again.
-    /// Returns the number of created users.
+    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. Before that, creates
+    /// missing users that have deliveries of these sends. Each gets the user number in the delivery, so that planning makes
+    /// the same decisions again. Returns the number of created users.
     ///
     /// # Errors
     /// Returns an error and changes nothing if the database fails.

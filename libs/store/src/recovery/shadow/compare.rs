@@ -62,8 +62,9 @@ impl View {
 }
 
 impl Comparison {
-    /// Compares the live lines with the lines of the shadow, and counts users, items and differences. Returns the first
-    /// `most` inboxes that differ, each with its live and its replayed summary.
+    /// Compares each user's inbox in the live tables with that in the shadow, and counts users, items and differences.
+    /// Returns the first `most` inboxes that differ, each with the summary from the live tables and the summary from the
+    /// shadow.
     async fn merge(
         &mut self,
         mut live: BoxStream<'_, Result<Line, Error>>,

@@ -17,7 +17,7 @@ use crate::inbox::projection::INBOX;
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// SQLSTATEs of a lock that was not acquired: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
+/// SQLSTATEs of a failure to acquire a lock: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
 /// and waits for the other.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
 

@@ -29,7 +29,8 @@ impl Shadow {
     /// it soon.
     pub async fn view(&self) -> Result<View, Error> {
         let mut transaction = self.live.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        // The tables are locked before the transaction has a snapshot, so that no switch can replace them.
+        // The lock comes before the first query, which takes the snapshot. Otherwise a switch could replace the tables
+        // between the snapshot and the lock.
         transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS SHARE MODE").await?;
         let positions = positions(&mut transaction).await?;
         let leaving = leaving(&mut transaction).await?;

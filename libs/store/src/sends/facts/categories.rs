@@ -107,7 +107,7 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     Ok(())
 }
 
-/// Removes new categories that would exceed the quotas of their apps, and returns the others in the same order.
+/// Leaves out new categories that would exceed the quota of their app, and returns the remaining categories in the same order.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
     (apps, identifiers): (Vec<i64>, Vec<&'a str>),

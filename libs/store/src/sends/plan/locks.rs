@@ -73,8 +73,9 @@ impl ChunkLocks {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Starts freezing chunks; none of them may be busy. Inserts a row into the table `plan` for each chunk, in key order.
-    /// If a chunk already has a row, another transaction has frozen it, and its stored decisions do not change.
+    /// Starts freezing chunks. The caller must leave out busy chunks. Inserts a row into the table `plan` for each chunk,
+    /// in key order. If a chunk already has a row, another transaction has frozen it, and its stored decisions do not
+    /// change.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }

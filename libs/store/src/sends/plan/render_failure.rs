@@ -1,4 +1,4 @@
-//! Planned deliveries and inbox items whose content cannot be rendered.
+//! Rendering failures of planned deliveries and inbox items.
 
 use domain::{AppId, Channel, Reason, SendId, Status};
 
@@ -18,9 +18,10 @@ pub struct RenderFailure {
 }
 
 impl Sends<'_> {
-    /// Records rendering failures: queued deliveries become `failed`, and inbox items are recorded as skipped. Returns the
-    /// deliveries that failed for this reason, in this call or an earlier one, and those that were cancelled. The caller
-    /// must publish their outcomes, because no worker receives a job for them.
+    /// Records rendering failures: queued deliveries become `failed`, and inbox items are recorded as skipped. Of the
+    /// deliveries that `failures` names, returns those that failed to render, in this call or an earlier one, and those
+    /// that were cancelled. The caller must publish the outcomes of the returned deliveries, because no worker receives a
+    /// job for them.
     ///
     /// # Errors
     /// Returns an error if the database fails. The caller can safely repeat the call, which returns the same deliveries.

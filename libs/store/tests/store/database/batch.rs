@@ -44,7 +44,7 @@ impl Doubling {
         tokio::spawn(async move { batcher.call(query).await })
     }
 
-    /// Starts a first call, so that later calls wait in the queue.
+    /// Starts a call and waits until its batch runs, so that later calls wait in the queue.
     async fn hold(&self) -> tokio::task::JoinHandle<Result<u32, Error>> {
         let first = self.call(0);
         eventually(LIMIT, "the first call is running", async || (!self.batches().is_empty()).then_some(()))

@@ -4,7 +4,7 @@ use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use crate::{Fixture, fixture};
 
-/// Returns a ciphertext with the header of the master key that has the id `key`.
+/// Returns a ciphertext whose header names the master key with the id `key`.
 fn sealed(key: u8, text: &str) -> Vec<u8> {
     [&[1][..], &[key; 8], text.as_bytes()].concat()
 }

@@ -190,8 +190,8 @@ async fn remaining_chunks_are_planned_as_cancelled_without_deliveries() {
     let channels = [Channel::Email, Channel::Sms, Channel::Slack];
     let [first, second] = chunks(app, to_600(&channels));
     fixture.freeze(&[first]).await;
-    // 500 email deliveries are planned. Each of the other 100 recipients counts twice, once for email and once for SMS;
-    // Tidings does not deliver to Slack.
+    // 500 email deliveries are planned. Each of the other 100 recipients counts twice, once for email and once for SMS.
+    // Slack does not count, because Tidings does not deliver to it.
     let stopped = fixture.cancel(app).await;
     assert_eq!(stopped, 500 + 2 * 100);
     fixture.freeze(&[second]).await;

@@ -227,7 +227,7 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
     let redriven = fixture.redrive(ParkedFilter { app: Some(app), ..ParkedFilter::default() }).await;
     assert_eq!((redriven.len(), redriven[0].send_id), (1, Some(send_id(2))));
     let mut due = fixture.store.deliveries().due_timers(10).await.unwrap();
-    // The timer of `OUTCOME` publishes the cancellation.
+    // Leave out the timer of `OUTCOME`, which publishes the cancellation.
     due.timers.retain(|timer| timer.stream != StreamName::Outcome);
     assert_eq!((due.timers.len(), due.timers[0].stream), (1, stream));
     assert_ne!(due.timers[0].id, Uuid::from_u128(2));

@@ -1,4 +1,4 @@
-//! Comparison of the statements with the table of legal transitions: each step is tried on a delivery of each status.
+//! Comparison of the statements with the table of legal transitions: each step is tried on a delivery in each status.
 
 use std::time::Duration;
 

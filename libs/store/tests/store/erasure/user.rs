@@ -40,8 +40,8 @@ impl Fixture {
         self.store.erasure().end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
-    /// Freezes the chunk with the decisions that planning would make with an email provider, and without preferences or
-    /// suppressed targets. Returns the decisions.
+    /// Freezes the chunk with the decisions that planning would make if the app had only an email provider, and if there
+    /// were no preferences and no suppressed targets. Returns the decisions.
     pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
         let chunks = [chunk.clone()];
         let mut freeze = self.store.sends().freeze(&chunks).await.unwrap();
@@ -203,7 +203,7 @@ async fn an_erasure_is_done_only_after_earlier_work_must_have_ended() {
     sqlx::query(due).execute(&fixture.pool).await.unwrap();
     let pass = fixture.store.erasure().take_erased().await.unwrap();
     assert!(pass.settled_since().is_some());
-    // Another instance does not get a pass that is reserved.
+    // While the users are reserved for this pass, another instance does not get them.
     assert!(fixture.store.erasure().take_erased().await.unwrap().is_empty());
     fixture.store.erasure().end_pass(&pass, false, Duration::ZERO).await.unwrap();
     fixture.pass().await;

@@ -32,7 +32,7 @@ fn content(number: u32) -> Arc<str> {
 }
 
 impl Fixture {
-    /// Starts a batch of one event after the checkpoint.
+    /// Starts a batch for the next event after the checkpoint.
     async fn batch(&self) -> InboxTransaction {
         let at = self.store.database().checkpoint(INBOX, STREAM).await.unwrap();
         self.store.inbox().project(STREAM, at, at + 1).await.unwrap().unwrap()
@@ -317,7 +317,7 @@ async fn counters_equal_a_recount_after_any_batches() {
 }
 
 impl Fixture {
-    /// Returns up to eight items in a pseudo-random order, including tombstones.
+    /// Returns up to eight items in a pseudo-random order. Some of them may be deleted.
     async fn some_items(&self, seed: i64) -> Vec<ItemKey> {
         let rows = sqlx::query(
             "SELECT app_id, user_number, id FROM inbox_item ORDER BY md5((id + $1)::text) LIMIT 8",

@@ -11,8 +11,8 @@ pub(super) struct Statement {
     pub(super) sql: String,
 }
 
-/// The macros of this crate that expand to a string or to a query with a string, by name. Each value contains the names of
-/// the macro's parameters, and its body from the start of the string.
+/// Macros of this crate that expand to a string or to a query with a string. The key is the macro's name. The value contains
+/// the names of its parameters, and its body from the start of the string.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
 /// Returns all statements of `libs/store/src`, with their macros expanded.

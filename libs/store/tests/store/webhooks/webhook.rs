@@ -52,7 +52,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
 }
 
 /// Returns the number of scans of the tables `webhook_message` and `webhook_wake`, and the number of rows and index entries
-/// that they read. A session may report its reads only when it ends.
+/// that they read. PostgreSQL may count a session's reads only after the session has ended.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -126,7 +126,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
                 .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
                 .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
-            // A session may report its reads only when it ends.
+            // PostgreSQL may count a session's reads only after the session has ended.
             store.close().await;
             let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
                 let (now, read) = reads(&fixture.pool).await;

@@ -1,4 +1,4 @@
-//! Restore of the states of deliveries from outcomes.
+//! A restore derives the state of each delivery from the outcomes in the log.
 
 use domain::{AppId, Channel, Reason, Status, Timestamp};
 
@@ -99,7 +99,7 @@ async fn a_later_job_reopens_a_delivery_that_ended_in_the_backup() {
     restore.add_outcomes(&[outcome(&job(1), Status::Sent)]).await.unwrap();
     restore.add_jobs(&[job(1)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("sent".to_owned(), 1));
-    // A receipt has started attempt 2, but its event was not published before the data loss.
+    // A receipt has started attempt 2, but the event about the receipt was not published before the data loss.
     restore.add_jobs(&[job(2)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("sending".to_owned(), 2));
 }

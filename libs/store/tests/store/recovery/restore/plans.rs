@@ -1,4 +1,4 @@
-//! Restore of plans, and of sends that are planned again.
+//! Restored plans, and sends that are planned again after a restore.
 
 use domain::event::ChunkPlanned;
 use domain::{Channel, UserNumber};
