@@ -68,7 +68,7 @@ macro_rules! uuid_id {
 }
 
 number_id! {
-    /// An app (tenant). The credential of a request alone determines the app. The body and the path cannot.
+    /// An app (tenant). Only the credential of a request determines the app, never its body or path.
     AppId,
     /// The internal number of a user: never reused and not personal data, so events may contain it.
     UserNumber,

@@ -34,8 +34,8 @@ const HTML: &str = "email.html";
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
-    /// Upper bound of the size of the values that each text creates, by the name of the text. Texts without a bound are not
-    /// rendered. They exist only in versions that were stored before bounds were checked.
+    /// Upper bound on the size of the values that a text creates, by the text's name. Texts without a bound are not rendered.
+    /// They exist only in versions that were stored before bounds were checked.
     growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 

@@ -44,7 +44,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Returns the time until which no call passes, or None if a call passes now.
+    /// Returns the time before which no call may be made; None if a call may be made now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         match *self {
