@@ -40,9 +40,9 @@ const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 /// First byte of an encrypted token.
 const SEALED: u8 = 3;
-/// First byte of the plaintext of an encrypted token for [`Purpose::Unsubscribe`].
+/// First plaintext byte of an encrypted token for [`Purpose::Unsubscribe`].
 const UNSUBSCRIBE: u8 = 1;
-/// First byte of the plaintext of an encrypted token for [`Purpose::Click`].
+/// First plaintext byte of an encrypted token for [`Purpose::Click`].
 const CLICK: u8 = 2;
 
 /// User and purpose of a link.

@@ -151,7 +151,7 @@ impl Fields {
         }
     }
 
-    /// Removes the object `key` and returns its fields, which the caller reads next.
+    /// Removes the object `key` and returns it, so that the caller can read its members one by one.
     pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
         let value = self.take(key)?;
         Fields::open(&self.path(key), value, problems)

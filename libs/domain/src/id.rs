@@ -99,7 +99,7 @@ impl DeliveryId {
 pub const RECIPIENTS_PER_EVENT: u64 = 512;
 
 impl ItemId {
-    /// Derives the id of the item at `index` of the event with sequence `seq` in `partition` of `partitions`.
+    /// Derives an item's id from its `index` in an event and the event's sequence `seq` in `partition`.
     ///
     /// The same event yields the same ids at every replay. Returns None if the id would exceed the 53 bits that JSON numbers
     /// represent exactly, or if the index is out of range.

@@ -46,7 +46,7 @@ pub struct Settings {
     pub max_messages: i64,
     /// Timeout of one attempt to connect.
     pub connect_timeout: Duration,
-    /// Timeout of the acknowledgement of a published message and of any other request.
+    /// Time limit for the server's acknowledgement of a published message, and for its answer to any other request.
     pub ack_timeout: Duration,
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum ResultSize {
     Number,
     /// A multiple of the size of the input.
     Times(u64),
-    /// A list of the elements of the input, or of the characters if the input is a text.
+    /// A list of the input's elements or, if the input is a text, of its characters.
     Items,
     /// At most [`LONGEST`], for any input.
     Limited,

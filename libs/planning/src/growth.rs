@@ -21,7 +21,7 @@ const ELEMENT: u64 = 32;
 /// The engine's maximum number of elements of a `range`.
 const RANGE: u64 = 100_000;
 
-/// Upper bound of the size of a value, or of all values of a text together, in bytes.
+/// Upper bound on the size of one value, or on the total size of all values of a text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// Multiple of the size of all variables.

@@ -67,7 +67,7 @@ pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
 /// Counter, by `type`: messages left in place because only a newer release can read them.
 pub const NEWER_EVENTS: &str = "tidings_newer_events_total";
-/// Counter, by `stream`: messages parked because retrying them cannot help.
+/// Counter, by `stream`: messages parked or dead-lettered after repeated or permanent failures.
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
 /// Gauge, always 1, by `service`, `version` and `revision`.

@@ -155,7 +155,7 @@ impl WorkStream {
         counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
         tracing::error!(
             stream = %self.stream, seq = delivered.seq, cause,
-            "parked a message that cannot succeed"
+            "parked a message after repeated or permanent failures"
         );
         Ok(())
     }

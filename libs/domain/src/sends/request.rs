@@ -31,7 +31,7 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 pub const MAX_REFERENCE: usize = 2048;
 /// Largest `data`, as JSON text, in bytes.
 pub const MAX_DATA: usize = 256 * 1024;
-/// Maximum of one send's content size multiplied by its number of recipients, in bytes.
+/// Maximum, in bytes, of a send's content size multiplied by its number of recipients.
 pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
 /// Longest time ahead for which a send may be scheduled.
 pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
