@@ -20,7 +20,7 @@ pub(crate) struct Arguments;
 
 /// First words of a sentence that begins with a headless clause.
 const HEADLESS: [&str; 5] = ["What", "Who", "Whether", "How", "Where"];
-/// Maximum number of words of a very short doc comment. Such a comment rarely says more than the name of its item.
+/// A doc comment of at most this many words counts as very short. Such a comment rarely says more than the name of its item.
 const FEW_WORDS: usize = 3;
 
 pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
@@ -61,7 +61,7 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the Rust files of the crates, without test files.
+/// Lists the Rust files of the crates, except test files.
 fn production() -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in ["libs", "services", "xtask"] {

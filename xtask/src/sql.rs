@@ -14,7 +14,7 @@ use crate::steps;
 /// Variable that names a PostgreSQL in which databases may be created.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
 const SPACE_MEBIBYTES: u64 = 2048;
-/// Maximum number of characters of a statement that the output shows.
+/// Maximum length of a statement in the output, in characters. Longer statements are cut.
 const SHOWN: usize = 70;
 
 /// Write or check the descriptions with which the compiler checks SQL statements

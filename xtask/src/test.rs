@@ -12,7 +12,8 @@ use crate::{python, steps};
 
 /// Variable that names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
-/// Variable for the source of servers. `docker` means containers. If it is not set, tests start the installed programs.
+/// Variable that selects the servers of the tests: `docker` means containers. If it is not set, tests start the installed
+/// programs.
 const SERVERS: &str = "TIDINGS_TEST_SERVERS";
 /// Additional arguments of the build if the servers run in containers.
 const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];

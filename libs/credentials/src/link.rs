@@ -40,9 +40,9 @@ const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 /// First byte of an encrypted token.
 const SEALED: u8 = 3;
-/// First byte of the plaintext of an encrypted token for [`Purpose::Unsubscribe`].
+/// First plaintext byte of an encrypted token for [`Purpose::Unsubscribe`].
 const UNSUBSCRIBE: u8 = 1;
-/// First byte of the plaintext of an encrypted token for [`Purpose::Click`].
+/// First plaintext byte of an encrypted token for [`Purpose::Click`].
 const CLICK: u8 = 2;
 
 /// User and purpose of a link.
@@ -283,7 +283,7 @@ where
     Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED_FOR).build()
 }
 
-/// Writes the plaintext of a sealed token: purpose, user, minute of creation, and the category or send of the purpose.
+/// Writes the plaintext of a sealed token: purpose, user, minute of creation, and category or send, depending on the purpose.
 fn plaintext(link: &Link, at: Timestamp) -> Vec<u8> {
     let (purpose, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),
@@ -309,7 +309,7 @@ fn read(app: AppId, text: &[u8], now: Timestamp) -> Option<Link> {
     (now <= made + good_for).then_some(Link { app, user: UserNumber(i64::from_be_bytes(*user)), purpose })
 }
 
-/// Writes the signed part of a token of an earlier release: layout, app, user, and the category or send of the purpose.
+/// Writes the signed part of a token of an earlier release: layout, app, user, and category or send, depending on the purpose.
 fn written_signed(link: &Link) -> Vec<u8> {
     let (layout, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (SIGNED_UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),

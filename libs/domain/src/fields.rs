@@ -151,7 +151,7 @@ impl Fields {
         }
     }
 
-    /// Removes the object `key` and returns its fields, which the caller reads next.
+    /// Removes the object `key` and returns it, so that the caller can read its members one by one.
     pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
         let value = self.take(key)?;
         Fields::open(&self.path(key), value, problems)
@@ -235,7 +235,7 @@ impl Fields {
     }
 }
 
-// The JSON parser may have rounded a number beyond ±(2^53 − 1), so the result may differ from the number that was sent.
+// Returns None for a number beyond ±(2^53 − 1): the JSON parser may have rounded it to a number that the client did not send.
 fn whole(number: f64) -> Option<i64> {
     let exact = number.fract() == 0.0 && number.abs() <= MAX_SAFE_NUMBER;
     exact.then_some(number as i64)

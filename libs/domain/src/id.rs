@@ -68,7 +68,7 @@ macro_rules! uuid_id {
 }
 
 number_id! {
-    /// An app (tenant). The credential of a request alone determines the app. The body and the path cannot.
+    /// An app (tenant). Only the credential of a request determines the app, never its body or path.
     AppId,
     /// The internal number of a user: never reused and not personal data, so events may contain it.
     UserNumber,
@@ -99,7 +99,7 @@ impl DeliveryId {
 pub const RECIPIENTS_PER_EVENT: u64 = 512;
 
 impl ItemId {
-    /// Derives the id of the item at `index` of the event with sequence `seq` in `partition` of `partitions`.
+    /// Derives an item's id from its `index` in an event and the event's sequence `seq` in `partition`.
     ///
     /// The same event yields the same ids at every replay. Returns None if the id would exceed the 53 bits that JSON numbers
     /// represent exactly, or if the index is out of range.

@@ -29,7 +29,7 @@ const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
 /// Timeout of the DNS lookup of the server's name. After a timeout, the name counts as a single server.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of published messages, over all callers, that wait for an acknowledgement. Further messages are not sent before
+/// Maximum number of published messages, over all callers, that wait for an acknowledgement. Further messages are sent only after
 /// one of them is acknowledged.
 const MAX_UNCONFIRMED: usize = 4096;
 
@@ -42,11 +42,11 @@ pub struct Settings {
     pub access: Access,
     /// Number of copies of each stream, 1 to 5.
     pub replicas: usize,
-    /// Maximum number of messages of a stream.
+    /// Maximum number of messages in a stream.
     pub max_messages: i64,
     /// Timeout of one attempt to connect.
     pub connect_timeout: Duration,
-    /// Timeout of the acknowledgement of a published message and of any other request.
+    /// Time limit for the server's acknowledgement of a published message, and for its answer to any other request.
     pub ack_timeout: Duration,
 }
 
@@ -150,7 +150,7 @@ impl EventLog {
         self.client.connection_state() == State::Connected
     }
 
-    /// Awaits a request to the server within `ack_timeout`. If the connection is down, the request is not sent. Otherwise the
+    /// Waits at most `ack_timeout` for the answer to a request. If the connection is down, the request is not sent. Otherwise the
     /// client would queue the request, and the server could act on it after the caller has given up.
     pub(crate) async fn with_timeout<T, E: Display>(
         &self,

@@ -6,7 +6,7 @@ use crate::stream::unix_millis;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) seq: u64,
-    /// Number of deliveries by this consumer, including this one.
+    /// Number of times that this consumer has delivered the message, including this time.
     pub(crate) deliveries: u64,
     /// Time at which the server stored the message, in Unix milliseconds.
     pub(crate) published_at: i64,

@@ -59,7 +59,7 @@ impl Pull {
         Ok(Pull { consumer, inbox, answers, requests: 0, reply, missing: 0, has_ended: false, silent_at })
     }
 
-    /// Requests up to `batch` messages within `expires`.
+    /// Sends a request for up to `batch` messages, which ends after the time `expires`.
     pub(crate) async fn request(
         &mut self,
         log: &EventLog,

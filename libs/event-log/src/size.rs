@@ -14,7 +14,7 @@ const ROOM: u64 = 2;
 /// Wanted message limit and replicas of streams. None leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSize {
-    /// Maximum number of messages of a stream.
+    /// Maximum number of messages in a stream.
     pub max_messages: Option<i64>,
     /// Number of copies of a stream, 1 to 5.
     pub replicas: Option<usize>,

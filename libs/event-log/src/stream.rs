@@ -39,7 +39,7 @@ pub struct StreamState {
     pub last_seq: u64,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Share of the message limit that is used, 0 to 1.
+    /// Number of messages divided by the message limit, 0 to 1.
     pub fill: f64,
 }
 

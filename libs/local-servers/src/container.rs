@@ -1,8 +1,8 @@
 //! PostgreSQL and nats-server in containers, for tests with `TIDINGS_TEST_SERVERS=docker`. The versions are those of
 //! docker-compose.yml.
 //!
-//! nats-server uses the network and the process ids of this machine, and the account of this process. So tests can connect to it,
-//! stop it and kill it like a child process. This needs Linux and a Docker engine on this machine.
+//! nats-server shares the network and process ids of this machine, and runs under the account of this process. So tests can
+//! connect to it, stop it and kill it like a child process. This needs Linux and a Docker engine on this machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -16,7 +16,7 @@ use crate::{installed, password, port};
 
 const USER: &str = "tidings";
 const SETTINGS: &str = "nats-server.conf";
-/// Time limit for the start. nats-server listens only after it has recovered its streams, which takes long if they are large.
+/// Time limit for the start. nats-server listens only after it has recovered its streams, which can take a long time.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum number of ports to try, in case another process starts to use the chosen port.

@@ -198,7 +198,7 @@ async fn initdb(
     }
     start = match durability {
         Durability::Full => start.argument("--auth=scram-sha-256"),
-        // SCRAM is slow by design: in a debug build, it takes a tenth of a second per connection.
+        // Use MD5, because SCRAM is slow by design: in a debug build, it takes a tenth of a second per connection.
         Durability::Process => start.argument("--auth=md5").argument("--no-sync"),
     };
     let mut process = Process::start(&start)?;

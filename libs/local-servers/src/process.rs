@@ -69,7 +69,7 @@ pub struct Process {
     child: Child,
     group: Pid,
     log: PathBuf,
-    /// Offset in the log file at which the output of this process starts.
+    /// Offset in the log file at which the child's output starts.
     log_from: u64,
     killed: bool,
     _lifeline: ChildStdin,
@@ -189,14 +189,14 @@ impl Process {
         }
     }
 
-    /// Returns the output of this process so far, without the output of earlier processes in the same log.
+    /// Returns the child's output so far, without the output of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);
         String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned()
     }
 
-    /// Returns a text for an error message, with the last 12 lines of this process's output.
+    /// Returns a text for an error message, with the last 12 lines of the child's output.
     pub fn last_words(&self) -> String {
         let words = self.words();
         let mut lines: Vec<&str> = words.lines().rev().take(QUOTED_LINES).collect();

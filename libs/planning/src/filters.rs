@@ -13,7 +13,7 @@ type Arguments = Rest<ValueOrKwargs>;
 pub(crate) const LONGEST: usize = 256 * 1024;
 /// Maximum total size of the results of limited filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;
-/// Maximum of the numeric arguments of `format`, `indent`, `batch` and `slice`.
+/// Largest numeric argument that `format`, `indent`, `batch` and `slice` accept.
 const WIDEST: usize = 1_000;
 
 thread_local! {
@@ -28,11 +28,11 @@ pub(crate) enum ResultSize {
     Number,
     /// A multiple of the size of the input.
     Times(u64),
-    /// A list of the elements of the input, or of the characters if the input is a text.
+    /// A list of the input's elements or, if the input is a text, of its characters.
     Items,
     /// At most [`LONGEST`], for any input.
     Limited,
-    /// For each item of the input, the size of the result of another filter, which `map` applies to the item.
+    /// The result size of the filter that `map` applies, once for each item of the input.
     PerItem,
 }
 

@@ -21,7 +21,7 @@ const ELEMENT: u64 = 32;
 /// The engine's maximum number of elements of a `range`.
 const RANGE: u64 = 100_000;
 
-/// Upper bound of the size of a value, or of all values of a text together, in bytes.
+/// Upper bound on the size of one value, or on the total size of all values of a text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// Multiple of the size of all variables.
@@ -73,7 +73,7 @@ impl Growth {
     }
 }
 
-/// Returns the bound of the memory that values need while a text is rendered. The bound of a text with invalid syntax is zero,
+/// Returns a bound on the memory that values need while a text is rendered. For a text with invalid syntax, the bound is zero,
 /// because the engine reports the error later.
 pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
         let numbers = [is_number(&operation.left), is_number(&operation.right)];
         match operation.op {
             BinOpKind::Concat => Ok(left.and(right).and(Growth::constant(ELEMENT))),
-            // The result is a number, because the engine refuses to add a number to anything but a number.
+            // The result is a number, because the engine can add a number only to another number.
             BinOpKind::Add if numbers.contains(&true) => Ok(Growth::NOTHING),
             BinOpKind::Add => Ok(left.and(right).and(Growth::constant(ELEMENT))),
             BinOpKind::Mul if numbers == [true, true] => Ok(Growth::NOTHING),

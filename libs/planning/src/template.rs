@@ -15,9 +15,9 @@ use crate::filters;
 use crate::growth::{self, Growth, UnboundedText};
 use crate::link;
 
-/// Maximum number of instructions of one rendering.
+/// Maximum number of instructions that one rendering may execute.
 const FUEL: u64 = 100_000;
-/// Longest text of one rendering, in bytes.
+/// Longest text that one rendering may produce, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
 /// Maximum total size of the values that one rendering creates, in bytes. Its variables do not count.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
@@ -34,8 +34,8 @@ const HTML: &str = "email.html";
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
-    /// Upper bound of the size of the values that each text creates, by the name of the text. Texts without a bound are not
-    /// rendered. They exist only in versions that were stored before bounds were checked.
+    /// Upper bound on the size of the values that a text creates, by the text's name. Texts without a bound are not rendered.
+    /// They exist only in versions that were stored before bounds were checked.
     growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 

@@ -9,7 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{CRASH_AT, CRASHES, CrashPoint};
 
-/// Crash point at which the process kills itself, and the number of the call at which it does so.
+/// The process kills itself when it reaches the crash point `point` for the `passage`th time.
 struct CrashAt {
     point: CrashPoint,
     passage: u64,

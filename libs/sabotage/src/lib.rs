@@ -38,7 +38,7 @@ named! {
     }
 }
 
-/// Marks a crash point. Kills the process if the environment names `point` and the number of this call.
+/// Marks a crash point. Kills the process if [`CRASH_AT`] names `point` and the number of times that it has now been reached.
 #[inline(always)]
 pub fn reach(point: CrashPoint) {
     if is_due(point) {

@@ -117,7 +117,7 @@ pub struct Metrics {
 pub struct Delivery {
     /// Time for which a claimed delivery is reserved for its worker.
     pub lease: Duration,
-    /// Time without an acknowledgement or a report of progress after which the event log delivers a job again.
+    /// If a job is neither acknowledged nor reported as in progress for this time, the event log delivers it again.
     pub ack_wait: Duration,
     /// Delay before each attempt, including the first. Each delay varies randomly by ±20 %.
     pub retry_schedule: Vec<Duration>,

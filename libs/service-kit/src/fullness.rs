@@ -13,13 +13,13 @@ use event_log::EventLog;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Used share of a stream's message limit at which the dispatcher stops adding to the stream.
+/// The dispatcher stops adding to a stream that has reached this fraction of its message limit.
 pub const DISPATCHER_STOPS: f64 = 0.8;
-/// Used share of a stream's message limit at which the gateway refuses requests that would add to the stream.
+/// The gateway refuses requests that would add to a stream that has reached this fraction of its message limit.
 pub const GATEWAY_STOPS: f64 = 0.9;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Used share of each stream's message limit at the last check. All clones use the same state.
+/// Fraction of its message limit that each stream had reached at the last check. All clones use the same state.
 #[derive(Clone, Debug)]
 pub struct Fullness {
     limit: f64,
@@ -27,8 +27,8 @@ pub struct Fullness {
 }
 
 impl Fullness {
-    /// Creates the state of `streams`. A stream counts as full if the used share of its message limit is at least `limit` (0 to
-    /// 1). Before the first check, no stream counts as full.
+    /// Creates the state of `streams`. A stream counts as full if it has reached the fraction `limit` (0 to 1) of its message
+    /// limit. Before the first check, no stream counts as full.
     #[must_use]
     pub fn new(limit: f64, streams: impl IntoIterator<Item = StreamName>) -> Fullness {
         let empty = || AtomicU64::new(0.0_f64.to_bits());
@@ -46,7 +46,7 @@ impl Fullness {
         self.above(self.limit)
     }
 
-    /// Lists the streams whose used share was at least `share` when they were last checked.
+    /// Lists the streams that had reached the fraction `share` of their message limit when they were last checked.
     pub fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         let known =
             self.streams.iter().map(|(name, fill)| (*name, f64::from_bits(fill.load(Ordering::Relaxed))));

@@ -149,8 +149,8 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     Ok(partitions)
 }
 
-/// Returns the highest checkpoint of each stream. Callers must read the checkpoints before the state of the log. If services are
-/// running and the order is reversed, a checkpoint could appear to be ahead of the end of its stream.
+/// Returns the highest checkpoint of each stream. Callers must read the checkpoints before they read the state of the log.
+/// Otherwise, while services run, a checkpoint could appear to be ahead of the end of its stream.
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {

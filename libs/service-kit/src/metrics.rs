@@ -20,7 +20,7 @@ pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 pub const DELIVERIES: &str = "tidings_deliveries_total";
 /// Gauge, by `stream`: number of messages in the stream.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
-/// Gauge, by `stream`: share of the stream's message limit that is used, 0 to 1.
+/// Gauge, by `stream`: number of messages in the stream divided by its message limit, 0 to 1.
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
 /// Gauge, by `stream`: messages that the stream's consumer has not acknowledged.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";
@@ -32,7 +32,7 @@ pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
 pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
 /// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
 pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
-/// Counter: connections closed at once because their peer already had as many connections as one peer may have.
+/// Counter: connections closed at once because their peer already had the maximum number of connections per peer.
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 /// Counter, by `code`: requests whose credentials were refused (401).
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
@@ -47,8 +47,8 @@ pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
 /// Gauge, by `channel`, `app` and `provider`: 0 closed (calls are made), 1 half-open (a single call is tried), 2 open (no calls).
 /// The gauge exists only for providers whose breaker has opened before.
 pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
-/// Counter, by `channel` and `cause`: jobs postponed without an attempt. The cause is that the providers are paused (`breaker`),
-/// or have reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
+/// Counter, by `channel` and `cause`: jobs postponed without an attempt, because their providers are paused (`breaker`) or have
+/// reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
@@ -67,7 +67,7 @@ pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
 /// Counter, by `type`: messages left in place because only a newer release can read them.
 pub const NEWER_EVENTS: &str = "tidings_newer_events_total";
-/// Counter, by `stream`: messages parked because they cannot succeed.
+/// Counter, by `stream`: messages parked or dead-lettered after repeated or permanent failures.
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
 /// Gauge, always 1, by `service`, `version` and `revision`.

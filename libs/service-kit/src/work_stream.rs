@@ -12,8 +12,8 @@ use store::database::failure::{MAX_FAILURES, ParkRequest};
 use crate::clock;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 
-/// Delay before a message that could not be handled is delivered again. It must be shorter than the fetches of idle consumers,
-/// which take one second. If a redelivery falls due at the moment when a fetch ends, nats-server 2.9.10 postpones it by the whole
+/// Delay before a message that could not be handled is delivered again. It must be shorter than one second, the duration of a
+/// fetch by an idle consumer: if a redelivery falls due just as a fetch ends, nats-server 2.9.10 postpones it by the whole
 /// `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
@@ -155,7 +155,7 @@ impl WorkStream {
         counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
         tracing::error!(
             stream = %self.stream, seq = delivered.seq, cause,
-            "parked a message that cannot succeed"
+            "parked a message after repeated or permanent failures"
         );
         Ok(())
     }

@@ -25,7 +25,7 @@ pub struct Database {
     _cluster: Option<Arc<Cluster>>,
 }
 
-/// The private PostgreSQL cluster of this process. All its databases share the cluster, which stops when the last of them is
+/// The private PostgreSQL cluster of this process, shared by all its test databases. The cluster stops when the last of them is
 /// dropped.
 #[derive(Debug)]
 struct Cluster {

@@ -42,7 +42,7 @@ impl Channel {
         !Channel::ONCE.contains(&self)
     }
 
-    /// Returns true if Tidings sends messages on this channel. It does not for the other names that the API accepts.
+    /// Returns true if Tidings sends messages on this channel, and false if the API merely accepts its name.
     #[must_use]
     pub fn is_delivered(self) -> bool {
         Channel::DELIVERED.contains(&self)

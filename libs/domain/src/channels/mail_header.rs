@@ -67,9 +67,9 @@ pub enum Refusal {
 
 /// Returns the reason why a send must not add a header of this name, or None if it may.
 ///
-/// Tidings allows fewer names than RFC 5322, section 3.6.8. For example, a name must not start with a dot: if an SMTP client does
-/// not double a dot at the start of a line, the SMTP server removes the dot (RFC 5321, section 4.5.2) and reads `.From` as the
-/// header `From`.
+/// Tidings allows fewer names than RFC 5322, section 3.6.8. For example, it refuses a leading dot. An SMTP client must double a
+/// dot at the start of a line, because the server removes one (RFC 5321, section 4.5.2). If a client forgot this, the server
+/// would read `.From` as the header `From`.
 #[must_use]
 pub fn refusal(name: &str) -> Option<Refusal> {
     let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())

@@ -6,7 +6,7 @@ use crate::{Outcome, Timestamp};
 
 /// Number of consecutive failures that open the breaker.
 pub const RUN: u32 = 10;
-/// Length of the first rest. A rest is a period during which the breaker lets no call pass.
+/// Length of the first rest. A rest is a period during which the breaker allows no calls.
 pub const FIRST_REST: Duration = Duration::from_secs(5);
 /// Maximum length of a rest. Each failed trial doubles the length up to this maximum.
 pub const LONGEST_REST: Duration = Duration::from_secs(300);
@@ -44,7 +44,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Returns the time until which no call passes, or None if a call passes now.
+    /// Returns the time before which no call may be made; None if a call may be made now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         match *self {

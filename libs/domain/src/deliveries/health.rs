@@ -53,7 +53,7 @@ impl Health {
         &self.breaker
     }
 
-    /// Returns the time until which no call for this user passes, or None if a call passes now.
+    /// Returns the time before which no call for this user may be made; None if a call may be made now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp, user: UserNumber) -> Option<Timestamp> {
         if matches!(self.breaker, Breaker::Closed { .. }) {
@@ -196,7 +196,8 @@ fn is_sign_of_life(outcome: &Outcome) -> bool {
     }
 }
 
-/// Turns a problem with the account into a temporary failure, so that it counts as one failure and does not open the breaker.
+/// Turns a problem with the account into a temporary failure. The breaker then counts it as one failure instead of opening at
+/// once.
 fn as_single_failure(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::PauseProvider => Outcome::RETRY,

@@ -48,11 +48,11 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetDeath {
-    /// Time since which the target is dead; None if the provider states no time. A target that was registered later is not
-    /// affected.
+    /// Time at which the provider found the target dead; None if the provider states no time. A target that was registered after
+    /// this time is not affected.
     pub since: Option<Timestamp>,
-    /// True if the target is dead for this provider only, for example because of its environment, topic or sender. The delivery
-    /// then fails over to the other providers that serve the target.
+    /// True if the target is dead for this provider only, for example because the provider uses a different environment, topic or
+    /// sender. The delivery then fails over to the other providers that serve the target.
     pub here_only: bool,
 }
 

@@ -26,7 +26,7 @@ pub struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
     pub identifier: &'a str,
-    /// Time until which the provider's breaker lets no call pass; None if a call passes now.
+    /// Time before which the provider's breaker allows no call; None if it allows a call now.
     pub closed_until: Option<Timestamp>,
 }
 

@@ -148,7 +148,7 @@ pub struct ItemsChanged {
 #[serde(rename_all = "camelCase")]
 pub struct AllItemsChanged {
     pub user: UserNumber,
-    /// The highest id that changes. Items that were added later do not change.
+    /// The highest id of the items that change. Items that were added later do not change.
     pub up_to: ItemId,
 }
 

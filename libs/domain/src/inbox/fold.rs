@@ -107,8 +107,8 @@ pub enum FoldError {
     Content(#[from] serde_json::Error),
 }
 
-/// A folded batch of events. All items are added before any item is changed. This has the same result as the order of the log,
-/// because a change applies only to items that earlier events added.
+/// A folded batch of events. All items are added before any item is changed. The result is the same as if the events were applied
+/// one by one, because a change applies only to items that earlier events added.
 #[derive(Debug, Default)]
 pub struct Fold {
     adds: Vec<NewItem>,

@@ -62,7 +62,7 @@ pub struct EmailOptions {
     /// Further headers, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Files, ordered by number; the database keeps their bytes.
+    /// Attached files, ordered by their number. The database keeps their contents.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
 }

@@ -96,8 +96,7 @@ impl Overrides {
         }
     }
 
-    /// Returns true if the overrides contain all content that a channel needs, even if the template has none for it.
-    /// `title` is the title of the send itself.
+    /// Returns true if the overrides alone contain enough content for a channel. `title` is the title of the send itself.
     #[must_use]
     pub fn offers(&self, channel: Channel, title: Option<&str>) -> bool {
         let is_filled = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
@@ -113,8 +112,8 @@ impl Overrides {
 }
 
 impl EmailOverride {
-    /// Returns true if a text or HTML part is set. In that case the template supplies neither part. Otherwise one part would come
-    /// from the override and the other, with different content, from the template.
+    /// Returns true if a text or HTML part is set. The template then supplies neither part, because a part from the template
+    /// could have different content than the part from the override.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.text.is_some() || self.html.is_some()

@@ -118,7 +118,7 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     }
 }
 
-/// Returns the channels that a cancellation stops for a recipient without a decision: the channels on which Tidings sends
+/// Returns the channels that a cancellation skips for a recipient without a decision: all channels on which Tidings sends
 /// messages or, if the send selects channels, only the selected ones among them.
 #[must_use]
 pub fn cancellable_channels(selected: Option<&[Channel]>) -> Vec<Channel> {

@@ -31,7 +31,7 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 pub const MAX_REFERENCE: usize = 2048;
 /// Largest `data`, as JSON text, in bytes.
 pub const MAX_DATA: usize = 256 * 1024;
-/// Maximum product of the number of recipients and the size of the content of one send, in bytes.
+/// Maximum, in bytes, of a send's content size multiplied by its number of recipients.
 pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
 /// Longest time ahead for which a send may be scheduled.
 pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
@@ -332,8 +332,8 @@ pub fn is_idempotency_key(key: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Checks the total size of the content for all recipients. `additional` is the size of the overrides and the list of
-/// attachments, which every recipient gets too.
+/// Reports a problem if the content is too large for this number of recipients ([`MAX_FAN_OUT`]). `additional` is the size of the
+/// overrides and the list of attachments, which every recipient gets too.
 fn check_fan_out(content: &InAppContent, additional: usize, recipients: usize, problems: &mut Vec<Problem>) {
     let texts = [&content.title, &content.message, &content.icon, &content.url];
     let text: usize = texts.iter().filter_map(|text| text.as_ref().map(String::len)).sum();

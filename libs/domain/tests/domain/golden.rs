@@ -35,7 +35,7 @@ fn golden_messages_read_and_write_back_the_same() {
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // A member that was added to a version later has a separate golden file, whose name contains the name of the member.
+        // If a member was added to a version later, a separate golden file covers it, with the member's name in the file name.
         let kind = envelope.event.kind();
         assert!(
             name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),
@@ -74,7 +74,7 @@ const ENUMERATED: [(&str, &str); 8] = [
     ("SendPlanned.v1.decided.json", "/data/decided/shapes/0/skips/1/1"),
 ];
 
-/// Replaces the value at the JSON Pointer `place` in a golden message. Returns the error of decoding the result.
+/// Replaces the value at the JSON Pointer `place` in a golden message, decodes the result, and returns the error.
 fn altered(name: &str, place: &str, value: Value) -> DecodeError {
     let path = golden_files().into_iter().find(|path| path.ends_with(name)).unwrap();
     let mut message: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();

@@ -27,7 +27,8 @@ pub(crate) enum Lease {
 pub(crate) struct Ledger {
     pub(crate) status: Status,
     pub(crate) reason: Option<Reason>,
-    /// Number of the next attempt, of the attempt in progress, or of the last attempt.
+    /// Attempt number: of the next attempt while the delivery waits, of the current one while it is being sent, otherwise of the
+    /// last.
     pub(crate) attempt: u32,
     /// Token of the latest claim.
     pub(crate) token: Option<Token>,

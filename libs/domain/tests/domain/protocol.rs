@@ -102,7 +102,7 @@ impl World {
         self.messages.is_empty() && self.workers == [Phase::Idle; 2]
     }
 
-    /// Returns the possible next states without a fault.
+    /// Returns the states that can follow without a fault.
     fn steps(&self) -> Vec<World> {
         let mut next = Vec::new();
         for worker in 0..2 {
@@ -131,7 +131,7 @@ impl World {
         next
     }
 
-    /// Adds the possible next states of a worker. A call has one next state for each possible answer.
+    /// Adds the states to which a step of this worker can lead. A call leads to one state for each possible answer.
     fn work(&self, worker: usize, next: &mut Vec<World>) {
         let to = |phase: Phase| self.with(|world| world.workers[worker] = phase);
         match self.workers[worker] {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Returns the possible next states with one more fault.
+    /// Returns the states that can follow if one more fault happens.
     fn faults(&self) -> Vec<World> {
         if self.faults == FAULTS {
             return Vec::new();

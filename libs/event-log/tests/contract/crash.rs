@@ -60,7 +60,7 @@ async fn read(log: EventLog) -> BTreeMap<u64, u64> {
     numbers
 }
 
-/// Fetches until every number was delivered. Returns the number of deliveries of each.
+/// Fetches until every number was delivered. Returns the number of times that each was delivered.
 async fn work(log: EventLog) -> BTreeMap<u64, u64> {
     let settings = ConsumerSettings { ack_wait: Duration::from_secs(5), max_ack_pending: 1_000 };
     let consumer = log.consumer(SENDS, "dispatcher", settings).await.unwrap();

@@ -82,7 +82,7 @@ async fn dropping_a_read_loses_no_record() {
     let mut records = Vec::new();
     for seq in 1..=200 {
         world.log.publish(message(INBOX, &seq.to_string())).await.unwrap();
-        // Drop a call that would collect records for a long time, soon after it has started.
+        // Start a call that would collect records for a long time, and drop it soon afterwards.
         if let Ok(batch) =
             tokio::time::timeout(Duration::from_millis(3), reader.next_batch(1_000, SOON)).await
         {

@@ -13,25 +13,24 @@ pub struct Gateway {
     pub listen: SocketAddr,
     /// Public origin of the API, without `/v3`. Links in emails contain it, and providers send callbacks to it.
     pub public_url: Option<ServerUrl>,
-    /// Proxies that may name the peer in the headers `Forwarded` and `X-Forwarded-For`. Default: none.
+    /// Proxies whose `Forwarded` and `X-Forwarded-For` headers are trusted to name the client's address. Default: none.
     pub trusted_proxies: Vec<Network>,
     /// Maximum number of open connections of one process, 16 to 1,000,000. If the process may open fewer files, the maximum is
     /// lower.
     pub connections: usize,
-    /// Requests per second that one process accepts from an app's backend, 1 to 1,000,000. A second limit of the same size
-    /// applies to all users of the app together. An app's own limit takes precedence.
+    /// Requests per second that one process accepts from an app's backend, 1 to 1,000,000. The same limit applies separately to
+    /// all users of the app together. An app's own limit takes precedence.
     pub rate_limit: u32,
     /// Requests per second that one process accepts from one user, 1 to 1,000,000.
     pub user_rate_limit: u32,
-    /// Requests without credentials or with only a public key that one process accepts per second from one peer, 1 to 1,000,000.
+    /// Requests per second that one process accepts from one peer without credentials, or with only a public key; 1 to 1,000,000.
     pub peer_rate_limit: u32,
-    /// Requests with wrong credentials or unknown API keys that one process checks per second for one peer, 1 to 1,000,000.
+    /// Requests per second with wrong credentials or unknown API keys that one process checks for one peer, 1 to 1,000,000.
     pub refusal_rate_limit: u32,
-    /// Sends per second that one process accepts from an app into the transactional lane, 1 to 1,000,000. An app's own rate takes
-    /// precedence.
+    /// Transactional sends per second that one process accepts from an app, 1 to 1,000,000. An app's own rate takes precedence.
     pub transactional_rate: u32,
-    /// Maximum number of requests that wait for the database or the event log at the same time, per process, 1 to 100,000.
+    /// Maximum number of requests in one process that wait for the database or the event log at the same time, 1 to 100,000.
     pub waiting_room: usize,
-    /// Time for which a stopping gateway reports that it is not ready but still accepts connections, at most 8 s.
+    /// Time for which a stopping gateway still accepts connections while it reports that it is not ready; at most 8 s.
     pub drain: Duration,
 }

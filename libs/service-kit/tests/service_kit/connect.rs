@@ -76,7 +76,7 @@ async fn a_wrong_password_ends_the_wait_at_once() {
     url.set_password(Some("hunter2")).unwrap();
     config.database.url = Some(url.as_str().parse().unwrap());
     config.nats.url = Some(format!("nats://tidings:hunter2@127.0.0.1:{}", guarded.port()).parse().unwrap());
-    // If the call waited for this limit, the test runner would end the test.
+    // If the call waited this long, the test runner would abort the test.
     let limit = Duration::from_secs(3_600);
     let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
     let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());

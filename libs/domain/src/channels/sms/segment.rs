@@ -2,16 +2,16 @@
 
 use super::gsm7::{self, Septets};
 
-/// Maximum number of septets of a message with a single segment.
+/// Maximum number of septets in a message that fits into one segment.
 const GSM7_ALONE: usize = 160;
-/// Maximum number of septets per segment of a message with several segments. Six octets of each segment hold a header with the
-/// number of the segment.
+/// Maximum number of septets in each segment of a longer message. Six octets of each segment hold a header with the segment's
+/// number.
 const GSM7_PART: usize = 153;
-/// Maximum number of UTF-16 code units of a message with a single segment.
+/// Maximum number of UTF-16 code units in a message that fits into one segment.
 const UCS2_ALONE: usize = 70;
-/// Maximum number of UTF-16 code units per segment of a message with several segments.
+/// Maximum number of UTF-16 code units in each segment of a longer message.
 const UCS2_PART: usize = 67;
-/// Maximum number of segments of a message. The header stores the number of segments in one octet.
+/// Maximum number of segments in a message. The header stores this number in one octet.
 pub const MOST_SEGMENTS: usize = 255;
 
 /// Encoding of a text.

@@ -13,8 +13,8 @@ const MAX_TOPIC: usize = 32;
 pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {
-    /// Urgency of a message (RFC 8030, section 5.3). The push service may hold the message until the device is in the state that
-    /// the variant describes, or in the state of a variant above it.
+    /// Urgency of a message (RFC 8030, section 5.3). Each variant describes a state of the device. The push service may hold the
+    /// message until the device is in that state or in one listed before it.
     Urgency {
         /// The device is on power and Wi-Fi.
         VeryLow = "very-low",

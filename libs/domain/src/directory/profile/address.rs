@@ -6,8 +6,8 @@ use super::tokens::{TOKEN_HOLDERS, tokens_in};
 use crate::content::Object;
 use crate::sms::number::is_e164;
 
-/// Returns the profile's `email`, or the user's identifier if the profile has no key `email`. Returns None if that value is not
-/// an email address.
+/// Returns the profile's `email`, or the user's identifier if the profile has no key `email`. Returns None if the chosen text is
+/// not an email address.
 #[must_use]
 pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     match profile.get("email") {

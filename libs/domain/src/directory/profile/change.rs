@@ -20,9 +20,11 @@ pub enum Change {
 pub enum Author {
     /// The app's backend: may write every key.
     App,
-    /// A caller who proved to be the user, or any caller if the app does not guard addresses. May write every key except `app`.
+    /// A caller who proved their identity as the user, or any caller if the app does not guard addresses. May write every key
+    /// except `app`.
     User,
-    /// A caller without a proof, if the app guards addresses. May not see or write addresses, and may not write `app`.
+    /// A caller who did not prove their identity, if the app guards addresses. May not see or write addresses, and may not write
+    /// `app`.
     Unproven,
 }
 
@@ -50,7 +52,7 @@ pub enum Refusal {
         /// Size of the profile as JSON text, in bytes, before the operation that exceeds the limit.
         size: usize,
     },
-    /// A caller without a proof reads or writes an address.
+    /// A caller who did not prove their identity reads or writes an address.
     #[error(
         "email, phoneNumber, phone, fcm, apns and web-push subscriptions are addresses of messages: send a bearer token of the \
          user or the API secret, or, for the push token or subscription of this device alone, the device secret that its \

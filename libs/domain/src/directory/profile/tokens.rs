@@ -52,8 +52,8 @@ pub(super) fn settle(profile: &mut Object) {
     }
 }
 
-/// Removes the members `tokens` and `token`. Returns the tokens of `tokens` and then that of `token`, at most the last
-/// [`MAX_TOKENS`]. Returns None if both members are missing or `null`.
+/// Removes the members `tokens` and `token`. Returns the tokens in `tokens` followed by the token in `token`; if there are more
+/// than [`MAX_TOKENS`], only the last ones. Returns None if both members are missing or `null`.
 fn collect(holder: &mut Object) -> Option<Vec<String>> {
     let tokens = holder.remove("tokens");
     let token = holder.remove("token");
@@ -107,7 +107,7 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
 /// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// For a merge, all tokens of the merged pairs that are in the profile afterwards, including those that it had before. For a
+    /// For a merge, all tokens in the merged pairs that the profile then contains, including tokens that it already had. For a
     /// patch, only tokens that are new in the profile.
     pub named: Vec<String>,
     /// Tokens that the profile had before and no longer has.
