@@ -45,7 +45,7 @@ enum AttachmentError {
 }
 
 impl Sources {
-    /// Creates sources that call these functions. The sources cache attachments, so that a send to many users reads
+    /// Creates sources that call `load` and `link`. The sources cache attachments, so that a send to many users reads
     /// each attachment once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {

@@ -1,4 +1,4 @@
-//! Answers for HTTP calls to SMS providers if the provider's response has no known code, or if no response arrived.
+//! Answers for HTTP calls to SMS providers, for a response without a known code and for a call without a response.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;

@@ -108,7 +108,7 @@ pub(crate) struct ConnectedInstallation {
     pub(crate) partitions: u32,
 }
 
-/// Argument that names a database restored from a backup. A replay then starts from the inbox of that database.
+/// Option that names a database restored from a backup. If it is given, a replay starts from the inbox of that database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
     /// Database restored from a backup of this installation; needed if the log no longer contains its first messages

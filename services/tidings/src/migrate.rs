@@ -63,7 +63,8 @@ pub(crate) enum Partitions {
     AsInstalledElse(u32),
 }
 
-/// Result of a migration: schema version and number of streams, before and after it, and the keys that it created.
+/// Result of a migration: the schema version and the number of streams before and after it, the resized streams, and the
+/// created keys.
 pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
@@ -196,7 +197,7 @@ async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Opti
     Ok(Some(MasterKey::generate_file(file)?.id()))
 }
 
-/// Creates the keys that are missing for apps, because an earlier release did not create them.
+/// Creates key pairs and link keys for the apps without them: an earlier release created these apps without keys.
 async fn missing_keys(store: &Store, master_key: &MasterKey) -> anyhow::Result<NewKeys> {
     let pairs = vapid::create_missing(store, master_key).await?;
     let links = link::create_missing(store, master_key).await?;

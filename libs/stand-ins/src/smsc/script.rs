@@ -28,7 +28,7 @@ pub enum Stage {
     EnquireLink,
 }
 
-/// Reaction to a PDU in place of the usual one.
+/// Reaction that replaces the normal reaction to a PDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Answers with this command_status.
@@ -58,7 +58,7 @@ enum Cause {
 }
 
 impl Rule {
-    /// Creates a rule that reacts to the next PDU at `stage` only.
+    /// Creates a rule that reacts once, to the next PDU at `stage`.
     #[must_use]
     pub fn new(stage: Stage, reaction: Reaction) -> Self {
         Rule { to: None, part: None, cause: Cause::Order { stage, reaction, times: 1 } }

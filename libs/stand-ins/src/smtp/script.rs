@@ -28,7 +28,7 @@ pub enum Stage {
     Dot,
 }
 
-/// Reaction to a stage in place of the usual one.
+/// Reaction that replaces the normal reaction at a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Sends this reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
@@ -91,7 +91,7 @@ impl Rule {
     }
 
     /// Restricts the rule to emails to this recipient: an address, or `*@example.com` for a whole domain. Such a rule
-    /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown before.
+    /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown at earlier stages.
     #[must_use]
     pub fn to(mut self, recipient: impl Into<String>) -> Self {
         self.to = Some(recipient.into());

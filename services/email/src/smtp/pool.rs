@@ -37,7 +37,7 @@ pub struct PoolLimits {
     /// Time limit for getting a connection: the wait until one is free, and opening a new one.
     pub connecting: Duration,
     /// Time limit for the commands before the content. It includes opening a new connection if the server had closed
-    /// the idle one.
+    /// the idle connection.
     pub commands: Duration,
     /// Time limit for sending the content and receiving the reply. After this timeout the outcome is unknown.
     pub content: Duration,
@@ -66,8 +66,9 @@ pub(crate) struct Pool {
     relay: Relay,
     credentials: Option<Credentials>,
     limits: PoolLimits,
-    /// One permit per connection in use. A task acquires its permit before it takes or opens a connection, and releases
-    /// it after it has returned the connection. So used and idle connections together never exceed the limit.
+    /// One permit per connection in use. A task acquires a permit before it takes or opens a connection, and releases
+    /// the permit only after the connection is idle again or closed. So used and idle
+    /// connections together never exceed the limit.
     room: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }

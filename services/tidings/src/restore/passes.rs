@@ -17,9 +17,9 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{FoundMessage, Walk, print_progress};
 
-/// Maximum number of planned chunks per transaction. Each chunk needs its send, which may have a size of one megabyte.
+/// Maximum number of planned chunks per transaction. Each chunk needs its send, which can be as large as one megabyte.
 const PLANS: usize = 40;
-/// Maximum number of unfinished sends per transaction. A send may have a size of one megabyte.
+/// Maximum number of unfinished sends per transaction. A send can be as large as one megabyte.
 const SENDS: i64 = 20;
 
 /// A restore in progress.
