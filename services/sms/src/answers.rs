@@ -89,7 +89,7 @@ impl PrivateTexts {
     }
 }
 
-/// Removes the private texts from a provider's text and makes it presentable.
+/// Prepares a provider's text for recording: removes the private texts and control characters, and limits the length.
 pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)

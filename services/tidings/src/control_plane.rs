@@ -1,4 +1,4 @@
-//! Access of the commands to an installation: its database, event log and master key.
+//! Connects the commands to an installation: to its database and event log. Also reads the master key.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

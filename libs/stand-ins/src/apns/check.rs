@@ -1,4 +1,4 @@
-//! Checks of a push, in the order in which Apple makes them.
+//! The checks that Apple makes on each push, in the same order.
 
 use std::sync::PoisonError;
 

@@ -63,7 +63,7 @@ impl Rule {
         Rule { target: None, cause: Cause::Chance { faults, answers: Box::new(answers) } }
     }
 
-    /// Restricts the rule to messages to this target, such as a device token or a number. The method `script` of
+    /// Restricts the rule to messages for this target, such as a device token or a number. The method `script` of
     /// each stand-in says what its targets are.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {

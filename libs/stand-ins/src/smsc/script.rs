@@ -77,7 +77,7 @@ impl Rule {
         Rule::new(Stage::Submit, Reaction::Status(status))
     }
 
-    /// Restricts the rule to messages to this number, which begins with `+`.
+    /// Restricts the rule to messages for this number, which begins with `+`.
     #[must_use]
     pub fn to(mut self, number: impl Into<String>) -> Self {
         self.to = Some(number.into());

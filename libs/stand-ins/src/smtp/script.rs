@@ -90,7 +90,7 @@ impl Rule {
         Rule { to: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
-    /// Restricts the rule to emails to this recipient: an address, or `*@example.com` for a whole domain. Such a rule
+    /// Restricts the rule to emails for this recipient: an address, or `*@example.com` for a whole domain. Such a rule
     /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown at earlier stages.
     #[must_use]
     pub fn to(mut self, recipient: impl Into<String>) -> Self {

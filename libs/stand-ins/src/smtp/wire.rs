@@ -1,4 +1,4 @@
-//! Reading of lines and sending of replies, with limits on the length of lines and on idle time.
+//! Reads lines and sends replies, with limits on line length and idle time.
 
 use std::io;
 use std::time::Duration;

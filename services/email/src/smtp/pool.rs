@@ -44,7 +44,7 @@ pub struct PoolLimits {
 }
 
 impl PoolLimits {
-    /// Creates limits for a lease. The worker ends a call after three fifths of the lease, and the limits add up to
+    /// Derives the limits from the length of a lease. The worker ends a call after three fifths of the lease, and the limits add up to
     /// less than that. The pool must time out first, because only the pool knows whether the email may have been
     /// accepted.
     #[must_use]

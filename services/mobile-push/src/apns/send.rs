@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `apns`.
+//! Sends messages through providers of kind `apns`, and tests such providers.
 
 use std::time::Duration;
 

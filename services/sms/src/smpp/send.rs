@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `smpp`.
+//! Sends messages through providers of kind `smpp`, and tests such providers.
 
 use std::sync::Arc;
 use std::time::Duration;
