@@ -44,9 +44,9 @@ pub struct PoolLimits {
 }
 
 impl PoolLimits {
-    /// Derives the limits from the length of a lease. The worker ends a call after three fifths of the lease, and the limits add up to
-    /// less than that. The pool must time out first, because only the pool knows whether the email may have been
-    /// accepted.
+    /// Derives the limits from the length of a lease. The worker ends a call after three fifths of the lease, and
+    /// the limits add up to less than that. The pool must time out first, because only the pool knows whether the email
+    /// may have been accepted.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
