@@ -32,7 +32,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.
 ///
 /// Services refuse to start on a database that was restored from a dump: they would lose sends accepted since the
-/// backup, and repeat deliveries. This command recovers from the event log: erasures, idempotency keys, requests, plans
+/// backup, and repeat deliveries. This command recovers the following from the event log: erasures, idempotency keys, requests, plans
 /// with their users, deliveries with their outcomes, cancellations and dead targets. A delivery whose outcome the log
 /// does not contain ends as unknown and is not sent again. The report lists which data cannot be recovered.
 ///

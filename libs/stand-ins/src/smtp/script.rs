@@ -98,7 +98,7 @@ impl Rule {
         self
     }
 
-    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
+    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {
