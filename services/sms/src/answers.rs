@@ -31,7 +31,7 @@ pub(crate) fn by_status(reply: &Reply) -> Outcome {
 }
 
 /// Marks a 403 as possibly caused by the recipient. A 403 means that the account may not send to this number, or that the
-/// credential is bad; only 403s for several users show that the credential is bad.
+/// credential is bad. The credential is considered bad only after 403s for several users.
 pub(crate) fn blaming_user_if_forbidden(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
