@@ -35,7 +35,7 @@ pub use registry::WaitingMessage;
 
 /// Path to which a browser posts to subscribe.
 const SUBSCRIPTIONS: &str = "/subscriptions";
-/// Prefix of the paths of endpoints, to which messages are sent.
+/// Path prefix of the endpoints to which messages are sent.
 const ENDPOINTS: &str = "/push/";
 
 /// A running stand-in for a push service.

@@ -157,7 +157,7 @@ impl Writer {
     }
 }
 
-/// Returns the offset of the end of a tag: the first `>` outside quotes.
+/// Returns the offset at which a tag ends, which is at the first `>` outside quotes.
 fn end_of_tag(tag: &str) -> usize {
     let mut quote = None;
     for (at, byte) in tag.bytes().enumerate() {

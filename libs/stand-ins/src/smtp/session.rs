@@ -13,7 +13,7 @@ use super::wire::Wire;
 /// Maximum length of a command line in bytes. It is more than the 512 bytes of RFC 5321, because AUTH needs longer
 /// lines (RFC 4954 section 4).
 pub(super) const COMMAND_LINE: usize = 12_288;
-/// Maximum length of a line of content in bytes (RFC 5321 section 4.5.3.1.6).
+/// Maximum length of a content line in bytes (RFC 5321 section 4.5.3.1.6).
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 

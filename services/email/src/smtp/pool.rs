@@ -34,7 +34,7 @@ pub struct PoolLimits {
     /// Time limit for loading attachments and the unsubscribe link. Only a few large emails may be in memory at once; the
     /// limit includes the wait for other large emails.
     pub preparing: Duration,
-    /// Time limit for getting a connection: the wait until one is free, and opening a new one.
+    /// Time limit for getting a connection, including the wait for a permit and the time to open a connection.
     pub connecting: Duration,
     /// Time limit for the commands before the content. It includes opening a new connection if the server had closed
     /// the idle connection.
