@@ -18,7 +18,7 @@ use crate::control_plane::Installation;
 /// It is safe to run this command again, and in several processes at once. Run it before the services of a new release
 /// start. The first run fixes the number of inbox partitions (streams.partitions). Later runs set the limit
 /// (nats.max_messages) and the replicas (nats.replicas) of the streams to the configured values. Services may keep
-/// running meanwhile.
+/// running while the command runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml

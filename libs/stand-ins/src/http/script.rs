@@ -64,7 +64,7 @@ impl Rule {
     }
 
     /// Restricts the rule to messages for this target, such as a device token or a number. The method `script` of
-    /// each stand-in says what its targets are.
+    /// each stand-in documents its targets.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
         self.target = Some(target.into());

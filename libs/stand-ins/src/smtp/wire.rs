@@ -9,7 +9,7 @@ use tokio::time::timeout;
 /// Defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// An LF without a CR before it, which does not end a line (RFC 5321 section 2.3.8).
+    /// An LF without a CR before it. Such an LF does not end a line (RFC 5321 section 2.3.8).
     BareLf,
     /// A CR without an LF after it.
     BareCr,

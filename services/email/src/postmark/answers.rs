@@ -41,8 +41,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("413", Verdict::Failed),
     ("429", Verdict::Retry),
     // The API never answers with these statuses. If such a status arrives, `baseUrl` is wrong, and every email would
-    // fail.
-    // Redirects are not followed.
+    // fail. Redirects are not followed.
     ("3xx", Verdict::PauseProvider),
     ("404", Verdict::PauseProvider),
     ("4xx", Verdict::Failed),
