@@ -67,8 +67,8 @@ pub(crate) struct Pool {
     credentials: Option<Credentials>,
     limits: PoolLimits,
     /// One permit per connection in use. A task acquires a permit before it takes or opens a connection, and releases
-    /// the permit only after the connection is idle again or closed. So used and idle
-    /// connections together never exceed the limit.
+    /// the permit only after the connection is idle again or closed. So used and idle connections together never exceed
+    /// the limit.
     room: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }
