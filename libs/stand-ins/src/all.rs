@@ -25,7 +25,7 @@ pub struct StandInSettings {
     pub push_service_port: u16,
     /// Port of the outbox; 0 for a free port.
     pub outbox_port: u16,
-    /// Maximum number of captures. The oldest ones are removed.
+    /// Maximum number of captures. If there are more, the oldest are removed.
     pub keep: usize,
 }
 

@@ -48,7 +48,7 @@ const REASONS: [(&str, u16); 14] = [
 pub struct ApnsSettings {
     /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// Bundle id of the only app whose pushes it accepts.
+    /// Bundle id of the only app whose pushes the stand-in accepts.
     pub topic: String,
     /// TLS configuration. None means plain connections.
     pub tls: Option<Arc<ServerConfig>>,
@@ -148,7 +148,7 @@ impl ApnsStandIn {
         &self.apple.outbox
     }
 
-    /// Adds a rule after the existing ones. The target of a rule is the device token.
+    /// Appends a rule to the script. The target of a rule is the device token.
     pub fn script(&self, rule: Rule) {
         self.apple.script.add(rule);
     }
@@ -159,7 +159,7 @@ impl ApnsStandIn {
         self.apple.script.left()
     }
 
-    /// Sets the stand-in's clock to this time, and stops it.
+    /// Stops the stand-in's clock at this time.
     pub fn set_clock(&self, now: Timestamp) {
         *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }

@@ -46,8 +46,8 @@ impl Fault {
     }
 }
 
-/// Fractions of calls, from 0 to 1, that fail with the [`Fault`] of the same name. `gone` is a fraction of targets
-/// instead.
+/// Fractions from 0 to 1. Each field is the fraction of calls that fail with the [`Fault`] of the same name, except that
+/// `gone` is a fraction of targets.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     pub temporary: f64,
@@ -122,14 +122,14 @@ struct State {
 }
 
 impl Faults {
-    /// Creates the faults of a provider. The seed, the target, and the number of the call for that target determine the
-    /// fault of a call.
+    /// Creates the faults of a provider. The fault of a call depends on the seed, on the target, and on the number of
+    /// earlier calls for that target.
     #[must_use]
     pub fn new(seed: u64, shares: Shares) -> Self {
         Faults { seed, shares, dealt_every: None, list: None, state: Mutex::default() }
     }
 
-    /// Adds scheduled faults: in each series of `every` calls, the last one fails with the next fault of a fixed list.
+    /// Adds scheduled faults: after each `every` - 1 calls, one call fails with the next fault of a fixed list.
     /// So a long run contains each of these faults, whatever the seed is.
     #[must_use]
     pub fn with_scheduled_faults(self, every: NonZeroUsize) -> Self {
@@ -142,8 +142,8 @@ impl Faults {
         Faults { list: Some(list), ..self }
     }
 
-    /// Gives `target` a name that determines its faults in place of the target. Use this if the target is different in
-    /// every run, so that runs with the same seed still have the same faults.
+    /// Gives `target` a name, on which its faults then depend. Use this for a target that is different in every run, so
+    /// that runs with the same seed still have the same faults.
     pub fn name(&self, target: &str, name: &str) {
         self.lock().names.insert(target.to_owned(), name.to_owned());
     }
@@ -197,8 +197,8 @@ impl Faults {
         self.lock().turned_away
     }
 
-    /// Returns the fault of a call. `number` is the number of the call for `target`; `calls` is the number of earlier
-    /// calls for all targets.
+    /// Returns the fault of a call. `number` counts the calls for `target`, including this one; `calls` counts all earlier
+    /// calls, for any target.
     fn of(&self, target: &str, number: u32, calls: usize) -> Option<Fault> {
         if self.chance(("gone", target)) < self.shares.gone {
             return Some(Fault::Gone);
@@ -233,7 +233,7 @@ impl Faults {
         (calls % every == every - 1).then(|| DEALT[(first + calls / every) % DEALT.len()])
     }
 
-    /// Returns a number from 0 up to 1 that depends only on the seed and on `of`.
+    /// Returns a number, at least 0 and less than 1, that depends only on the seed and on `of`.
     #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn chance(&self, of: impl Hash) -> f64 {
         let mut hasher = DefaultHasher::new();

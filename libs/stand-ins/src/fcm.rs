@@ -122,12 +122,12 @@ impl FcmStandIn {
         &self.google.outbox
     }
 
-    /// Adds a rule for messages. It applies after the existing rules. The target of a rule is the registration token.
+    /// Appends a rule for messages to the script. The target of a rule is the registration token.
     pub fn script(&self, rule: Rule) {
         self.google.script.add(rule);
     }
 
-    /// Adds a rule for requests for access tokens. It applies after the existing rules.
+    /// Appends a rule to the script for the OAuth server, which decides the reactions to token requests.
     pub fn script_oauth(&self, rule: Rule) {
         self.google.oauth_script.add(rule);
     }
@@ -154,7 +154,7 @@ impl FcmStandIn {
         self.google.script.left()
     }
 
-    /// Sets the stand-in's clock to this time, and stops it.
+    /// Stops the stand-in's clock at this time.
     pub fn set_clock(&self, now: Timestamp) {
         *self.google.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }

@@ -63,7 +63,7 @@ pub struct HttpServer {
     address: SocketAddr,
     is_tls: bool,
     counts: Arc<Counts>,
-    /// Number of calls of [`HttpServer::go_away`]. Every connection watches it for changes.
+    /// Number of calls to [`HttpServer::go_away`]. Every connection watches this number for changes.
     go_away: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,

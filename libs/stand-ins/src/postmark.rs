@@ -21,7 +21,7 @@ use email::Email;
 pub struct PostmarkSettings {
     /// Port and TLS.
     pub http: HttpSettings,
-    /// Only server token that the stand-in accepts.
+    /// The only server token that the stand-in accepts.
     pub server_token: String,
 }
 
@@ -61,7 +61,7 @@ impl PostmarkStandIn {
         &self.api.outbox
     }
 
-    /// Adds a rule after the existing ones. The target of a rule is the address in `To`, or the path of a call that
+    /// Appends a rule to the script. The target of a rule is the address in `To`, or the path of a call that
     /// sends no email.
     pub fn script(&self, rule: Rule) {
         self.api.script.add(rule);

@@ -57,7 +57,7 @@ impl Providers {
 
     /// Documents for `tidings provider set` that describe all providers. The document of the HTTP provider for
     /// SMS sets `idempotent` to false, although the provider de-duplicates by idempotency key. So if the outcome of a call
-    /// to it is unknown, a worker never repeats the call.
+    /// to this provider is unknown, a worker never repeats the call.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let mut sms_http = self.sms_http.provider_settings();

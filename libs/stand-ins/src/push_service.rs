@@ -35,7 +35,7 @@ pub use registry::WaitingMessage;
 
 /// Path to which a browser posts to subscribe.
 const SUBSCRIPTIONS: &str = "/subscriptions";
-/// Prefix of the paths of endpoints, to which messages are sent.
+/// Path prefix of the endpoints to which messages are sent.
 const ENDPOINTS: &str = "/push/";
 
 /// A running stand-in for a push service.
@@ -88,7 +88,7 @@ impl PushServiceStandIn {
         &self.service.outbox
     }
 
-    /// Adds a rule after the existing ones. The target of a rule is a whole endpoint URL. Rules apply only to messages
+    /// Appends a rule to the script. The target of a rule is a whole endpoint URL. Rules apply only to messages
     /// whose headers and body format are valid.
     pub fn script(&self, rule: Rule) {
         self.service.script.add(rule);

@@ -78,7 +78,7 @@ impl SmsHttpStandIn {
         &self.provider.outbox
     }
 
-    /// Adds a rule after the existing ones. The target of a rule is the number of the recipient.
+    /// Appends a rule to the script. The target of a rule is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.provider.script.add(rule);
     }

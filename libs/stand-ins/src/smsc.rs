@@ -175,7 +175,7 @@ impl SmscStandIn {
         &self.centre.outbox
     }
 
-    /// Adds a rule after the existing ones.
+    /// Appends a rule to the script.
     pub fn script(&self, rule: Rule) {
         self.centre.script.add(rule);
     }

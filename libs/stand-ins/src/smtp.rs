@@ -136,7 +136,7 @@ impl SmtpStandIn {
         *self.server.lock_token() = Some((user.to_owned(), token.to_owned()));
     }
 
-    /// Adds a rule after the existing ones.
+    /// Appends a rule to the script.
     pub fn script(&self, rule: Rule) {
         self.server.script.add(rule);
     }

@@ -44,7 +44,7 @@ const MAGIC_FROM: [(&str, u32, &str); 3] = [
 const UNDELIVERED_PREFIX: &str = "+150055";
 const LONGEST_BODY: usize = 1600;
 const LONGEST_VALIDITY: u32 = 36_000;
-/// Maximum number of messages that are kept for status callbacks. The oldest ones are removed.
+/// Maximum number of messages that are kept for status callbacks. If there are more, the oldest are removed.
 const KEPT: usize = 10_000;
 
 /// Settings of the stand-in.
@@ -161,7 +161,7 @@ impl TwilioStandIn {
         &self.account.outbox
     }
 
-    /// Adds a rule after the existing ones. The target of a rule is the number of the recipient.
+    /// Appends a rule to the script. The target of a rule is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.account.script.add(rule);
     }

@@ -104,12 +104,12 @@ impl WebhookReceiver {
         self.inner.lock().keys = secrets.iter().map(key).collect();
     }
 
-    /// Adds a rule after the existing ones. The target of a rule is the path of the call.
+    /// Appends a rule to the script. The target of a rule is the path of the call.
     pub fn script(&self, rule: Rule) {
         self.inner.script.add(rule);
     }
 
-    /// Makes calls fail at random from now on; `seed` and `shares` determine which. Ignores `shares.gone`, because
+    /// Makes calls fail at random from now on. `seed` and `shares` determine which calls fail. Ignores `shares.gone`, because
     /// Tidings would not call the endpoint again after a 410.
     pub fn fail_by_chance(&self, seed: u64, shares: Shares) {
         let faults = Arc::new(Faults::new(seed, Shares { gone: 0.0, ..shares }));

@@ -125,7 +125,7 @@ impl Key {
                 key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).ok()?;
                 Some(signature)
             }
-            // Ed25519 signs the hash (RFC 8463 section 3).
+            // With Ed25519, the SHA-256 hash of the message is signed, not the message (RFC 8463 section 3).
             Key::Ed25519(key) => Some(key.sign(digest(&SHA256, message).as_ref()).as_ref().to_vec()),
         }
     }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 /// Maximum length in octets of a word that is written literally. A line has at most 998 octets (RFC 5322 section
 /// 2.1.1), and a header cannot be folded within a word.
 const LONGEST_WORD: usize = 900;
-/// Octets of text in one encoded word, which has at most 75 characters.
+/// Maximum number of octets that one encoded word encodes. The word then has at most 75 characters.
 const CHUNK: usize = 45;
 
 /// Returns true if a value has control characters, or a word that does not fit on a line.

@@ -36,7 +36,7 @@ enum AllowedSender {
 }
 
 impl AllowedSenders {
-    /// Reads `allowedFrom`. An entry is an address, a domain after `@`, or `*` for every sender. Returns None if an
+    /// Reads `allowedFrom`. An entry is an address, `@` with a domain, or `*` for every sender. Returns None if an
     /// entry is invalid.
     pub(crate) fn read(entries: &[Value]) -> Option<AllowedSenders> {
         let listed: Option<Vec<AllowedSender>> = entries.iter().map(AllowedSender::read).collect();

@@ -37,7 +37,7 @@ pub(crate) struct Letter<'a> {
     job: &'a DeliveryJob,
 }
 
-/// Parts of an email that its job does not contain.
+/// Parts of an email that are not in the job.
 #[derive(Default)]
 pub struct Enclosures {
     /// Attachments in base64, in the same order as in the content.

@@ -198,7 +198,8 @@ fn write_part(
         None => write!(body, "{head}\r\n").map_err(build)?,
     }
     body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| LetterError::Build)?);
-    // The CRLF before a boundary belongs to the boundary, so content before a boundary always gets one more CRLF.
+    // The CRLF before a boundary is part of the boundary. So a part of a multipart body gets one more CRLF, even if its
+    // content ends with a CRLF.
     if !(is_alone && body.ends_with("\r\n")) {
         body.push_str("\r\n");
     }

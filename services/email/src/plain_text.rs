@@ -21,7 +21,7 @@ const ENTITIES: &[(&str, &str)] = &[
     ("larr", "←"), ("auml", "ä"), ("ouml", "ö"), ("uuml", "ü"), ("Auml", "Ä"), ("Ouml", "Ö"), ("Uuml", "Ü"),
     ("szlig", "ß"), ("eacute", "é"), ("egrave", "è"), ("agrave", "à"), ("ccedil", "ç"), ("ntilde", "ñ"),
 ];
-/// Maximum length of an entity in octets, without its `&` and with its `;`.
+/// Maximum length of an entity in octets, including its `;` but not its `&`.
 const ENTITY_LENGTH: usize = 12;
 
 /// Converts HTML to text. Paragraphs, list items and table rows get their own lines. The target of a link follows its
@@ -157,7 +157,7 @@ impl Writer {
     }
 }
 
-/// Returns the offset of the end of a tag: the first `>` outside quotes.
+/// Returns the offset at which a tag ends, which is at the first `>` outside quotes.
 fn end_of_tag(tag: &str) -> usize {
     let mut quote = None;
     for (at, byte) in tag.bytes().enumerate() {

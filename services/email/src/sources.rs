@@ -16,7 +16,7 @@ use worker::Call;
 
 use crate::letter::Enclosures;
 
-/// Maximum size of the cache of attachments, in octets of base64. The recipients of a send share cached attachments.
+/// Maximum total size of the cached attachments, in octets of base64. The recipients of a send share cached attachments.
 const KEPT: u64 = 64 << 20;
 /// Octets of the attachment per line of base64. A line then has 76 characters, the maximum (RFC 2045 section 6.8).
 const LINE: usize = 57;
@@ -45,7 +45,7 @@ enum AttachmentError {
 }
 
 impl Sources {
-    /// Creates sources that call these functions. The sources cache attachments, so that a send to many users reads
+    /// Creates sources that call `load` and `link`. The sources cache attachments, so that a send to many users reads
     /// each attachment once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::options::Message;
 
-/// Names of members, at any depth of a push, that phones and browsers open as links.
+/// Names of members whose values phones and browsers open as links. They may be at any depth of a push.
 const LINKS: [&str; 6] = ["url", "link", "deeplink", "deep_link", "click_action", "action_url"];
-/// Names of members, at any depth of a push, that phones and browsers load as images.
+/// Names of members whose values phones and browsers load as images. They may be at any depth of a push.
 const IMAGES: [&str; 3] = ["icon", "image", "badge"];
 
 /// Removes from `data` the keys that Tidings sets. If the message has no `url` or no `icon`, the value in `data` stays,

@@ -1,4 +1,4 @@
-//! Answers for HTTP calls to SMS providers if the provider's response has no known code, or if no response arrived.
+//! Answers for HTTP calls to SMS providers, for a response without a known code and for a call without a response.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
@@ -31,7 +31,7 @@ pub(crate) fn by_status(reply: &Reply) -> Outcome {
 }
 
 /// Marks a 403 as possibly caused by the recipient. A 403 means that the account may not send to this number, or that the
-/// credential is bad; only 403s for several users show that it is the credential.
+/// credential is bad. The credential is considered bad only after 403s for several users.
 pub(crate) fn blaming_user_if_forbidden(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
@@ -89,7 +89,7 @@ impl PrivateTexts {
     }
 }
 
-/// Removes the private texts from a provider's text and makes it presentable.
+/// Prepares a provider's text for recording: removes the private texts and control characters, and limits the length.
 pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)

@@ -31,7 +31,7 @@ pub struct SmsSender {
 }
 
 impl SmsSender {
-    /// Creates a sender, and the receiver of the receipts that its SMPP sessions deliver. The sessions run as tasks of
+    /// Creates a sender, and the queue of receipts from its SMPP sessions. The sessions run as tasks of
     /// `tasks`. `public_url` is the gateway's public address. If it is set, the sender requests status callbacks from
     /// Twilio.
     ///

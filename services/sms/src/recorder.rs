@@ -1,4 +1,4 @@
-//! Recording of delivery receipts in the ledger.
+//! Records delivery receipts in the ledger.
 
 use std::sync::Arc;
 

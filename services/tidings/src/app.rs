@@ -53,7 +53,7 @@ pub(crate) struct CreateArguments {
     /// Let users call the API with only the public API key: sets secure-mode=off and require-exp=off
     #[arg(long)]
     open: bool,
-    /// For development: like --open. In addition, callers with only the public API key may write addresses of profiles,
+    /// For development: like --open. In addition, callers with only the public API key may set the addresses in profiles,
     /// and templates see all keys of a profile
     #[arg(long)]
     development: bool,
@@ -102,7 +102,7 @@ pub(crate) enum PublicAccess {
     Closed,
     /// Callers with only the API key may act as any user whose id they know.
     Open,
-    /// Like [`PublicAccess::Open`]. In addition, callers with only the API key may write addresses of profiles, and
+    /// Like [`PublicAccess::Open`]. In addition, callers with only the API key may set the addresses in profiles, and
     /// templates see all keys of a profile.
     Development,
 }

@@ -8,7 +8,8 @@ use store::database::audit::AuditRow;
 use crate::listing::Listing;
 use crate::options::Options;
 
-/// Read the audit log: the changes by operators, and the users erased and requests cancelled through the API.
+/// Read the audit log. It records the changes that operators make, and each user erased and each request cancelled
+/// through the API.
 ///
 /// The audit log is append-only. It names users by number, never by identifier or address.
 #[derive(Debug, Subcommand)]

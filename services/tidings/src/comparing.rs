@@ -2,7 +2,7 @@
 
 use crate::control_plane::{ConnectedInstallation, Installation};
 
-/// Installation whose inboxes are compared, and options of the output.
+/// Installation whose inboxes are compared, and output options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Comparison {
     /// Maximum number of differing users to list; all of them are counted

@@ -1,4 +1,4 @@
-//! Access of the commands to an installation: its database, event log and master key.
+//! Connects the commands to an installation: to its database and event log. Also reads the master key.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -108,7 +108,7 @@ pub(crate) struct ConnectedInstallation {
     pub(crate) partitions: u32,
 }
 
-/// Argument that names a database restored from a backup. A replay then starts from the inbox of that database.
+/// Option that names a database restored from a backup. If it is given, a replay starts from the inbox of that database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
     /// Database restored from a backup of this installation; needed if the log no longer contains its first messages

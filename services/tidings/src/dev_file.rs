@@ -39,7 +39,7 @@ impl DevFile {
         private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
     }
 
-    /// Reads the file in `directory`. Returns None if the file does not exist, because no `tidings up` is ready.
+    /// Reads the file in `directory`. Returns None if the file does not exist; then no `tidings up` is ready.
     pub(crate) fn read(directory: &Path) -> anyhow::Result<Option<DevFile>> {
         let path = directory.join(NAME);
         let text = match std::fs::read_to_string(&path) {

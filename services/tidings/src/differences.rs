@@ -74,7 +74,7 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
     text
 }
 
-/// Lists the first items, and the number of further items.
+/// Lists the first items, and appends the number of remaining items.
 fn named<T>(items: &Items<T>, name: impl Fn(&T) -> String) -> String {
     let names = items.first.iter().map(name).collect::<Vec<_>>().join(", ");
     match items.count - items.first.len() as u64 {

@@ -1,4 +1,4 @@
-//! `tidings healthcheck`: checks that the service on this machine is ready, for containers without a shell.
+//! `tidings healthcheck`: checks that the service on this machine is ready. Works in containers without a shell.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};

@@ -15,7 +15,7 @@ impl<R> Listing<R> {
         Listing { rows, exceeded: None }
     }
 
-    /// Creates a listing of the first `limit` rows. The caller passes one row more than `limit` if there are more.
+    /// Creates a listing of the first `limit` rows. If there are more rows, the caller passes at least one of them too.
     pub(crate) fn first(mut rows: Vec<R>, limit: u32) -> Listing<R> {
         let exceeded = (rows.len() > limit as usize).then_some(limit);
         rows.truncate(limit as usize);

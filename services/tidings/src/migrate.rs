@@ -18,7 +18,7 @@ use crate::control_plane::Installation;
 /// It is safe to run this command again, and in several processes at once. Run it before the services of a new release
 /// start. The first run fixes the number of inbox partitions (streams.partitions). Later runs set the limit
 /// (nats.max_messages) and the replicas (nats.replicas) of the streams to the configured values. Services may keep
-/// running meanwhile.
+/// running while the command runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml
@@ -63,7 +63,8 @@ pub(crate) enum Partitions {
     AsInstalledElse(u32),
 }
 
-/// Result of a migration: schema version and number of streams, before and after it, and the keys that it created.
+/// Result of a migration: the schema version and the number of streams before and after it, the resized streams, and the
+/// created keys.
 pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
@@ -196,7 +197,7 @@ async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Opti
     Ok(Some(MasterKey::generate_file(file)?.id()))
 }
 
-/// Creates the keys that are missing for apps, because an earlier release did not create them.
+/// Creates key pairs and link keys for the apps without them: an earlier release created these apps without keys.
 async fn missing_keys(store: &Store, master_key: &MasterKey) -> anyhow::Result<NewKeys> {
     let pairs = vapid::create_missing(store, master_key).await?;
     let links = link::create_missing(store, master_key).await?;

@@ -62,7 +62,7 @@ pub(crate) struct ListArguments {
     options: Options,
 }
 
-/// Show one parked message, and every attempt of its delivery with the provider's answer.
+/// Show one parked message, and every attempt to make its delivery, with the provider's answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings parked show 6f9a6721-db99-52b3-8e3e-78775110ebb0")]

@@ -32,9 +32,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.
 ///
 /// Services refuse to start on a database that was restored from a dump: they would lose sends accepted since the
-/// backup, and repeat deliveries. This command recovers from the event log: erasures, idempotency keys, requests, plans
-/// with their users, deliveries with their outcomes, cancellations and dead targets. A delivery whose outcome the log
-/// does not contain ends as unknown and is not sent again. The report lists which data cannot be recovered.
+/// backup, and repeat deliveries. This command recovers the following from the event log: erasures, idempotency keys,
+/// requests, plans with their users, deliveries with their outcomes, cancellations and dead targets. A delivery whose
+/// outcome the log does not contain ends as unknown and is not sent again. The report lists which data cannot be recovered.
 ///
 /// Stop every service first. The command can be stopped and run again at any time; each run reports only what it
 /// recovers itself. Services may start after the command has ended.

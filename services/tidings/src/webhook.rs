@@ -14,7 +14,7 @@ use store::webhooks::Endpoint;
 use crate::control_plane::ControlPlane;
 use crate::options::AppArguments;
 
-/// Set, list, test and remove the endpoints of an app that receive the outcomes of its deliveries.
+/// Set, list, test and remove the endpoints to which Tidings reports the outcomes of an app's deliveries.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings webhook set shop https://shop.example.com/tidings")]

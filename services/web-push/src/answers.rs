@@ -107,7 +107,7 @@ fn outcome(reply: &Reply) -> Outcome {
     })
 }
 
-/// Makes a text presentable: limits its length, removes line breaks and removes the endpoint. Anyone who knows the
+/// Prepares a text for recording: removes the endpoint and control characters, and limits the length. Anyone who knows the
 /// endpoint could send to the browser.
 fn presentable(text: &str, endpoint: &str) -> String {
     let path =

@@ -1,4 +1,4 @@
-//! Calls to push services (RFC 8030, section 5).
+//! HTTP calls to push services (RFC 8030, section 5).
 
 use std::time::Duration;
 

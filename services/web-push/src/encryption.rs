@@ -6,7 +6,7 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, rand};
 use store::directory::web_push::BrowserKeys;
 
-/// Maximum size of a body, in bytes, that every push service accepts (RFC 8030, section 7.2).
+/// Maximum size of a body in bytes. Push services may refuse larger bodies (RFC 8030, section 7.2).
 const MAX_BODY: usize = 4096;
 const SALT: usize = 16;
 /// Length of an uncompressed point of P-256.

@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `vapid`.
+//! Sends messages through providers of kind `vapid`, and tests such providers.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

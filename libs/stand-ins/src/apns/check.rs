@@ -1,4 +1,4 @@
-//! Checks of a push, in the order in which Apple makes them.
+//! The checks that Apple makes on each push, in the same order.
 
 use std::sync::PoisonError;
 
@@ -17,7 +17,7 @@ use super::{ApnsState, KEY_ID, REASONS, Refusal, TEAM_ID};
 
 /// Age in seconds at which a provider token is refused.
 const OLDEST: i64 = 3_600;
-/// Minimum number of seconds between the issue of two provider tokens on one connection.
+/// Minimum time in seconds between the issue times of two provider tokens on one connection.
 const FEWEST: i64 = 20 * 60;
 /// Tolerated difference between the clocks, in seconds.
 const SKEW: i64 = 60;

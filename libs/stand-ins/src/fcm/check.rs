@@ -1,4 +1,4 @@
-//! Checks of a message, as Google makes them.
+//! The checks that Google makes on each message.
 
 use hyper::Response;
 use hyper::body::Bytes;

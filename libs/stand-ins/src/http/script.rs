@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 
 use crate::faults::{Fault, Faults};
 
-/// Reaction to a message in place of the usual one.
+/// Reaction that replaces the normal reaction to a message.
 #[derive(Clone, Debug)]
 pub enum Reaction {
     /// Sends this answer. The message is not captured.
@@ -63,15 +63,15 @@ impl Rule {
         Rule { target: None, cause: Cause::Chance { faults, answers: Box::new(answers) } }
     }
 
-    /// Restricts the rule to messages to this target, such as a device token or a number. See the method `script` of the
-    /// stand-in.
+    /// Restricts the rule to messages for this target, such as a device token or a number. The method `script` of
+    /// each stand-in documents its targets.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
         self.target = Some(target.into());
         self
     }
 
-    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
+    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {
@@ -113,7 +113,7 @@ impl Rule {
 pub struct Script(Mutex<Vec<Rule>>);
 
 impl Script {
-    /// Adds a rule after the existing ones.
+    /// Appends a rule.
     pub fn add(&self, rule: Rule) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }

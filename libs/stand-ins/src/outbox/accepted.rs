@@ -42,8 +42,8 @@ impl AcceptedFile {
     }
 }
 
-/// Returns the delivery id of a message. Each kind of provider has it in a different place. Returns None if the message
-/// has no id.
+/// Returns the delivery id of a message, or None if the message has no id. The channel and the kind of provider determine
+/// which header or member contains the id.
 fn delivery(capture: &Capture) -> Option<String> {
     let header = |name: &str| capture.summary.headers.get(name)?.first().map(String::as_str);
     let member = |pointer: &str| {

@@ -17,7 +17,7 @@ pub(super) struct CaptureFile {
     lines: usize,
 }
 
-/// Contents of a file of captures.
+/// Contents of a capture file.
 pub(super) struct Contents {
     /// The newest captures, in the order of the file.
     pub(super) captures: VecDeque<Capture>,

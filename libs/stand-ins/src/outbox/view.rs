@@ -1,4 +1,4 @@
-//! Captures as the HTTP API of an outbox shows them.
+//! Format in which the HTTP API of an outbox shows captures.
 
 use std::collections::BTreeMap;
 

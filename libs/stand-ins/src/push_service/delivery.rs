@@ -1,4 +1,4 @@
-//! Checks of a message before the push service looks up the browser (RFC 8030).
+//! The checks of a message that need no browser: they come before the push service looks up the browser (RFC 8030).
 
 use hyper::Request;
 use hyper::body::Bytes;

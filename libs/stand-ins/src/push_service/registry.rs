@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug)]
 struct Subscription {
     browser: Arc<Browser>,
-    /// Only key that may sign messages to this subscription, in base64url. None if any key may sign them.
+    /// The only key that may sign messages to this subscription, in base64url. None if any key may sign them.
     restricted: Option<String>,
     /// If set, the HTTP status with which all messages to this subscription are answered.
     answers: Option<u16>,
@@ -74,8 +74,8 @@ impl Registry {
         }
     }
 
-    /// Returns the browser that subscribed with `endpoint`. If it does not accept messages signed with `public_key`, or if
-    /// there is no such subscription, returns the refusal of the message.
+    /// Returns the browser with the subscription `endpoint`. Returns a refusal of the message if the subscription does not
+    /// exist, is restricted to a key other than `public_key`, or has a fixed answer.
     pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refusal> {
         let state = self.lock();
         let subscription =

@@ -22,7 +22,7 @@ const STATES: [&str; 10] = [
     "SKIPPED",
 ];
 
-/// Parts of a receipt that contain the message id and the state.
+/// Format of a receipt: the message id and the state are in its text, in its parameters, or in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptForm {
     /// Only the text (appendix B).

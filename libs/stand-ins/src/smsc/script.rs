@@ -28,7 +28,7 @@ pub enum Stage {
     EnquireLink,
 }
 
-/// Reaction to a PDU in place of the usual one.
+/// Reaction that replaces the normal reaction to a PDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Answers with this command_status.
@@ -58,7 +58,7 @@ enum Cause {
 }
 
 impl Rule {
-    /// Creates a rule that reacts to the next PDU at `stage` only.
+    /// Creates a rule that reacts once, to the next PDU at `stage`.
     #[must_use]
     pub fn new(stage: Stage, reaction: Reaction) -> Self {
         Rule { to: None, part: None, cause: Cause::Order { stage, reaction, times: 1 } }
@@ -77,7 +77,7 @@ impl Rule {
         Rule::new(Stage::Submit, Reaction::Status(status))
     }
 
-    /// Restricts the rule to messages to this number, which begins with `+`.
+    /// Restricts the rule to messages for this number, which begins with `+`.
     #[must_use]
     pub fn to(mut self, number: impl Into<String>) -> Self {
         self.to = Some(number.into());
@@ -91,7 +91,7 @@ impl Rule {
         self
     }
 
-    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
+    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {

@@ -1,4 +1,4 @@
-//! Decoding and checking of submissions to the message centre.
+//! Decodes and checks submissions to the message centre.
 
 use domain::sms::gsm7;
 use rusmpp::pdus::SubmitSm;

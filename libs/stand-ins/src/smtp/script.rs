@@ -28,7 +28,7 @@ pub enum Stage {
     Dot,
 }
 
-/// Reaction to a stage in place of the usual one.
+/// Reaction that replaces the normal reaction at a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Sends this reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
@@ -90,15 +90,15 @@ impl Rule {
         Rule { to: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
-    /// Restricts the rule to emails to this recipient: an address, or `*@example.com` for a whole domain. Such a rule
-    /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown before.
+    /// Restricts the rule to emails for this recipient: an address, or `*@example.com` for a whole domain. Such a rule
+    /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown at earlier stages.
     #[must_use]
     pub fn to(mut self, recipient: impl Into<String>) -> Self {
         self.to = Some(recipient.into());
         self
     }
 
-    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
+    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {

@@ -13,7 +13,7 @@ use super::wire::Wire;
 /// Maximum length of a command line in bytes. It is more than the 512 bytes of RFC 5321, because AUTH needs longer
 /// lines (RFC 4954 section 4).
 pub(super) const COMMAND_LINE: usize = 12_288;
-/// Maximum length of a line of content in bytes (RFC 5321 section 4.5.3.1.6).
+/// Maximum length of a content line in bytes (RFC 5321 section 4.5.3.1.6).
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 
@@ -97,7 +97,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Sends the greeting. Returns the next step instead if there are too many connections or if a rule applies.
+    /// Sends the greeting. If there are too many connections, or if a rule applies, sends no greeting and returns the next
+    /// step.
     fn greet(&mut self) -> Option<Next> {
         if self.server.open.load(Ordering::Relaxed) > self.server.settings.max_connections {
             self.wire.reply("421 4.3.2 too many connections");
@@ -113,7 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Applies the script to `stage`: sends the reply of the first matching rule, if it has one. Returns None if no
+    /// Applies the script to `stage`: sends the reply of the first matching rule, if the rule has a reply. Returns None if no
     /// rule applies.
     pub(super) fn react(&mut self, stage: Stage) -> Option<Next> {
         let reaction = self.server.script.take(stage, &self.to)?;

@@ -1,4 +1,4 @@
-//! Reading of lines and sending of replies, with limits on the length of lines and on idle time.
+//! Reads lines and sends replies, with limits on line length and idle time.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 /// Defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// An LF without a CR before it, which does not end a line (RFC 5321 section 2.3.8).
+    /// An LF without a CR before it. Such an LF does not end a line (RFC 5321 section 2.3.8).
     BareLf,
     /// A CR without an LF after it.
     BareCr,
@@ -45,8 +45,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         &self.line
     }
 
-    /// Reads the next line, of at most `max` bytes including its CRLF. Sends the pending replies only before it has to
-    /// wait for data, so that pipelined commands are answered together (RFC 2920).
+    /// Reads the next line, of at most `max` bytes including its CRLF. Sends the pending replies only if it must wait
+    /// for data, so that pipelined commands are answered together (RFC 2920).
     pub(super) async fn read_line(&mut self, max: usize) -> io::Result<Result<(), Flaw>> {
         self.line.clear();
         let mut length = 0;

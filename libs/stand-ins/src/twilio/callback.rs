@@ -54,7 +54,8 @@ pub fn params(given: &[(&str, &str)]) -> Vec<(String, String)> {
     given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Computes the value of `X-Twilio-Signature`: HMAC-SHA1 of the URL and of the fields sorted by name, in base64.
+/// Computes the value of `X-Twilio-Signature`: the HMAC-SHA1, in base64, of the URL followed by the fields in
+/// the order of their names.
 #[must_use]
 pub fn signature(auth_token: &str, url: &str, params: &[(String, String)]) -> String {
     let mut sorted: Vec<_> = params.iter().collect();

@@ -1,4 +1,4 @@
-//! Tests of the refusals by the stand-in for a push service.
+//! Tests that the stand-in for a push service refuses invalid messages.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -68,7 +68,8 @@ impl World {
         json!({"aud": self.push_service.url(), "exp": seconds(3_600), "sub": "mailto:push@example.com"})
     }
 
-    /// Sends a message with valid headers, except for the header `changed`. An empty value removes that header.
+    /// Sends a message with valid headers, but sets one header to the name and value in `changed`. An empty value removes
+    /// that header.
     async fn send(&self, changed: (&str, &str), body: Vec<u8>) -> (u16, String) {
         let authorization = self.authorization(&self.claims());
         let sound = [

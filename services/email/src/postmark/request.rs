@@ -8,7 +8,8 @@ use super::settings::PostmarkSettings;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
 
-/// Members that a send must not override, in lower case. The send has separate fields for sender, recipients and content.
+/// Members that the overrides of a send must not contain, in lower case. A send sets them through its own fields for
+/// sender, recipients and content.
 const OWNED: &[&str] =
     &["from", "to", "cc", "bcc", "replyto", "subject", "textbody", "htmlbody", "headers", "attachments"];
 

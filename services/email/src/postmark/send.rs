@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `postmark`.
+//! Sends emails through providers of kind `postmark`, and tests such providers.
 
 use std::time::Duration;
 

@@ -30,8 +30,8 @@ pub enum SmtpVerdict {
 const MAILBOX_FULL: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(24 * 3600) };
 const GREYLISTED: Duration = Duration::from_secs(5 * 60);
 
-/// Verdicts by reply code. The first matching row applies. `x` matches any number of an enhanced code (RFC 3463), or
-/// any digit of a basic code (RFC 5321).
+/// Verdicts by reply code. The first matching row applies. In an enhanced code (RFC 3463), `x` matches any
+/// number; in a basic code (RFC 5321), it matches any digit.
 pub const TABLE: &[(&str, SmtpVerdict)] = &[
     // Authentication failed (RFC 4954 section 6). The enhanced code does not matter.
     ("530", SmtpVerdict::PauseProvider),

@@ -77,7 +77,7 @@ impl Connection {
         self.messages
     }
 
-    /// Returns true if the connection can be used for another email: the last one left it in a known state.
+    /// Returns true if the last email left the connection in a known state, so that another email can be sent over it.
     pub(crate) fn is_usable(&self) -> bool {
         self.state != State::Unusable
     }

@@ -23,7 +23,8 @@ const ANSWER: usize = 64 << 10;
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 /// Maximum lifetime of a token, even if the response states a longer one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Minimum remaining lifetime of a token that is used. It allows for clock differences and for the time a login takes.
+/// A token is no longer used if its remaining lifetime is shorter than this. The margin allows for clock differences and
+/// for the time a login takes.
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// Source of access tokens for one login. Before a token expires, one task requests a new one. The other tasks continue
@@ -65,7 +66,7 @@ struct TokenError {
 }
 
 impl Tokens {
-    /// Creates a source of tokens. Returns None if the settings contain a fixed token.
+    /// Creates a source of tokens. Returns None if the settings contain an access token.
     pub(crate) fn of(token: &Token, outbound: Outbound, client: &Client) -> Option<Tokens> {
         let Token::Refreshed { url, client_id, client_secret, refresh_token } = token else { return None };
         let kept = TokenState { token: None, refresh_token: refresh_token.clone() };
@@ -152,7 +153,8 @@ impl Tokens {
 
     fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
         let lifetime = granted.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs).min(LONGEST);
-        // Time between the renewal of a token and its last use: a tenth of its lifetime, at most five minutes.
+        // A task starts to renew the token this long before it can no longer be used: a tenth of its lifetime, at most
+        // five minutes.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();

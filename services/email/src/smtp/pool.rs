@@ -34,19 +34,19 @@ pub struct PoolLimits {
     /// Time limit for loading attachments and the unsubscribe link. Only a few large emails may be in memory at once; the
     /// limit includes the wait for other large emails.
     pub preparing: Duration,
-    /// Time limit for getting a connection: the wait until one is free, and opening a new one.
+    /// Time limit for getting a connection, including the wait for a permit and the time to open a connection.
     pub connecting: Duration,
     /// Time limit for the commands before the content. It includes opening a new connection if the server had closed
-    /// the idle one.
+    /// the idle connection.
     pub commands: Duration,
     /// Time limit for sending the content and receiving the reply. After this timeout the outcome is unknown.
     pub content: Duration,
 }
 
 impl PoolLimits {
-    /// Creates limits for a lease. The worker ends a call after three fifths of the lease, and the limits add up to
-    /// less than that. The pool must time out first, because only the pool knows whether the email may have been
-    /// accepted.
+    /// Derives the limits from the length of a lease. The worker ends a call after three fifths of the lease, and
+    /// the limits add up to less than that. The pool must time out first, because only the pool knows whether the email
+    /// may have been accepted.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
@@ -66,8 +66,9 @@ pub(crate) struct Pool {
     relay: Relay,
     credentials: Option<Credentials>,
     limits: PoolLimits,
-    /// One permit per connection in use. A task acquires its permit before it takes or opens a connection, and releases
-    /// it after it has returned the connection. So used and idle connections together never exceed the limit.
+    /// One permit per connection in use. A task acquires a permit before it takes or opens a connection, and releases
+    /// the permit only after the connection is idle again or closed. So used and idle connections together never exceed
+    /// the limit.
     room: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }

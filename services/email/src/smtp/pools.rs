@@ -14,7 +14,8 @@ use super::pool::{Pool, PoolLimits};
 /// Time limit for closing idle connections with QUIT. After this time, connections are closed without QUIT.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Connection pools: one for each provider in use. When the settings of a provider change, it gets a new pool.
+/// Connection pools: one for each provider in use. When the settings of a provider change, the provider gets a new
+/// pool.
 pub(crate) struct Pools {
     limits: PoolLimits,
     pools: Mutex<HashMap<ProviderVersion, Arc<Pool>>>,

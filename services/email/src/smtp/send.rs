@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `smtp`.
+//! Sends emails through providers of kind `smtp`, and tests such providers.
 
 use std::time::Duration;
 

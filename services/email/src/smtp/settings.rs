@@ -73,9 +73,9 @@ pub enum Mechanism {
 /// Source of an access token.
 #[derive(Clone, Debug)]
 pub enum Token {
-    /// A fixed token, which the operator renews.
+    /// A token from the settings. Tidings cannot renew it: the operator must replace it before it expires.
     Given(SecretString),
-    /// A token renewed with a refresh token (RFC 6749 section 6).
+    /// Tidings requests access tokens with a refresh token (RFC 6749 section 6).
     Refreshed {
         /// Token endpoint.
         url: Url,

@@ -13,7 +13,8 @@ use tokio_rustls::TlsConnector;
 #[error("TLS cannot be set up: {0}")]
 pub(crate) struct TlsError(pub(super) String);
 
-/// Creates a connector. It trusts only the authorities in `ca_certificate` (PEM); if that is None, those of the system.
+/// Creates a connector. It trusts only the authorities in `ca_certificate` (PEM); if that is None, it trusts the
+/// authorities of the system.
 pub(super) fn connector(ca_certificate: Option<&str>) -> Result<TlsConnector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)

@@ -19,7 +19,7 @@ use worker::Outbound;
 
 use crate::fixture::{Mailer, attempt_job, job, limits};
 
-/// Headers that Tidings may write, in lower case. Each may occur once.
+/// Headers that Tidings may write, in lower case. Each may occur at most once.
 const OURS: [&str; 13] = [
     "cc",
     "content-transfer-encoding",
@@ -227,8 +227,8 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
                 sent.set(sent.get() + 1);
                 check(&job, &captures);
             }
-            // The email was refused before the server was called, or the stand-in refused it because the local part of
-            // the recipient is a reply code such as `5.1.1`.
+            // The email was refused before the server was called, or the local part of the recipient was a reply code
+            // such as `5.1.1`: the stand-in refuses such a recipient with this code.
             Outcome::Failed => {
                 assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
                 assert!(captures.is_empty());

@@ -11,7 +11,7 @@ use crate::fixture::{Mailer, TO, assert_sent, limits};
 type ProtectServer = fn(Arc<ServerConfig>) -> SmtpTls;
 const WAYS: [(&str, ProtectServer); 2] = [("tls", SmtpTls::Implicit), ("starttls", SmtpTls::StartTls)];
 
-/// Starts a server with a certificate of `authority`, and a provider that trusts `pem`.
+/// Starts a server with a certificate that `authority` issued, and a provider that trusts the certificate `pem`.
 async fn mailer(authority: &Authority, (security, protect): (&str, ProtectServer), pem: &str) -> Mailer {
     let login = Some(("user".to_owned(), "secret".to_owned()));
     let tls = Some(protect(authority.server(&[])));

@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `apns`.
+//! Sends messages through providers of kind `apns`, and tests such providers.
 
 use std::time::Duration;
 
@@ -116,8 +116,8 @@ impl ApnsProvider {
     }
 
     fn connect(&self, outbound: Outbound) -> Result<Caller, Answer> {
-        // With HTTP/2 by prior knowledge, a push does not open a second connection while the first is being opened: it
-        // waits for the first. Pushes that start at the same moment may still open a second one.
+        // With HTTP/2 by prior knowledge, a push that starts while the connection is being opened waits for it, and opens
+        // no second connection. Pushes that start at the same moment may still open a second one.
         let mut http = outbound
             .client()
             .http2_prior_knowledge()

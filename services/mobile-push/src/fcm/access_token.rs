@@ -82,8 +82,8 @@ impl AccessTokens {
         self.replace(Some(refused), http, settings, now).await
     }
 
-    /// Waits until no other attempt is fetching. If one fetched meanwhile, returns its token or its failure; otherwise
-    /// fetches a token.
+    /// Waits until no other attempt is fetching a token. If another attempt fetched one during the wait, or failed to,
+    /// returns its result. Otherwise fetches a token.
     async fn replace(
         &self,
         refused: Option<&str>,

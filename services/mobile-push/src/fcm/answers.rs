@@ -15,10 +15,10 @@ use crate::answers::{ServiceReply, classify};
 
 /// Code for a device token that belongs to another Firebase project.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
-/// Code for a device that FCM reaches through APNs or web push, if the Firebase project has no valid key for that
-/// service.
+/// Code with which FCM refuses a message if it would send the message on through APNs or web push, but the Firebase
+/// project has no valid key for that service.
 const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
-/// Code for an invalid argument, if the invalid argument is the device token.
+/// Code for a response in which FCM reports the device token as an invalid argument.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
 /// Delay that Google recommends after a 429 without `Retry-After`.
 const QUOTA: Duration = Duration::from_secs(60);

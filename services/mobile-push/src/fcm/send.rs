@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `fcm`.
+//! Sends messages through providers of kind `fcm`, and tests such providers.
 
 use domain::content::PushContent;
 use domain::{Answer, Outcome, Problem, Timestamp, UserNumber};

@@ -1,4 +1,4 @@
-//! Tests of all rows of the table of APNs' responses.
+//! Tests every row of the verdict table for APNs.
 
 use std::time::Duration;
 

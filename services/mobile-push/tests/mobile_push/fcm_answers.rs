@@ -1,4 +1,4 @@
-//! Tests of all rows of the tables for FCM and the OAuth server.
+//! Tests every row of the verdict tables for FCM and the OAuth server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the settings of providers, and of the choice of a provider by token.
+//! Tests of provider settings, and tests that each kind of provider serves only the tokens of its own push service.
 
 use domain::Outcome;
 use mobile_push::apns::Apns;

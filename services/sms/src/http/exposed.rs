@@ -1,4 +1,4 @@
-//! Detection of secrets in settings that are not stored encrypted: the URLs, the body and the plain headers.
+//! Finds secrets in the settings that are stored unencrypted: the URLs, the body and the plain headers.
 
 use domain::Problem;
 use reqwest::Url;

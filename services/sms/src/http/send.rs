@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `http`.
+//! Sends messages through providers of kind `http`, and tests such providers.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub(crate) type Encoding = fn(&str) -> String;
 
 const PLACES: [&str; 4] = ["{to}", "{text}", "{from}", "{id}"];
 
-/// Prefix of the placeholders of secrets.
+/// Prefix of placeholders for secrets.
 const SECRET: &str = "{secret:";
 
 /// A text with the placeholders `{to}`, `{text}`, `{from}`, `{id}` for values and `{secret:NAME}` for secrets.

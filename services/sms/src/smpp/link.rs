@@ -30,10 +30,10 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the answer to an unbind.
 const UNBIND_LIMIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum number of receipts that are recorded at the same time. Further ones are refused, and the message centre
-/// repeats them.
+/// Maximum number of receipts that are recorded at the same time. Further receipts are refused; the message
+/// centre sends them again later.
 const MOST_RECEIPTS: usize = 256;
-/// Largest sequence number (section 5.1.4). The next one is 1.
+/// Largest sequence number (section 5.1.4). The number after it is 1.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
 /// Request to write one submit_sm to the connection.

@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `smpp`.
+//! Sends messages through providers of kind `smpp`, and tests such providers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::connections::{Connections, counted};
 use crate::limits::Limits;
 use crate::recorder::Post;
 
-/// Pause before a refused part is submitted again. It applies only to parts after the first.
+/// Pause before a refused part is submitted again in the same attempt. If the first part is refused, the attempt ends
+/// instead.
 const PART_PAUSE: Duration = Duration::from_millis(500);
 /// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
@@ -155,7 +156,8 @@ async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant)
     }
 }
 
-/// Submits a part after the first. After a temporary refusal, submits the part again, until the time limit `end`.
+/// Submits any part but the first. If the message centre refuses it temporarily, submits it again until the time limit
+/// `end`.
 async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
     loop {
         let answer = submit(session, limits, part.clone(), end).await;

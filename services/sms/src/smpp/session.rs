@@ -55,7 +55,7 @@ impl Session {
         &self.settings
     }
 
-    /// Submits one part of a message, and returns the receiver of its response. If writing has not started by
+    /// Submits one part of a message, and returns a oneshot receiver for the response. If writing has not started by
     /// `begun_by`, returns an error and never writes the part.
     pub(crate) async fn submit(
         &self,

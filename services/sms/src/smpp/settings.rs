@@ -26,7 +26,7 @@ pub struct SmppSettings {
     pub port: u16,
     /// True for TLS from the first byte; false for an unencrypted connection.
     pub tls: bool,
-    /// Trusted certificate authorities. If empty, those of the system are trusted.
+    /// Trusted certificate authorities. If there are none, the authorities of the system are trusted.
     pub authorities: Vec<CertificateDer<'static>>,
     /// system_id of the bind.
     pub system_id: String,

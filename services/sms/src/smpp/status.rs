@@ -87,7 +87,7 @@ pub fn name(status: u32) -> String {
     }
 }
 
-/// Returns true if the status of this name rejects the sender's address.
+/// Returns true if the status with this name rejects the sender's address.
 #[must_use]
 pub fn is_about_sender(name: &str) -> bool {
     SENDER.contains(&name)

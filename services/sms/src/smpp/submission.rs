@@ -1,4 +1,4 @@
-//! Encoding of messages as submit_sm PDUs (section 4.4.1).
+//! Encodes messages as submit_sm PDUs (section 4.4.1).
 
 use domain::Timestamp;
 use domain::content::SmsContent;

@@ -1,4 +1,4 @@
-//! Sending and testing with providers of kind `twilio`.
+//! Sends messages through providers of kind `twilio`, and tests such providers.
 
 use std::time::Duration;
 

@@ -76,7 +76,7 @@ async fn every_status_of_the_table_has_its_outcome() {
             assert_answer(&answer, outcome, &name(*status));
             assert_eq!(answer.segments, None);
             if *status == 0x04 {
-                // The message centre has reported that the session is not bound, so a new one is bound.
+                // The message centre has reported that the session is not bound, so a new session is bound.
                 binds += 1;
                 let bound = async || (server.binds() == binds && server.bound() == 1).then_some(());
                 testkit::eventually(LIMIT, "the session is bound again", bound).await;

@@ -32,7 +32,7 @@ pub(super) struct ProviderDocument {
     pub(super) kind: &'static str,
     pub(super) priority: i32,
     pub(super) enabled: bool,
-    /// Maximum calls per second of one worker.
+    /// Maximum number of calls per second that one worker makes.
     pub(super) max_per_second: Option<u32>,
     pub(super) settings: Value,
     /// Secrets, nested as in the settings.

@@ -78,8 +78,8 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
 }
 
 impl ControlPlane {
-    /// Decrypts the secrets of the stored provider if its channel and kind are those of the draft. Otherwise returns no
-    /// secrets.
+    /// Decrypts the secrets of the stored provider if it has the same channel and kind as the draft. Otherwise
+    /// returns no secrets.
     fn kept(&self, app: AppId, draft: &Draft, stored: &StoredProvider) -> anyhow::Result<Map<String, Value>> {
         let row = &stored.row;
         let is_same = (stored.channel, row.kind.as_str()) == (draft.channel, draft.kind.name());

@@ -17,9 +17,9 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{FoundMessage, Walk, print_progress};
 
-/// Maximum number of planned chunks per transaction. Each chunk needs its send, which may have a size of one megabyte.
+/// Maximum number of planned chunks per transaction. Each chunk needs its send, which can be as large as one megabyte.
 const PLANS: usize = 40;
-/// Maximum number of unfinished sends per transaction. A send may have a size of one megabyte.
+/// Maximum number of unfinished sends per transaction. A send can be as large as one megabyte.
 const SENDS: i64 = 20;
 
 /// A restore in progress.
@@ -31,7 +31,7 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Starts a restore. Marks the deliveries in the backup whose jobs a worker may have received since the backup was
+    /// Starts a restore. Marks each delivery in the backup if a worker may have received its job since the backup was
     /// made.
     pub(super) async fn begin(
         log: &'a EventLog,
@@ -42,7 +42,7 @@ impl<'a> Passes<'a> {
         Ok(Passes { log, restore, report, apps: BTreeSet::new() })
     }
 
-    /// Reads the messages of a stream that the backup may lack, and applies them to the database.
+    /// Reads, from one stream, the messages that the backup may lack, and applies them to the database.
     pub(super) async fn read(&mut self, range: Range) -> anyhow::Result<()> {
         let mut walk = Walk::new(self.log, range);
         while let Some(batch) = walk.next().await? {

@@ -37,7 +37,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Finds the messages of each stream that are newer than the backup.
+    /// Finds, in each stream, the messages that are newer than the backup.
     ///
     /// # Errors
     /// Returns an error if the log has already deleted some of these messages.

@@ -35,7 +35,7 @@ pub(super) struct Report {
     outcome: &'static str,
     /// Last time at which the backed-up database is known to have been in use.
     backup_marked_at: Option<Timestamp>,
-    /// Number of messages of the log that the backup may lack.
+    /// Number of messages in the log whose effects the backup may lack.
     messages: u64,
     pub(super) unreadable: u64,
     pub(super) apps: Vec<i64>,

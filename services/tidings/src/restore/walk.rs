@@ -1,4 +1,4 @@
-//! Reading of a range of a stream in batches, with progress on standard error.
+//! Reads a [`Range`] in batches, and prints its progress to standard error.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::reach::Range;
 
-/// Maximum number of messages per batch. A message may have a size of one megabyte.
+/// Maximum number of messages per batch. A message can be as large as one megabyte.
 const BATCH: usize = 200;
 const LINGER: Duration = Duration::from_millis(20);
 /// Interval between two lines of progress.
@@ -18,13 +18,13 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// Time without a message after which reading fails, if more messages are expected.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Reader of a range of a stream.
+/// Reader of the messages in a [`Range`].
 pub(super) struct Walk {
     range: Range,
     reader: Reader,
     /// Last sequence that was read.
     read: u64,
-    /// Time of the last line of progress.
+    /// Time at which the last line of progress was printed.
     printed_at: Instant,
     /// Number of messages that no release can decode. The stream's consumer has parked them or will park them.
     pub(super) unreadable: u64,

@@ -30,8 +30,8 @@ use crate::provider::kinds;
 
 const NAME: &str = "demo";
 const PRIORITY: i32 = 100;
-/// Time for which the previous API secret stays valid. Another data directory that uses the same database may still use
-/// it.
+/// Time for which the previous API secret stays valid. A `tidings up` on another data directory with the same database
+/// may still use it.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// Credentials of the demo app. They are stored in a file, because the secret cannot be read from the database.

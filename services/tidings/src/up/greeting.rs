@@ -21,7 +21,7 @@ Ctrl-C stops everything; the next start continues with the same data.
     )
 }
 
-/// Values that the first commands to try contain.
+/// Values for the commands that [`steps`] renders.
 pub(crate) struct Steps<'a> {
     /// Origin of the API.
     pub(crate) api: &'a str,

@@ -1,4 +1,5 @@
-//! Servers of `tidings up`. It starts a private PostgreSQL and nats-server, unless the configuration names other ones.
+//! Servers of `tidings up`. It starts a private PostgreSQL and nats-server, unless the configuration names
+//! other servers.
 
 use std::path::Path;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use crate::control_plane::actor;
 use crate::options::Options;
 use crate::refused::InvalidInput;
 
-/// Set an endpoint of an app. It receives events from now on. A new endpoint gets a secret, which is printed once. For
+/// Set an endpoint of an app. The endpoint receives events from now on. A new endpoint gets a secret, which is printed once. For
 /// an existing endpoint, the command sets the events, and turns the endpoint on if it was off.
 #[derive(Debug, clap::Args)]
 #[command(

@@ -128,7 +128,7 @@ impl World {
         captures.iter().map(|capture| text(&capture.summary.text)).collect()
     }
 
-    /// Values of a header of all messages, newest first.
+    /// Value of the header `name` in each message, newest message first.
     pub(crate) fn header(&self, name: &str) -> Vec<String> {
         let captures = self.push_service.outbox().captures();
         captures.iter().map(|capture| capture.summary.headers[name].join(",")).collect()
