@@ -87,8 +87,8 @@ macro_rules! extracted {
                 let request = request.clone();
                 Box::pin(async move {
                     let caller = $caller::read(request.clone()).await?;
-                    // If the handler reads the body, `Accept` is checked there, after the size: a body that is too large gets a
-                    // 413, not a 406.
+                    // If the handler reads the body, `Body` checks `Accept` after it has checked the size, so that a body that is
+                    // too large gets a 413 and not a 406.
                     if !Body::is_read(&request) {
                         accept::check(&request)?;
                     }

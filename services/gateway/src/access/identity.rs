@@ -165,8 +165,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns a value that is in the bearer token (`in_token`), elsewhere in the request (`sent`), or in both. 401 if it is in both
-/// and the two values differ.
+/// Returns the value from the bearer token (`in_token`) or from elsewhere in the request (`sent`), whichever exists. 401 if both
+/// exist and differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,

@@ -30,8 +30,8 @@ impl World {
         id
     }
 
-    /// Inserts `count` messages for an endpoint. The first has been due for `seconds` seconds, each further one for a second
-    /// less.
+    /// Inserts `count` messages for an endpoint. The first became due `seconds` seconds ago, and each of the others one second
+    /// after the one before it.
     async fn due(&self, app: AppId, endpoint: i64, count: i32, seconds: i32) {
         sqlx::query(
             "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
