@@ -8,7 +8,7 @@ use domain::UserNumber;
 
 /// Minimum pause before a delivery is retried because the share of its user or host was used up.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum length of this pause. It grows with the number of deliveries that the share has refused.
+/// Maximum length of this pause. The pause grows with the number of deliveries that found the share used up.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// Calls to one provider that are in progress in one lane, counted by user and by host.

@@ -261,8 +261,8 @@ impl ReservedRoom {
     }
 }
 
-/// Returns the caller as a [`Holder`], against whose limits the request counts. Until the credentials are verified, the
-/// caller counts as a stranger at the peer's address.
+/// Returns the [`Holder`] against whose limits the request counts. Until the credentials are verified, the caller counts as a
+/// stranger at the peer's address.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))

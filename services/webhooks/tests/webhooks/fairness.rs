@@ -81,7 +81,7 @@ async fn an_app_with_many_webhooks_does_not_delay_another_app() {
     assert_eq!(
         freed.len(),
         usize::from(first[0].app == busy),
-        "only as many messages are claimed as calls ended"
+        "one call ended, so at most one message is claimed"
     );
 }
 
