@@ -8,7 +8,7 @@ use domain::UserNumber;
 
 /// Number of most recent users that are considered.
 const WINDOW: usize = 100;
-/// Minimum number of users with refused targets that can prove a problem of the provider.
+/// Minimum number of users whose targets must have been refused before the provider counts as being at fault.
 const FEWEST: usize = 5;
 
 /// The most recent users. The flag is true if the latest call for the user was refused for an ambiguous reason.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use domain::UserNumber;
 
-/// Minimum pause before the retry of a delivery whose share is used up.
+/// Minimum pause before a delivery is retried because the share of its user or host was used up.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum pause before the retry of a delivery whose share is used up. The pause grows with the number of deliveries refused, up
-/// to this limit.
+/// Maximum length of this pause. The pause grows with the number of deliveries that found the share used up.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// Calls to one provider that are in progress in one lane, counted by user and by host.

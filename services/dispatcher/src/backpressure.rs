@@ -8,7 +8,7 @@ use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// Fill of a send stream at which timers are no longer published to it, not even those that continue accepted sends.
+/// Fill of a send stream, as a fraction, from which on no timer is published to it, not even one that continues an accepted send.
 const CRAMMED: f64 = 0.99;
 
 /// Fill of all streams. Clones share the state.

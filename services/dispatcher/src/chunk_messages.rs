@@ -61,7 +61,7 @@ pub(crate) struct MessageBuffer {
     size: usize,
 }
 
-/// Progress of writing the messages of a chunk.
+/// State of a chunk whose messages are being written.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Index of the next decision to write.
@@ -238,7 +238,7 @@ impl FrozenChunk<'_> {
         self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
     }
 
-    /// Writes a message with an id derived from `name`, so that a chunk that is written again has messages with the same ids.
+    /// Writes a message with an id derived from `name`. If the chunk is written again, its messages get the same ids.
     fn message_with_stable_id(
         &self,
         stream: StreamName,

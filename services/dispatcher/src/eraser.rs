@@ -32,7 +32,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Makes one pass over some of the erased users. Returns true if there were any.
+/// Makes one pass over some of the erased users. Returns true if there was a user to process.
 async fn round(context: &Context) -> anyhow::Result<bool> {
     let pass = context.store.erasure().take_erased().await?;
     if pass.is_empty() {

@@ -24,9 +24,10 @@ const ROOMY: f64 = 0.6;
 
 /// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages waiting for receipts that one statement removes. A message may be up to half a megabyte in size.
+/// Maximum number of messages that one statement removes because their receipts never arrived. A message may be up to half a
+/// megabyte in size.
 const MESSAGES: u32 = 1_000;
-/// Maximum number of attachments that one statement reviews.
+/// Maximum number of attachments that one statement checks, to remove those that are no longer needed.
 const FILES: u32 = 100;
 
 /// Removes old data until the process stops. Several dispatchers may do this at once, because removing twice is harmless.
@@ -90,7 +91,7 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the log contains a message, published up to `since`, that is not processed yet. Processing
+/// Returns true if the log contains a message that was published at or before `since` and is not processed yet. Processing
 /// such a message may still need the data that is about to be removed, or may write that data again.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {

@@ -38,7 +38,7 @@ pub(crate) enum PlanError {
 }
 
 impl PlanError {
-    /// Returns true if the database or the log is unavailable, so that the messages themselves are not at fault.
+    /// Returns true if the database or the log is unavailable. The messages themselves are then not at fault.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_unavailable(),
@@ -52,7 +52,7 @@ impl PlanError {
         matches!(self, PlanError::Store(error) if error.is_lock_timeout())
     }
 
-    /// Returns true if the messages themselves are at fault, so that a retry cannot help.
+    /// Returns true if the messages themselves are at fault. A retry then cannot help.
     pub(crate) fn is_own_failure(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_refused_data(),
@@ -255,8 +255,8 @@ impl Planner {
     }
 }
 
-/// Returns the first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait
-/// until it exists again. The deliveries must not fail for lack of content, because their jobs may already be in the log.
+/// Returns the first chunk whose template is missing. The template existed when the send was accepted, so the chunk waits
+/// until the template exists again. Its deliveries must not fail meanwhile, because their jobs may already be in the log.
 fn chunk_without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
     let mut numbered = chunks.iter().enumerate();
     let is_missing =

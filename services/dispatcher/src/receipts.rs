@@ -10,7 +10,8 @@ const ROUND: u32 = 500;
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tries regularly to record these receipts, until the process stops. Several dispatchers share the work.
+/// Regularly records receipts that arrived too early, as soon as their deliveries are settled. Runs until the process stops.
+/// Several dispatchers share the work.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let policy = RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() };

@@ -33,8 +33,8 @@ pub const BODY_ROOM: usize = 128 * 1024;
 /// Limit, in KiB, on the memory of all callback bodies in progress. It is separate because a callback's signature can only be
 /// verified after its body was read.
 pub const CALLBACK_ROOM: usize = 4 * 1024;
-/// Limit, in KiB, on the memory that the bodies in progress occupy beyond `MAX_BODY` bytes each. Only bodies with files are that
-/// large. While a file is decoded and written to the database, it occupies about three times the counted memory.
+/// Limit, in KiB, on the memory for the parts of all bodies in progress that exceed `MAX_BODY`. Only bodies with files may exceed
+/// it. While a file is decoded and written to the database, it occupies about three times the counted memory.
 pub const FILE_ROOM: usize = 64 * 1024;
 /// Limit, in KiB, on the memory of all large answers that clients have not finished reading.
 pub const ANSWER_ROOM: usize = 64 * 1024;

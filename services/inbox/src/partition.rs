@@ -23,14 +23,14 @@ pub(crate) struct PartitionProjection {
     store: Store,
     origin: InboxPartition,
     audience: Audience,
-    /// Erased users. They are read together with the checkpoint, and each erasure event adds one. User numbers are never
+    /// Erased users. They are read together with the checkpoint, and each erasure event adds its user. User numbers are never
     /// reused, so every event of such a user is dropped, even an event from before the erasure.
     erased: ErasedUsers,
 }
 
 /// Receiver of announcements of committed positions.
 enum Audience {
-    /// Live projection: requests that wait for a change to become visible, and the metrics.
+    /// Live projection: notifies requests that wait for a change to become visible, and records metrics.
     Live(EventLog),
     /// Replay: there is no receiver.
     Replay,

@@ -18,7 +18,7 @@ pub enum Phase {
 pub enum Step {
     /// A phase starts. Contains its number of rows or events; 0 if that is unknown.
     Begins(Phase, u64),
-    /// More rows or events are done. Contains their number.
+    /// More rows or events are done. Contains the number done since the previous report.
     Done(u64),
 }
 

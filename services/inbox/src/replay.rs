@@ -20,8 +20,8 @@ const BATCH: u64 = 500;
 const LINGER: Duration = Duration::from_millis(20);
 /// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;
-/// Maximum lag of the replay, in events, before the live tables are locked for a switch or read for a comparison. The remaining
-/// events are replayed after that.
+/// Lag, in events, at which the replay is close enough to the live inbox. The live tables are then locked for a switch or read
+/// for a comparison, and the remaining events are replayed.
 const CLOSE: u64 = 1_000;
 /// Maximum number of rounds in which a replay catches up with the live inbox.
 const ROUNDS: u32 = 10;

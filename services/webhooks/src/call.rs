@@ -15,7 +15,7 @@ use worker::outbound::{ForbiddenHost, read_at_most, retry_after};
 
 use crate::signature::{Secret, signatures};
 
-/// Maximum number of bytes to read from a response body. The command that sends a test call shows them.
+/// Maximum number of bytes to read from a response body. The command that sends a test call shows what was read.
 const MAX_ANSWER: usize = 4 * 1024;
 
 /// HTTP client for endpoints.

@@ -24,8 +24,8 @@ pub use signature::Secret;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Delay after each failed attempt, ±20 %. If the attempt after the last delay also fails, the service gives up on the
-    /// message.
+    /// Delays after the first, second, … failed attempt, each ±20 %. If the attempt after the last delay also fails, the
+    /// service gives up on the message.
     pub schedule: Vec<Duration>,
     /// Age at which the service gives up on a message even if attempts remain. Applies only to endpoints that have been failing
     /// for that long.

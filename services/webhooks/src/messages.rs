@@ -142,8 +142,8 @@ fn wants(listener: &Listener, envelope: &Envelope) -> bool {
     is_in_scope && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
 }
 
-/// Returns true if the batch has an event about read items that a listener wants. The messages for such events need the rows of
-/// the inbox.
+/// Returns true if a listener wants an event of the batch that reports read items. The messages for such events need the rows
+/// of the inbox.
 fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
     let wanted = |envelope: &Envelope| listeners.iter().any(|listener| wants(listener, envelope));
     envelopes.iter().any(|envelope| is_read(&envelope.event) && wanted(envelope))

@@ -41,7 +41,8 @@ struct Attempt {
     settler: Settler,
 }
 
-/// Decrypted secrets of an endpoint; None if its calls cannot be signed. All messages claimed together share them.
+/// Decrypted secrets of an endpoint; None if its calls cannot be signed. Messages to one endpoint share them if they
+/// are claimed together.
 type Secrets = Option<Arc<Vec<Secret>>>;
 
 impl WebhookSender {
@@ -195,7 +196,7 @@ fn name(settled: AttemptResult) -> &'static str {
     }
 }
 
-/// Logs a call that panicked. Its message is due again when its lease ends.
+/// Logs a call that panicked. The message becomes due again when its lease ends.
 fn reap(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");

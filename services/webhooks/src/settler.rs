@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::Settings;
 
-/// Time limit for settling an attempt. A call and the settling together must fit into the time that a process has to stop.
+/// Time limit for settling an attempt. A call and its settling together must fit into the time that a
+/// stopping process gets before it is killed.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Pause before settling is tried again after the database failed.
 const PAUSE: Duration = Duration::from_millis(500);

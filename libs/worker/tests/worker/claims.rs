@@ -131,7 +131,7 @@ async fn after_an_unknown_outcome_no_other_provider_replaces_a_disabled_one() {
     let world = World::start().await;
     let scripted = ScriptedChannel::new([]);
     let order = world.delivery(1).await;
-    // The state after a lease that ended during an attempt.
+    // This is the state that remains if a lease ends during an attempt.
     world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;
     world.serve(&scripted);
     world.order(&order).await;

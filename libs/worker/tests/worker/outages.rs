@@ -52,8 +52,7 @@ async fn a_stopping_worker_waits_for_the_database_to_settle_its_answer() {
     world.postgres.kill();
     world.context.tasks.stop();
     scripted.release();
-    // Fail two queries before the restart. They take at least as long as the worker's first try to settle, so
-    // that try fails too.
+    // Restart PostgreSQL only after two queries have failed. By then, the worker's first try to settle has failed too.
     for _ in 0..2 {
         world
             .context

@@ -1,4 +1,4 @@
-//! Planning of a batch of chunks, and handling of the chunks that cannot be planned with it.
+//! Planning of chunks in batches. A chunk that cannot be planned with its batch is planned alone.
 
 use std::collections::BTreeMap;
 

@@ -67,7 +67,7 @@ async fn a_lane_waits_while_a_stream_that_it_adds_to_is_nearly_full() {
     world.accept_for(Lane::Bulk, 1).await;
     world.serve();
     world.dispatched(Lane::Bulk, 1).await;
-    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1, "the other lane plans nothing");
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1, "only the bulk send is planned");
     assert_eq!(world.last_seq(JOBS).await, 32);
 
     world.log().purge_below(JOBS, 2).await.unwrap();
@@ -83,7 +83,7 @@ async fn jobs_that_do_not_fit_a_stream_are_published_when_it_has_room() {
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
     let waiting = "SELECT count(*) FROM timer";
-    assert_eq!(world.count(waiting).await, 5, "15 of 20 jobs have room");
+    assert_eq!(world.count(waiting).await, 5, "the stream has room for 15 of the 20 jobs");
     assert_eq!(world.last_seq(JOBS).await, 40);
 
     world.log().purge_below(JOBS, 26).await.unwrap();
@@ -193,7 +193,7 @@ async fn only_as_many_read_messages_as_necessary_are_removed_from_a_crowded_stre
         (state.messages < 28).then_some(state)
     })
     .await;
-    assert_eq!((state.first_seq, state.last_seq), (5, 28), "24 of 40 stay");
+    assert_eq!((state.first_seq, state.last_seq), (5, 28), "24 messages remain");
     world.dispatched(Lane::Transactional, 28).await;
 }
 

@@ -129,7 +129,7 @@ async fn the_next_chunk_is_ordered_only_after_all_messages_of_this_one_are_store
     for _ in 0..31 {
         world.publish(jobs, b"filler".to_vec()).await;
     }
-    // Most jobs become timers. The lock on the table delays writing them.
+    // The stream is nearly full, so most jobs become timers. The lock on the table `timer` delays writing these timers.
     let mut held = world.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
     world.serve();

@@ -21,8 +21,7 @@ use crate::http::waiting::{DATABASE_OVERDUE, STEP, database};
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Time for which an unknown key is cached. A key may stay unknown for this time after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Time for which an app's key counts as seen after its last use. The limits on look-ups of unknown keys do not apply to seen
-/// keys.
+/// Time after its last use for which an app's key counts as seen. Look-ups of seen keys are exempt from the limits on look-ups.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Maximum number of cached apps; also the maximum number of seen keys.
 const CAPACITY: u64 = 100_000;
@@ -94,8 +93,8 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. So the look-up of a seen key ignores the limits on the request that started
-        // it: that request's waiting time, and its caller's share of the waiting room.
+        // Several requests may share this look-up. If the key is seen, the look-up must not fail because one of these requests
+        // has used up its waiting time or its caller's share of the waiting room, so it bypasses `database`.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

@@ -26,7 +26,7 @@ pub(crate) struct UserCaller {
     pub(crate) user: String,
     /// True if the app acts for the user.
     pub(crate) by_app: bool,
-    /// True if the request has the app's signature for this user: a token, or a signature of the identifier.
+    /// True if the app signed for this user: a token, or the user's identifier.
     signed: bool,
 }
 
@@ -51,7 +51,7 @@ impl UserCaller {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        // At this point, if the app uses HMAC, a caller without a token has sent a valid signature.
+        // If the app uses HMAC, `prove` has rejected users that sent neither a token nor a valid signature.
         let signed = identity.by_token() || app.hmac;
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
@@ -87,8 +87,8 @@ macro_rules! extracted {
                 let request = request.clone();
                 Box::pin(async move {
                     let caller = $caller::read(request.clone()).await?;
-                    // If the handler reads the body, `Accept` is checked there, after the size: a body that is too large gets a
-                    // 413, not a 406.
+                    // If the handler reads the body, `Body` checks `Accept` after it has checked the size, so that a body that is
+                    // too large gets a 413 and not a 406.
                     if !Body::is_read(&request) {
                         accept::check(&request)?;
                     }

@@ -84,7 +84,7 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// Returns the caller as a [`Holder`], against whose limits the request counts. 401 if the caller lacks the required proof.
+    /// Returns the [`Holder`] against whose limits the request counts. 401 if the caller lacks the required proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
@@ -128,8 +128,8 @@ impl<'a> Identity<'a> {
         self.token_user.is_some()
     }
 
-    /// Checks that the caller has the proof that the app requires of its users. Returns the user, and true if the caller has the
-    /// app's signature for the user.
+    /// Checks that a caller without a token has the proof that the app requires of its users. Returns the user, and true if the
+    /// app has signed the user's identifier.
     fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {
@@ -165,8 +165,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns a value that is in the bearer token (`in_token`), elsewhere in the request (`sent`), or in both. 401 if it is in both
-/// and the two values differ.
+/// Returns the value from the bearer token (`in_token`) or from elsewhere in the request (`sent`), whichever exists. 401 if both
+/// exist and differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,

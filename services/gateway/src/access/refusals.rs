@@ -43,8 +43,8 @@ impl Refusals {
         }
     }
 
-    /// Counts a refusal. Returns the number of unlogged refusals since the last log line if this refusal may be logged, otherwise
-    /// None.
+    /// Decides whether to log a refusal. If so, returns the number of refusals since the last log line that were not logged;
+    /// otherwise counts this refusal as not logged and returns None.
     fn line(&self, app: Option<AppId>, now: Instant) -> Option<u64> {
         let number = app.map_or(0, |app| app.0.unsigned_abs());
         let place = usize::try_from(number).unwrap_or_default() % PLACES;

@@ -33,7 +33,7 @@ pub(crate) struct Token<'a> {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that a reader must support (RFC 7515, section 4.1.11). The gateway supports none.
+    /// Extensions that a verifier of the token must support (RFC 7515, section 4.1.11). The gateway supports none.
     crit: Option<IgnoredAny>,
 }
 
@@ -104,8 +104,8 @@ impl<'a> Token<'a> {
         self.claims.user(app.app.token_subject)
     }
 
-    /// Returns true if the token's header allows this key: its algorithm must be that of the key and, if it has a `kid`, that
-    /// must be the id of the key.
+    /// Returns true if the token's header matches this key: `alg` must be the key's algorithm, and `kid`, if present, must be
+    /// the key's id.
     fn may_be_of(&self, key: &TokenKey) -> bool {
         self.header.kid.as_ref().is_none_or(|kid| *kid == key.kid)
             && self.header.alg == key.algorithm.as_str()

@@ -115,7 +115,7 @@ struct ReceiptBody<'a> {
     received_at: Timestamp,
 }
 
-/// Lists the deliveries of a request, by recipient in the order of the send, then by channel.
+/// Lists the deliveries of a request, sorted by the recipient's position in the send, then by channel.
 ///
 /// With `recipient`, the answer is the full history of one recipient: when the send was accepted and planned, the decision for
 /// each channel with its reason, and every attempt with the provider's answer.

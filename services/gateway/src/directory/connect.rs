@@ -210,8 +210,8 @@ impl Gateway {
         Ok(database(connecting).await?.then_some(fresh))
     }
 
-    /// Reads the identifier of the calling device from its header. A missing or invalid identifier adds a problem, which names
-    /// the header with the first configured prefix.
+    /// Reads the identifier of the calling device from its header. A missing or invalid identifier adds a problem. In
+    /// the problem, the header's name has the first configured prefix.
     fn read_device_id(
         &self,
         request: &HttpRequest,

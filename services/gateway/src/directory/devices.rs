@@ -128,8 +128,8 @@ pub(crate) async fn remove_push_token(
 }
 
 impl Gateway {
-    /// Returns the digest of the device's secret if the caller has only the public key; None for a caller with another proof.
-    /// 403 if the caller needs the secret and did not send it.
+    /// Verifies the device's secret and returns its digest if the caller is unproven, that is, if the app guards addresses and
+    /// the caller has only the public key. 403 if the secret is missing. Returns None for all other callers.
     async fn device_secret(
         &self,
         request: &HttpRequest,

@@ -26,7 +26,7 @@ const MAX_ELEMENTS: usize = 1_000;
 /// Maximum number of channels of one category in a request. A repeated channel counts each time.
 const MAX_CHANNELS: usize = 100;
 
-/// Preferences that a request sets. If a request names a channel of a category twice, the last one counts.
+/// Preferences that a request sets. If a request sets the same channel of a category twice, the later value counts.
 #[derive(Default)]
 struct Choices {
     channels: BTreeMap<(CategoryId, Channel), bool>,

@@ -24,8 +24,8 @@ fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
     ranges.filter_map(request_app).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
-/// Returns how specific a media range is (2 for the exact type, 0 for `*/*`), and true if its weight `q` is not 0. None if the
-/// range does not match JSON.
+/// Returns the specificity of a media range that matches JSON (2 for the exact type, 0 for `*/*`), and false if the range
+/// excludes JSON with the weight `q=0`. None for a range that does not match JSON.
 fn request_app(range: &str) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {

@@ -41,8 +41,8 @@ const MAX_FORM_FIELDS: usize = 200;
 /// Maximum number of bytes that are read and dropped after a body exceeds its limit. They are read so that a client that is
 /// still sending receives the 413.
 const MAX_IGNORED: usize = 3 * MAX_BODY;
-/// JSON member that holds the files of a send. A body larger than [`MAX_BODY`] is accepted only if its first `MAX_BODY` bytes
-/// contain this text, because everything except files fits into that size.
+/// JSON member that holds the files of a send. Everything except files fits into [`MAX_BODY`] bytes, so a larger body is accepted
+/// only if its first `MAX_BODY` bytes contain this text.
 const FILES: &[u8] = b"\"attachments\"";
 const EMPTY: &str = "the body is empty; it must be JSON";
 /// Time limit for receiving a body of any size.
@@ -261,7 +261,7 @@ impl ReservedRoom {
     }
 }
 
-/// Returns the caller as a [`Holder`], against whose limits the request counts. Until the credentials are verified, that is a
+/// Returns the [`Holder`] against whose limits the request counts. Until the credentials are verified, the caller counts as a
 /// stranger at the peer's address.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();

@@ -26,7 +26,7 @@ pub(crate) fn for_users<const CALLS: usize>(calls: [Call; CALLS]) -> [Call; CALL
 
 /// All calls of a path. They are stored as app data of the path's resource.
 pub(crate) struct Calls {
-    /// Each method, with true if it is a call for users.
+    /// The methods of the path. The flag is true if the method is a call for users.
     methods: Vec<(Method, bool)>,
     allow: String,
 }

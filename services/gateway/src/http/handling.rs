@@ -7,7 +7,7 @@ use actix_web::{FromRequest, HttpRequest};
 
 use crate::http::failure::Failure;
 
-/// The request's preference for the treatment of unknown members and parameters.
+/// Preference of the client: to refuse unknown members and parameters (strict), or to ignore them.
 #[derive(Clone, Copy)]
 pub(crate) struct Handling {
     pub(crate) strict: bool,

@@ -87,8 +87,8 @@ pub(crate) fn continue_as(holder: Holder) {
     BUDGET.try_with(|budget| budget.holder.set(holder)).ok();
 }
 
-/// Waits for `answer`, at most for [`STEP`] and at most for the remaining waiting time of the request. For calls to the database,
-/// use [`database`].
+/// Waits for `answer` until [`STEP`] or the remaining waiting time of the request has passed, whichever is shorter. For calls to
+/// the database, use [`database`].
 pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     timeout(remaining_time(STEP), answer).await.map_err(|_| WaitError::Overdue)

@@ -20,7 +20,8 @@ pub(crate) struct Problems {
 /// One problem of a request.
 #[derive(ToSchema)]
 pub(crate) struct Problem {
-    /// Path of the member, such as `sendTo.recipients[3]`, or the name of a parameter or header; empty for the whole body.
+    /// Path of the member, such as `sendTo.recipients[3]`, or the name of a parameter or header; empty if the problem
+    /// concerns the whole body.
     field: String,
     /// Stable code, such as `too_long`.
     code: String,

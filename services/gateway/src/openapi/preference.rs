@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::openapi::vocabulary::{Channel, Id};
 
-/// Preferences to set. If a channel of a category is named twice, the last one counts.
+/// Preferences to set. If the same channel of a category is set twice, the later value counts.
 #[derive(ToSchema)]
 #[schema(example = json!({"preference": [{"categoryId": 7, "channels": [{"channel": "email", "enabled": false}]}]}))]
 pub(crate) struct NewPreferences {

@@ -37,7 +37,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Reads the access that the handler declares; None if the handler needs no credentials.
+    /// Returns the callers that the handler declares in `security`; None if the handler needs no credentials.
     pub(crate) fn of(operation: &Value) -> Option<Access> {
         let word = operation["security"][0].as_object()?.keys().next()?;
         match word.as_str() {

@@ -138,8 +138,8 @@ pub(crate) struct RecipientProfile {
     profile: Profile,
 }
 
-/// Overrides of the template and of the app's settings, for this send only. The name of every other member is the identifier of
-/// one of the app's providers.
+/// Overrides of the template and of the app's settings, for this send only. Each member other than `channels` and `channel`
+/// overrides one provider of the app; its name is the provider's identifier.
 #[derive(ToSchema)]
 pub(crate) struct Override {
     /// The only channels to use. The service skips channels on which it cannot deliver.
@@ -163,12 +163,13 @@ struct ChannelOverrides {
     web_push: Option<PushOverride>,
 }
 
-/// Overrides for email. If `text` or `html` is given, the template supplies neither of the two.
+/// Overrides for email. If `text` or `html` is given, the text and HTML of the template are not used.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 struct EmailOverride {
-    /// Sender address instead of the one in the provider's settings. Those settings must allow the address; by default, they
-    /// allow every address of the provider's own domain. Otherwise the delivery fails with the code `sender_not_allowed`.
+    /// Sender address instead of `from` in the provider's settings. The settings list the allowed addresses in `allowedFrom`; by
+    /// default, every address in the domain of their `from` is allowed. If the address is not allowed, the delivery fails with
+    /// the code `sender_not_allowed`.
     from: Option<String>,
     #[schema(min_length = 1, max_length = 255)]
     from_name: Option<String>,

@@ -1,4 +1,4 @@
-//! Schemas of the types of `domain`, a crate that does not depend on OpenAPI.
+//! OpenAPI schemas for types from the crate `domain`, which does not depend on any OpenAPI library.
 
 use std::borrow::Cow;
 

@@ -19,10 +19,10 @@ use crate::http::shares::holder::{Key, Proof};
 use crate::http::waiting::{at_callers_pace, database};
 use crate::sends::idempotency::Idempotency;
 
-/// Base time limit for writing the files of a send to the database. Each MiB of files adds the same time to the limit.
+/// Time limit for writing the files of a send to the database: this base, plus the same time again for each MiB of files.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A send with a valid body. Its times, and the existence of its template, providers and recipients, are not checked yet.
+/// A send with a valid body. Not checked yet: its times, and whether its template, providers and recipients exist.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: SendRequest,
@@ -162,7 +162,7 @@ impl Gateway {
         Ok(unknown.map(unknown_recipient).collect())
     }
 
-    /// Returns a problem for each member of `override` that should be a provider's identifier and is not.
+    /// Returns a problem for each provider in `override` that the app does not have.
     async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let known = database(self.store.control().list_providers(app)).await?;
         let named = send.overrides.providers.keys();

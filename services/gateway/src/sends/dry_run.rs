@@ -26,8 +26,8 @@ use crate::http::waiting::{database, remaining_time};
 use crate::sends::acceptance::Submission;
 use crate::sends::shown_content::ShownContent;
 
-/// Number of recipients whose content the answer shows, counted from the first recipient of the send. It bounds the size of the
-/// answer.
+/// Number of recipients whose content the answer shows, from the first recipient of the send on. The number is limited to bound
+/// the size of the answer.
 const SHOWN: usize = 10;
 /// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);
@@ -57,7 +57,7 @@ pub(crate) struct DryRun {
     /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
-    /// Deliveries by recipient in the order of the send, then by channel.
+    /// Deliveries, sorted by the recipient's position in the send, then by channel.
     data: Vec<Pair>,
 }
 
@@ -97,8 +97,8 @@ impl Gateway {
         }
     }
 
-    /// Plans the send chunk by chunk, without writing. Rendering runs on a blocking thread, which a timeout cannot stop, so it
-    /// checks `until` itself.
+    /// Plans the send chunk by chunk, without writing. Rendering runs on a blocking thread, which a timeout cannot stop, so
+    /// the rendering code checks `until` itself.
     async fn plan_without_writing(
         &self,
         app: AppId,

@@ -43,7 +43,7 @@ pub(crate) struct EmailBody {
     subject: String,
     text: Option<String>,
     html: Option<String>,
-    /// Sender address; null if the sender of the provider's settings applies.
+    /// Sender address; null if the provider's settings determine the sender.
     from: Option<String>,
     from_name: Option<String>,
     reply_to: Option<String>,
@@ -87,7 +87,7 @@ pub(crate) struct PushBody {
 #[schema(as = RenderedSms)]
 pub(crate) struct SmsBody {
     text: String,
-    /// Sender; null if the sender of the provider's settings applies.
+    /// Sender; null if the provider's settings determine it.
     from: Option<String>,
 }
 

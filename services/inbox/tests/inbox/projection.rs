@@ -58,7 +58,7 @@ async fn unreadable_and_unwritable_events_are_dead_lettered_and_block_no_others(
 #[tokio::test]
 async fn a_refused_event_is_tried_five_times() {
     let world = World::start().await;
-    // A sequence counts every try, because a rollback does not reset it.
+    // The SQL sequence `tries` counts every try, because a rollback does not reset it.
     let refuse = "CREATE SEQUENCE tries;
         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
           PERFORM nextval('tries');

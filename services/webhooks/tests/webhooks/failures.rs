@@ -162,7 +162,7 @@ async fn day_old_webhooks_of_an_endpoint_that_failed_for_a_day_fail_and_old_rows
     assert_eq!(
         store.webhooks().give_up_webhooks(day).await.unwrap(),
         0,
-        "the endpoint has not failed for a day"
+        "the endpoint has been failing for less than a day"
     );
     sqlx::query("UPDATE webhook_endpoint SET failing_since = now() - interval '25 hours'")
         .execute(&world.pool)

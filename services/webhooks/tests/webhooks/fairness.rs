@@ -30,8 +30,8 @@ impl World {
         id
     }
 
-    /// Inserts `count` messages for an endpoint. The first has been due for `seconds` seconds, each further one for a second
-    /// less.
+    /// Inserts `count` messages for an endpoint. The first became due `seconds` seconds ago, and each of the others one second
+    /// after the one before it.
     async fn due(&self, app: AppId, endpoint: i64, count: i32, seconds: i32) {
         sqlx::query(
             "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
@@ -81,7 +81,7 @@ async fn an_app_with_many_webhooks_does_not_delay_another_app() {
     assert_eq!(
         freed.len(),
         usize::from(first[0].app == busy),
-        "only as many messages are claimed as calls ended"
+        "one call ended, so at most one message is claimed"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Number of PostgreSQL transactions for sending a backlog of messages. `cargo xtask bench webhooks` measures the speed.
+//! Sending a backlog of messages takes few PostgreSQL transactions. `cargo xtask bench webhooks` measures the speed.
 
 use service_kit::Config;
 use webhooks::Settings;

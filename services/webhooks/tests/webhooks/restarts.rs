@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::world::{SOON, World, settings};
 
-/// Starts a service in its own runtime. Shutting the runtime down kills the service at any point.
+/// Starts a service in its own runtime. Shutting the runtime down kills the service wherever it is in its work.
 fn start(config: Config) -> Runtime {
     let runtime = Runtime::new().unwrap();
     runtime.spawn(async move {

@@ -73,7 +73,7 @@ impl World {
         World { app, backend, secrets: Vec::new(), installation }
     }
 
-    /// Creates an endpoint of the backend that subscribes to all events.
+    /// Creates an endpoint at the backend. The endpoint subscribes to all events.
     pub(crate) async fn endpoint(&mut self, path: &str) -> i64 {
         self.endpoint_for(&self.backend.url(path), WebhookEvent::ALL).await
     }

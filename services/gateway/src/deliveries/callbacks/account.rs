@@ -73,8 +73,8 @@ impl Claim {
 
 impl Account {
     /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
-    /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up, so that forged callbacks
-    /// do not delay genuine ones.
+    /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share one look-up, so that many forged
+    /// callbacks cannot use up the database calls that genuine ones need.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
@@ -83,8 +83,8 @@ impl Account {
         let key = (self.app, self.provider.clone());
         match tokens.try_get_with(key, self.look_up(gateway)).await {
             Ok(token) => Ok(token),
-            // The shared look-up counted against the limits of the caller that started it, and may have failed because of them.
-            // Try again within the limits of this caller.
+            // Another caller may have started the shared look-up, and it may have failed because that caller exceeded its
+            // limits. Try again within the limits of this caller.
             Err(_) => self.look_up(gateway).await,
         }
     }

@@ -15,8 +15,8 @@ pub(super) fn decode(signature: &[u8]) -> Option<Vec<u8>> {
     decoded.filter(|decoded| decoded.len() == LENGTH)
 }
 
-/// Returns true if `signature` is the HMAC-SHA1 of the URL followed by the fields in the order of their names. The key is the
-/// account's token. Compares in constant time.
+/// Returns true if `signature` is the HMAC-SHA1, with the account's token as the key, of the URL and all fields sorted by name.
+/// Compares in constant time.
 pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], signature: &[u8]) -> bool {
     let mut sorted: Vec<_> = fields.iter().collect();
     sorted.sort();

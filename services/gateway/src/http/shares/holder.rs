@@ -31,7 +31,7 @@ pub(crate) enum Key {
     App(AppId),
     /// A user of an app.
     User(AppId, Name),
-    /// A user id of an app that one peer sent without proof.
+    /// A user id that a peer sent, without proof, in a call to an app.
     UserAt(AppId, Name, Peer),
     Peer(Peer),
     /// A provider of an app.

@@ -42,10 +42,10 @@ impl Peer {
         Peer::of(address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip()))
     }
 
-    /// Returns the peer of a request. If the connection comes from a trusted proxy, that is the client's address in `Forwarded`
-    /// (RFC 7239) or `X-Forwarded-For`; see [`first_untrusted`]. Otherwise, or if a header is malformed or the two headers
-    /// disagree, it is the address of the connection. They can disagree because a proxy that writes only one of the headers
-    /// forwards the other as the client wrote it.
+    /// Returns the peer of a request: the address of the connection or, if that is a trusted proxy, the client's address in
+    /// `Forwarded` (RFC 7239) or `X-Forwarded-For`; see [`first_untrusted`]. If a header is malformed or the two headers
+    /// disagree, returns the proxy's address. They can disagree because a proxy that writes only one of the headers forwards
+    /// the other as the client wrote it.
     pub(crate) fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderMap) -> Peer {
         let direct = Peer::of_socket(socket);
         let Some(socket) = socket.map(|address| address.ip().to_canonical()) else {

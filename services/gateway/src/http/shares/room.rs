@@ -100,7 +100,7 @@ impl Place {
         }
         for key in self.holder.shared_keys() {
             let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
-            // With `units` added, a key must not occupy more than is free now.
+            // Together with the new `units`, a key may occupy at most the number of units that are free before this call.
             if has + units > free {
                 return Err(Overuse);
             }
