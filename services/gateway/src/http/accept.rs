@@ -21,12 +21,12 @@ pub(crate) fn check(request: &HttpRequest) -> Result<(), Failure> {
 fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
     let mut ranges = ranges.map(str::trim).filter(|range| !range.is_empty()).peekable();
     let by_default = ranges.peek().is_none();
-    ranges.filter_map(request_app).max().map_or(by_default, |(_, admitted)| admitted)
+    ranges.filter_map(json_range).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
 /// Returns the specificity of a media range that matches JSON (2 for the exact type, 0 for `*/*`), and false if the range
 /// excludes JSON with the weight `q=0`. None for a range that does not match JSON.
-fn request_app(range: &str) -> Option<(u8, bool)> {
+fn json_range(range: &str) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {
         "application/json" => 2,
