@@ -134,7 +134,7 @@ fn apply(copy: &Path, change: &str) {
     );
 }
 
-/// Runs cargo with a separate target folder, because cargo confuses two checkouts of a workspace that share one.
+/// Runs cargo with a separate target folder, because cargo confuses two checkouts of a workspace that use the same folder.
 fn cargo(copy: &Path, arguments: &[&str]) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel-target");
     let mut cargo = Command::new(env!("CARGO"));

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// Poll interval of the checkpoints. It is short compared to the measured time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Results of the projection and of bare inserts for events of one size, by round.
+/// Results of the projection and of bare inserts, by round, for events that all have `recipients` recipients.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProjectionReport {
@@ -33,7 +33,7 @@ pub(crate) struct ProjectionReport {
     pub(crate) bare_postgres_micros: Series,
 }
 
-/// Measures events of one recipient, then events of 500.
+/// Measures events with one recipient, and events with 500 recipients.
 pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32) -> Vec<ProjectionReport> {
     bare_insert::prepare(installation.database_url()).await;
     let users = Users::of(installation.app);

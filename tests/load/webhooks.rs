@@ -148,7 +148,7 @@ impl Backend {
         Backend { receiver, secret, endpoints }
     }
 
-    /// Replaces all messages with `waiting` new ones that are due.
+    /// Empties the queue, and inserts `waiting` webhooks that are due now.
     async fn refill(&self, installation: &Installation, waiting: u32) {
         let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
         sqlx::raw_sql("TRUNCATE webhook_message, webhook_wake").execute(&mut connection).await.unwrap();

@@ -28,7 +28,7 @@ pub(crate) enum Class {
     Unknown,
 }
 
-/// Addition to the class of an answer.
+/// Detail of an answer's meaning that its class does not state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     None,

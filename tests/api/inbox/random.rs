@@ -13,7 +13,7 @@ use crate::service::{App, SOON, Service};
 const OPERATIONS: u64 = 75;
 const SEED: u64 = 0x7469_6469;
 
-/// Users whose counters do not match their items.
+/// Query for the users whose counters do not match their items.
 const WRONG_COUNTERS: &str = "
     SELECT count(*)::text FROM inbox_counter AS kept
     FULL JOIN (
@@ -50,7 +50,7 @@ struct User<'a> {
     app: &'a App,
     name: &'static str,
     random: RandomNumbers,
-    /// Expected items by id. Lists have the same order, because later items have higher ids.
+    /// Expected items by id. Later items have higher ids, so the oldest item comes first.
     items: BTreeMap<i64, Item>,
 }
 

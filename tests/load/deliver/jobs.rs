@@ -11,7 +11,7 @@ use crate::installation::Installation;
 
 /// Number of deliveries per send.
 const RECIPIENTS: usize = 100;
-/// Number of messages that are published together.
+/// Maximum number of messages in one call to the log.
 const CHUNK: usize = 2_000;
 
 /// Replaces the jobs of the previous measurement with `deliveries` new ones.
