@@ -57,7 +57,8 @@ fn the_steps_of_the_page_build_a_working_provider_and_channel() {
     cargo(&copy, &["check", "--workspace", "--bins"]);
 }
 
-/// Removes the optimisation settings of the profile: optimised code is not worth a slower build for a single run.
+/// Removes the optimisation settings from the profile. The tests run only once, so optimised code would save less time than its
+/// build takes.
 fn build_quickly(copy: &Path) {
     let manifest = copy.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();

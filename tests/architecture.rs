@@ -36,8 +36,8 @@ const EDGES: [(&str, &[&str]); 12] = [
 const SERVICE_EDGES: [&str; 8] =
     ["credentials", "domain", "event-log", "sabotage", "store", "planning", "service-kit", "worker"];
 
-/// Third-party crates, and the only crates of the workspace that may depend on them. Test code and the crates of [`EXEMPT`] may
-/// depend on all.
+/// Third-party crates, each with the only crates of the workspace that may depend on it. This does not apply to test code and the
+/// crates of [`EXEMPT`].
 const OWNED: [(&str, &[&str]); 5] = [
     ("async-nats", &["event-log"]),
     ("sqlx", &["store"]),

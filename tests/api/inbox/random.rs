@@ -82,7 +82,7 @@ impl User<'_> {
         }
     }
 
-    /// Picks an id of the inbox, or an unknown one.
+    /// Picks the id of an item in the inbox, or an unknown id.
     fn any_id(&mut self) -> i64 {
         let place = usize::try_from(self.random.below(self.items.len() as u64 + 1)).unwrap();
         self.items.keys().nth(place).copied().unwrap_or(i64::try_from(self.random.below(1 << 20)).unwrap())

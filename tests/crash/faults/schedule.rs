@@ -117,7 +117,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         | CrashPoint::BeforeSettle
         | CrashPoint::AfterSettle
         | CrashPoint::BeforeAck => {
-            // From round to round, the crash point is assigned to the workers of all channels in turn.
+            // Each round uses the worker of the next channel for this crash point.
             let first = dice.below(Role::WORKERS.len(), (point.as_str(), "first"));
             Role::WORKERS[(first + round) % Role::WORKERS.len()]
         }

@@ -141,7 +141,7 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
         .unwrap();
     }
     let events: Vec<_> = WebhookEvent::ALL.iter().map(ToString::to_string).collect();
-    // The endpoint has no secret, so no webhook is sent and its row does not change.
+    // The endpoint has no secret, so no webhook is sent, and the rows of webhooks do not change.
     sqlx::query(
         "INSERT INTO webhook_endpoint (app_id, url, events, since)
          VALUES (7, 'https://shop.example.com/', $1, '2026-01-01T00:00:00Z')",
