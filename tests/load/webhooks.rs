@@ -168,9 +168,9 @@ impl Backend {
         connection.close().await.unwrap();
     }
 
-    /// Runs the service until the receiver has `webhooks` messages. Returns the messages per second, and the processor time of the
-    /// service in microseconds. The rate is measured from the first message to the last, so it does not include the start of the
-    /// process.
+    /// Runs the service until the receiver has `webhooks` messages. Returns the messages per second, and the processor time of
+    /// the service in microseconds. The rate is measured from the first message to the last, so it does not include the start of
+    /// the process.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn send(&self, installation: &Installation, webhooks: usize) -> (f64, u64) {
         let service = installation.serve(Role::Webhooks, &[("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")]);
