@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{files, pages, read, relative, report, root};
 
-/// The share of doc comments that begin with a headless clause must be below this, in percent.
+/// The percentage of doc comments that begin with a headless clause must be below this.
 const HEADLESS_PERCENT: usize = 4;
 /// Words to avoid, from the right column of the table in `docs/style.md`. Words that have another meaning in this project are
 /// left out.

@@ -92,7 +92,7 @@ impl ProjectionReport {
     }
 
     /// Runs the service. Returns the items per second, and the processor time of the service in microseconds. The rate is
-    /// measured from the first batch that is visible in the database to the last, so it does not include the start of the process.
+    /// measured from the first batch that is visible in the database to the last, so it excludes the start of the process.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn project(&self, installation: &Installation, items: f64) -> (f64, u64) {
         let start = position(installation).await;

@@ -10,7 +10,7 @@ use crate::service::{App, Service};
 use fixtures::Fixtures;
 use table::{PermittedCallers, ROWS, Row};
 
-/// Number of calls of each kind. The test prints these numbers.
+/// Numbers of calls of each kind, which the test prints.
 #[derive(Default)]
 struct CallCounts {
     calls: usize,

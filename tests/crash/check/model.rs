@@ -11,7 +11,7 @@ pub(super) enum Fact<T> {
     Is(T),
     /// A change to this value was accepted, but may not be visible yet.
     Becomes(T),
-    /// A change got no answer. It may have taken effect, may take effect later, or never.
+    /// A change got no answer. It may already have been made, may be made later, or may never be made.
     Open,
 }
 
