@@ -57,7 +57,8 @@ fn the_steps_of_the_page_build_a_working_provider_and_channel() {
     cargo(&copy, &["check", "--workspace", "--bins"]);
 }
 
-/// Removes the optimisation settings of the profile: optimised code is not worth a slower build for a single run.
+/// Removes the optimisation settings from the profile. The tests run only once, so optimised code would save less time than its
+/// build takes.
 fn build_quickly(copy: &Path) {
     let manifest = copy.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();
@@ -134,7 +135,7 @@ fn apply(copy: &Path, change: &str) {
     );
 }
 
-/// Runs cargo with a separate target folder, because cargo confuses two checkouts of a workspace that share one.
+/// Runs cargo with a separate target folder, because cargo confuses two checkouts of a workspace that use the same folder.
 fn cargo(copy: &Path, arguments: &[&str]) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel-target");
     let mut cargo = Command::new(env!("CARGO"));

@@ -36,8 +36,8 @@ const EDGES: [(&str, &[&str]); 12] = [
 const SERVICE_EDGES: [&str; 8] =
     ["credentials", "domain", "event-log", "sabotage", "store", "planning", "service-kit", "worker"];
 
-/// Third-party crates, and the only crates of the workspace that may depend on them. Test code and the crates of [`EXEMPT`] may
-/// depend on all.
+/// Third-party crates, each with the only crates of the workspace that may depend on it. This does not apply to test code and the
+/// crates of [`EXEMPT`].
 const OWNED: [(&str, &[&str]); 5] = [
     ("async-nats", &["event-log"]),
     ("sqlx", &["store"]),
@@ -63,7 +63,7 @@ const NOT_IN_DOMAIN: [&str; 10] = [
 
 /// Crates that must not be in the dependency tree: the only TLS library is rustls, the only cryptography provider is aws-lc.
 const NOT_IN_THE_TREE: [&str; 4] = ["ring", "openssl-sys", "openssl", "native-tls"];
-/// Crates of which the dependency tree must have exactly one version.
+/// Crates that must be in the dependency tree in exactly one version.
 const ONE_VERSION: [&str; 2] = ["rustls", "aws-lc-sys"];
 
 #[test]
@@ -295,7 +295,7 @@ fn the_path_of_a_send_gets_no_longer() {
     assert!(lines <= MOST_LINES_OF_A_SEND, "{lines} lines, at most {MOST_LINES_OF_A_SEND}");
 }
 
-/// Targets of Markdown links that are files, without `#fragment`.
+/// Returns the files to which the Markdown links of a text point, with any `#fragment` removed.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {
         let target = rest.split([')', '#', ' ']).next()?;
@@ -316,7 +316,7 @@ fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A member of the workspace, and its dependencies without dev-dependencies.
+/// A member of the workspace, and its dependencies except dev-dependencies.
 struct Package {
     name: String,
     manifest: PathBuf,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use crate::{files, pages, read, relative, report, root};
 
-/// Limit of the share of doc comments that begin with a headless clause, in percent.
+/// The percentage of doc comments that begin with a headless clause must be below this.
 const HEADLESS_PERCENT: usize = 4;
-/// Words of the right column of the table in `docs/style.md` that have no other meaning in this project.
+/// Words to avoid, from the right column of the table in `docs/style.md`. Words that have another meaning in this project are
+/// left out.
 const STILTED: [&str; 14] = [
     "nobody",
     "somebody",
@@ -41,7 +42,7 @@ fn few_doc_comments_begin_with_a_headless_clause() {
     assert!(percent < HEADLESS_PERCENT, "{percent} % of {} doc comments\n{}", blocks.len(), found.join("\n"));
 }
 
-/// `docs/style.md`: logs, errors, help, OpenAPI and documentation do not use these words.
+/// `docs/style.md`: logs, errors, help, OpenAPI and documentation do not use the words of [`STILTED`].
 #[test]
 fn texts_avoid_the_words_that_the_style_page_forbids() {
     let mut problems = Vec::new();

@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 
 use crate::service::SOON;
 
-/// A client with its own loopback address. The test uses another address, so the gateway counts the client as a separate peer.
+/// A client with its own loopback address. The other calls of the test come from `127.0.0.1`, so the gateway counts this client
+/// as a separate peer.
 #[derive(Clone, Copy)]
 pub(crate) struct Attacker {
     from: Ipv4Addr,

@@ -88,7 +88,8 @@ impl Answer {
         self.body
     }
 
-    /// Asserts an error other than 400, whose body has exactly the members `status`, `message` and `code`.
+    /// Asserts that the answer is this error, and that its body has exactly the members `status`, `message` and `code`. Do not
+    /// use this for a 400, which has other members; see [`has_problems`](Self::has_problems).
     #[track_caller]
     pub(crate) fn fails(&self, status: u16, code: &str) {
         assert_eq!(self.status, status, "{}: {}", self.what, self.body);

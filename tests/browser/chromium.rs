@@ -64,7 +64,8 @@ impl Chromium {
         chromium
     }
 
-    /// Calls a method of the browser, or of the target of a session, and returns the result.
+    /// Calls a method of the protocol, and returns the result. The call goes to the target of `session`, or to the browser itself
+    /// if `session` is None.
     pub(crate) async fn call(&mut self, method: &str, params: Value, session: Option<&str>) -> Value {
         self.last_id += 1;
         let id = self.last_id;

@@ -57,8 +57,8 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("the system was idle while it was checked", the_system_was_idle),
 ];
 
-/// Checks that compare two sources, such as the API and the tables, which are read one after the other. They are left out if the
-/// log grew between the two reads.
+/// Checks that compare two sources, such as the API and the tables. The sources are read one after the other, so these checks are
+/// skipped if the log grew in between.
 const OF_IDLE_SYSTEM: [&str; 8] = [
     "the API reports how every send ended",
     "every inbox has its items once",

@@ -85,7 +85,7 @@ pub(crate) struct Tables {
     /// Counters by app and user number.
     pub(crate) counters: BTreeMap<(i64, i64), Counters>,
     pub(crate) checkpoints: BTreeMap<Place, i64>,
-    /// Updates that did not move a checkpoint forward: the place, and the sequences before and after.
+    /// Updates that did not move a checkpoint forward: the projection and stream, and the sequences before and after the update.
     pub(crate) stepped_back: Vec<(Place, i64, i64)>,
     /// Messages and events that were dead-lettered, with their causes.
     pub(crate) dead_letters: Vec<String>,

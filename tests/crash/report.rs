@@ -60,9 +60,9 @@ pub(crate) struct Report {
     /// sends of small apps that no fault delayed.
     small_apps_p99: Option<(i64, usize)>,
     /// Number of these sends that were confirmed during a flood of the large app, and the largest number of the large app's sends
-    /// that were waiting when one of them was confirmed.
+    /// that were waiting at such a moment.
     beside_a_flood: (usize, usize),
-    /// Largest peak memory of any process of each role, in mebibytes.
+    /// Peak memory by role, in mebibytes: the largest value among the processes of the role.
     peak_mebibytes: Counts,
     /// Everything that must happen for the run to count, each with its minimum and actual number.
     pub(crate) needs: Vec<Need>,

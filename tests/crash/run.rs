@@ -113,7 +113,7 @@ async fn nothing_is_lost_or_shown_twice() {
     assert!(too_few.is_empty(), "{run}\nthe run does not count: {too_few:#?}");
 }
 
-/// Runs load and faults together. Returns when every send is accepted and every process is ready again.
+/// Injects the faults while the load runs. Returns when every send is accepted and every process is ready again.
 async fn under_attack(
     system: &mut System,
     workload: &Arc<Workload>,

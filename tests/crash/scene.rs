@@ -61,6 +61,6 @@ pub(crate) struct Fault {
     pub(crate) what: String,
     /// Milliseconds since 1970.
     pub(crate) from: i64,
-    /// Milliseconds since 1970 at which the process was ready again or resumed, or its connections were open again.
+    /// Time at which the process was ready again, was resumed, or could connect again, in milliseconds since 1970.
     pub(crate) until: i64,
 }

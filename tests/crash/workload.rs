@@ -41,7 +41,7 @@ const BROWSERS_AT_ONCE: usize = 16;
 const BURST_EVERY: Duration = Duration::from_secs(5);
 /// Interval at which a user visits their inbox.
 const ROUND_EVERY: Duration = Duration::from_secs(20);
-/// Database connections of the workload and the checks.
+/// Maximum number of database connections of the workload and the checks.
 const CONNECTIONS: u32 = 4;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -88,7 +88,8 @@ pub(crate) struct Workload {
     pub(crate) size: Size,
     pub(crate) people: People,
     pub(crate) dice: Dice,
-    /// Numbers of the sends of each client. The large app has its own clients; the small apps share the others.
+    /// For each client, the numbers of the sends that it makes. The large app has its own clients; the small apps share the other
+    /// clients.
     sends: Vec<Vec<usize>>,
     /// Push endpoints of the users' browsers, by user.
     browsers: BTreeMap<usize, String>,

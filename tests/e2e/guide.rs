@@ -1,4 +1,5 @@
-//! `docs/api.md`: all snippets run in order, in one shell with a running `tidings up`. Each returns the answer in the guide.
+//! `docs/api.md`: all snippets run in order, in one shell with a running `tidings up`. Each must return the answer
+//! that the guide shows.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -251,7 +251,7 @@ impl Inboxes {
         sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&self.database).await.unwrap()
     }
 
-    /// Backs up the current database, and restores the backup.
+    /// Backs up the current database, and restores the backup into a new one.
     pub(crate) async fn backed_up(&self) -> Database {
         let file = self.directory.path().join("backup");
         self.servers.database.dump(&file).unwrap();

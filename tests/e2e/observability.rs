@@ -7,7 +7,8 @@ const RULES: &str = include_str!("../../deploy/observability/rules/tidings.yml")
 const RULE_TESTS: &str = include_str!("../../deploy/observability/tests/tidings.yml");
 const RUNBOOK: &str = include_str!("../../docs/operating.md");
 const METRICS: &str = include_str!("../../libs/service-kit/src/metrics.rs");
-/// Metrics of the process, which a library provides. The tests of `healthcheck.rs` check that they exist.
+/// Metrics about the process. A library provides them, so they are not in [`METRICS`]; the tests of `healthcheck.rs` check that
+/// they exist.
 const OF_PROCESSES: [&str; 4] = [
     "process_cpu_seconds_total",
     "process_open_fds",
@@ -15,7 +16,7 @@ const OF_PROCESSES: [&str; 4] = [
     "process_start_time_seconds",
 ];
 
-/// Lists the names of metrics in a text, without the suffixes of histograms.
+/// Lists the metric names in a text. Removes the suffixes that Prometheus adds to the name of a histogram.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let ours = words.filter(|word| {

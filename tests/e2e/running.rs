@@ -58,7 +58,7 @@ impl RunningProcess {
         log(&self.service)
     }
 
-    /// Descendants of `tidings up`, without the shell that ends it when the test process ends.
+    /// Descendants of `tidings up`, except the shell that stops `tidings up` when the test process ends.
     pub(crate) fn descendants(&self) -> Vec<Descendant> {
         let id = self.service.id();
         descendants::of(id)

@@ -84,7 +84,8 @@ fn check_that_captures_are_private(data: &std::path::Path) {
     }
 }
 
-/// `tidings up` prints every address in dev.json with the first steps; only the owner can read the file.
+/// The first steps that `tidings up` prints contain addresses and the API secret from dev.json. Only the owner can read the files
+/// that contain secrets.
 fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Path) {
     let (log, api, outbox) = (running.log(), running.dev("api"), running.dev("outbox"));
     for line in [

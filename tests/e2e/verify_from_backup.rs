@@ -1,5 +1,5 @@
-//! `tidings verify --backup`: if the first messages of the log are removed, it starts from a restored backup and replays the log
-//! after it.
+//! `tidings verify --backup`: if the first messages were removed from the log, the replay starts from the rows of a restored
+//! backup and continues with the messages that came after the backup.
 
 use domain::{AppId, UserNumber};
 use serde_json::{Value, json};

@@ -77,8 +77,8 @@ async fn message(running: &RunningProcess) -> Value {
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Stores browsers of one user to which no message can be sent. For half of them the push service answers with an error; the
-/// other half have an endpoint whose host does not exist.
+/// Stores 50 web push subscriptions of one user, to all of which pushes fail. Half of them have an endpoint whose host does not
+/// exist; for the other half the push service answers with an error.
 async fn store_failing_browsers(running: &RunningProcess) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {

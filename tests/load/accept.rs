@@ -1,4 +1,4 @@
-//! Sends accepted per second: the gateway with and without an Idempotency-Key, compared with the bare server.
+//! Number of sends accepted per second: by the gateway with and without an Idempotency-Key, compared with the bare server.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -10,14 +10,14 @@ use tokio::sync::Barrier;
 
 pub(crate) const CONNECTIONS: usize = 64;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Digits of the number that makes an Idempotency-Key unique.
+/// Number of digits in an Idempotency-Key's counter, which makes the key unique.
 const KEY_DIGITS: usize = 20;
 
 /// A request that is sent repeatedly.
 #[derive(Clone)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
-    /// Position of the Idempotency-Key, whose value changes with each repetition.
+    /// Position of the Idempotency-Key's counter, which increases with each repetition. None if the request has no key.
     key_at: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! Deliveries per second: the worker of each channel, compared with a bare client of the same protocol that sends the same
-//! messages to the same stand-in over as many connections.
+//! Number of deliveries per second: by the worker of each channel, compared with a bare client of the same protocol that sends
+//! the same messages to the same stand-in over as many connections.
 
 mod email;
 mod http;

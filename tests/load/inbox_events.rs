@@ -15,7 +15,7 @@ use crate::installation::PARTITIONS;
 
 /// Number of users per partition. Each inbox gets several items in one measurement.
 const USERS: usize = 5_000;
-/// Number of messages that are published together.
+/// Maximum number of messages in one call to the log.
 const CHUNK: usize = 2_000;
 
 /// The rows of the published events.

@@ -91,7 +91,7 @@ impl Installation {
         let variables = self.servers.environment();
         let mut environment: Vec<_> =
             variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // Raise the limits, because one app makes the whole load.
+        // Raise the limits, because a single app makes all calls.
         environment.extend([
             ("TIDINGS_STREAMS__PARTITIONS", partitions.as_str()),
             ("TIDINGS_GATEWAY__RATE_LIMIT", "1000000"),

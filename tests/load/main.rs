@@ -1,5 +1,5 @@
-//! Sends accepted, inbox events projected, deliveries made and webhooks sent per second, each compared with a bare implementation
-//! in the same run.
+//! Benchmarks of throughput: accepted sends, projected inbox events, deliveries and webhooks per second. Each is compared with a
+//! bare implementation in the same run.
 //!
 //! Compare runs only by these ratios, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

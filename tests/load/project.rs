@@ -1,4 +1,4 @@
-//! Inbox items projected per second: the inbox projection, compared with bare inserts of the same rows.
+//! Number of inbox items projected per second: by the inbox projection, compared with bare inserts of the same rows.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// Poll interval of the checkpoints. It is short compared to the measured time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Results of the projection and of bare inserts for events of one size, by round.
+/// Results of the projection and of bare inserts, by round, for events that all have `recipients` recipients.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProjectionReport {
@@ -33,7 +33,7 @@ pub(crate) struct ProjectionReport {
     pub(crate) bare_postgres_micros: Series,
 }
 
-/// Measures events of one recipient, then events of 500.
+/// Measures events with one recipient, and events with 500 recipients.
 pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32) -> Vec<ProjectionReport> {
     bare_insert::prepare(installation.database_url()).await;
     let users = Users::of(installation.app);
@@ -91,8 +91,8 @@ impl ProjectionReport {
         self.bare_postgres_micros.push(each(before[1], used()[1]));
     }
 
-    /// Measures items per second, and the processor time of the service in microseconds. The time runs from the first batch that
-    /// is visible in the database to the last, so that the start of the process does not count.
+    /// Runs the service. Returns the items per second, and the processor time of the service in microseconds. The rate is
+    /// measured from the first batch that is visible in the database to the last, so it excludes the start of the process.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn project(&self, installation: &Installation, items: f64) -> (f64, u64) {
         let start = position(installation).await;

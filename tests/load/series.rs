@@ -19,7 +19,8 @@ impl Series {
         sorted[sorted.len() / 2]
     }
 
-    /// Median of the ratios to `other`, one per round. A moment in which the machine is slow affects both values of a round.
+    /// Divides each round's value by the value of `other` in the same round, and returns the median of these ratios. If the
+    /// machine is slow for a moment, this affects both values of the round.
     pub(crate) fn of(&self, other: &Series) -> f64 {
         let mut ratios = Series::default();
         for (own, others) in self.0.iter().zip(&other.0) {

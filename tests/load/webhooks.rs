@@ -1,5 +1,5 @@
-//! Webhooks sent per second: the webhook service, compared with a bare client that signs the same bodies and posts them to the
-//! same receiver.
+//! Number of webhooks sent per second: by the webhook service, compared with a bare client that signs the same bodies and posts
+//! them to the same receiver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ impl Backend {
         Backend { receiver, secret, endpoints }
     }
 
-    /// Replaces all messages with `waiting` new ones that are due.
+    /// Empties the queue, and inserts `waiting` webhooks that are due now.
     async fn refill(&self, installation: &Installation, waiting: u32) {
         let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
         sqlx::raw_sql("TRUNCATE webhook_message, webhook_wake").execute(&mut connection).await.unwrap();
@@ -168,8 +168,9 @@ impl Backend {
         connection.close().await.unwrap();
     }
 
-    /// Runs the service until the receiver has `webhooks` messages. Returns the messages per second from the first to the last,
-    /// so that the start of the process does not count, and the processor time of the service in microseconds.
+    /// Runs the service until the receiver has `webhooks` messages. Returns the messages per second, and the processor time of
+    /// the service in microseconds. The rate is measured from the first message to the last, so it does not include the start of
+    /// the process.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn send(&self, installation: &Installation, webhooks: usize) -> (f64, u64) {
         let service = installation.serve(Role::Webhooks, &[("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")]);

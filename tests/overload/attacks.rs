@@ -27,7 +27,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// Poll interval of an inbox, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// IP address of the attacker. The test uses another address, so the gateway counts the attacker as a separate peer.
+/// IP address of the attacker. It differs from the address of the measured app, so the gateway counts them as separate peers.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 66, 1);
 /// Number of connections that send an unfinished request. A closed connection is opened again.
 const STALLED: usize = 160;
@@ -53,11 +53,11 @@ const PROFILE: usize = 10_000;
 enum Attack {
     /// Calls with a public key that never send the last byte of their bodies.
     Bodies,
-    /// Patches of one profile with a public key, while the same app sends to this user.
+    /// Patches of one user's profile with a public key, while the app of this user also makes sends to the user.
     Patches,
     /// Callbacks without credentials that never send the last byte of their bodies.
     Callbacks,
-    /// Calls with wrong secrets of the measured app, and with unknown keys.
+    /// Calls with the key of the measured app and a wrong secret, and calls with unknown keys.
     Guesses,
 }
 

@@ -16,7 +16,7 @@ use clap::Parser;
 
 use crate::scale::Scale;
 
-/// Limit of the 99th percentile of the time from 202 to the inbox, for transactional sends.
+/// Maximum latency of transactional sends, from the 202 to the inbox, at the 99th percentile.
 const P99_LIMIT: Duration = Duration::from_millis(100);
 
 /// Measures Tidings at ten times its rate limit, with a saturated bulk lane, and under attack.

@@ -23,7 +23,8 @@ pub(crate) const RECIPIENTS: usize = 5;
 /// One in this number of sends has nearly the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
-/// Number of connections that fill the streams. With so few, the gateway refuses sends only because the streams are full.
+/// Number of connections that fill the streams. They are too few for the gateway to refuse a send for any reason other than full
+/// streams.
 const FILLING: usize = 8;
 /// Number of requests that may wait for each connection, so that none is dropped if the service pauses for a short time.
 const WAITING: usize = 16;

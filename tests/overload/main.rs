@@ -1,5 +1,5 @@
-//! The system under more load than it accepts, in short form. `cargo xtask overload` runs the long form in a release build, which
-//! also checks latency.
+//! Short form of the overload scenarios, in which the system gets more load than it accepts. `cargo xtask overload` runs the long
+//! form in a release build, and also checks latency.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;

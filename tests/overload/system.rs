@@ -66,7 +66,7 @@ impl System {
         self.environment.tidings(&[&["app", "set", APP], switches].concat());
     }
 
-    /// Request that makes a send of the app.
+    /// Returns a request with which the app makes sends.
     pub(crate) fn request(&self) -> Request {
         self.request_of(&self.app)
     }
@@ -75,7 +75,7 @@ impl System {
         self.gateways[0].parse().unwrap()
     }
 
-    /// Creates an app in which the public key is enough to act for users. Returns a request that makes a send of this app.
+    /// Creates an app in which the public key is enough to act for users. Returns a request with which this app makes sends.
     pub(crate) fn another_app(&self, name: &str) -> Request {
         let app = App::read(&self.environment.tidings(&["app", "create", name, "--json"]));
         self.environment.tidings(&["app", "set", name, "secure-mode=off"]);

@@ -61,8 +61,8 @@ fn every_answer_in_the_table_is_in_the_code_with_its_class() {
                 panic!("{answer} of {:?} is not in the table of its channel", row.provider)
             });
             assert_eq!(found.0, row.class, "{answer} of {:?}", row.provider);
-            // The tables of the channels have only notes that depend on the code, not those that depend on the body or headers of
-            // the answer.
+            // Compare only notes that depend on the code of the answer. Notes that depend on its body or headers are not in the
+            // tables of the channels.
             if let Note::NotBefore(_) | Note::Limit(_) | Note::HereOnly = row.note {
                 assert_eq!(found.1, row.note, "{answer} of {:?}", row.provider);
             }

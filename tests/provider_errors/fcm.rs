@@ -82,7 +82,7 @@ async fn a_token_of_another_sender_counts_as_dead_if_there_is_no_other_provider(
     state.assert_ended("failed", Some("target_gone"), Some("403 SENDER_ID_MISMATCH"));
 }
 
-/// Adds the `Retry-After` that the note of a row requires to a response.
+/// Adds `Retry-After` to a response if the note of a row requires it.
 pub(crate) fn waiting(mut response: Response<Bytes>, note: Note) -> Response<Bytes> {
     if note == Note::AsAsked {
         response.headers_mut().insert("retry-after", ASKED.as_secs().into());

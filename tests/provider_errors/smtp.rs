@@ -76,7 +76,8 @@ async fn every_answer_of_smtp_has_the_effect_in_the_table() {
     }
 }
 
-/// Number of messages that the first server accepts, if it gives the answer of the row first and accepts all later messages.
+/// Number of times that the first server must accept the message. It gives the answer of the row [`Row::times`] times, and
+/// accepts all later attempts.
 fn expected_at_first(row: &Row) -> usize {
     match (row.class, row.note) {
         (Class::Unknown, _) => 2,

@@ -68,7 +68,8 @@ pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code:
         (Class::Sent, _) => state.assert_ended("sent", None, None),
         (Class::Failed, _) => state.assert_ended("failed", Some("provider_refused"), None),
         (Class::Gone, Note::HereOnly) | (Class::Pause, _) => {
-            // An answer leads to an immediate failover, a later report to a retry after the usual delay.
+            // If the provider's answer is the failure, the next provider is called at once. If a later report is the failure, the
+            // next attempt follows after the usual delay.
             let wait = if subject.report.is_some() { usual_wait() } else { (Duration::ZERO, SPREAD) };
             state.assert_retried_after(wait);
             follow_second_attempt(world, subject, row, code, ("second", taken)).await;

@@ -28,7 +28,7 @@ pub(crate) enum Class {
     Unknown,
 }
 
-/// Addition to the class of an answer.
+/// Detail of an answer's meaning that its class does not state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     None,
@@ -124,7 +124,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(Provider::Twilio, &["5xx", "timeout"], Class::Unknown, Note::None),
 ];
 
-/// Rules about answers that are checked by tests outside this suite: the rule, the name of the test, and its source file.
+/// Rules about answers that this suite does not test: the rule, the name of the test that checks it, and the test's source file.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("SMTP: failures open the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",

@@ -13,7 +13,7 @@ use crate::system::System;
 
 /// State of the database before it was lost.
 pub(crate) struct LostState {
-    /// Identifiers of users with a send, by number.
+    /// Identifiers of the users who are recipients of a planned send, by user number.
     users: HashMap<i64, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Refusals of `tidings restore`, and refusals of services to start before it has run.
+//! Databases that `tidings restore` refuses, and services that refuse to start until `tidings restore` has run.
 
 use std::time::Duration;
 

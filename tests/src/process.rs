@@ -159,8 +159,8 @@ impl Process {
         self.ready(client).await;
     }
 
-    /// Kills the process with SIGKILL if it runs, and starts it again. These additional environment variables apply to the
-    /// new process only, not to those of later restarts.
+    /// Kills the process with SIGKILL if it runs, and starts it again with these additional environment variables. Later restarts
+    /// do not use them.
     pub fn restart(&mut self, environment: &[(&str, &str)]) {
         self.note_memory();
         self.service.restart_with(environment).unwrap();

@@ -1,4 +1,4 @@
-//! Users and sends. Of ten sends, one goes to all users over the bulk lane in two chunks, and another is scheduled.
+//! Users and sends. Of every ten sends, one goes to all users over the bulk lane in two chunks, and another is scheduled.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Every message of `libs/domain/golden` is published unchanged to its stream, in a separate installation, and the real services
-//! process it. They must produce the rows in the file of the same name in `rows`.
+//! process it. The services must write the rows that the file with the same name in `rows` lists.
 //!
 //! `TIDINGS_TEST_WRITE_ROWS=1` writes missing files. It never changes existing files.
 

@@ -180,7 +180,7 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
     assert!(!installation.context.tasks.token().is_cancelled(), "no service has stopped");
 }
 
-/// Finds a user number of a partition.
+/// Finds a user number that belongs to the partition.
 fn user_of(partition: u32, partitions: u32) -> UserNumber {
     let owned = |user: &UserNumber| domain::id::partition(domain::AppId(7), *user, partitions) == partition;
     (1..).map(UserNumber).find(owned).unwrap()

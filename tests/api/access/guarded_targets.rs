@@ -106,7 +106,7 @@ async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_pus
             connect(&service, &shop, "ada", device, None).header("X-SERVICE-DEVICE-SECRET", "ds_guessed");
         guessed.send().await.fails(401, "invalid_device_secret");
     }
-    // The attacker can still connect devices, but this removes none of those that an authenticated caller connected.
+    // The attacker can still connect devices, but the devices that an authenticated caller connected stay connected.
     for number in 0..55 {
         let answer = connect(&service, &shop, "ada", &format!("junk{number}"), None).send().await.is(200);
         assert_eq!(answer["deviceSecret"], Value::Null);

@@ -1,4 +1,4 @@
-//! Effect of changed secrets, keys and switches on active callers, and the access of each kind of caller.
+//! Calls before and after a secret, key or switch of the app changes, and the access that each kind of credential gives.
 
 use std::time::Duration;
 

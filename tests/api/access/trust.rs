@@ -1,4 +1,5 @@
-//! Users cannot forge the user that a token names, or profile data that only the app's backend may write.
+//! A token cannot be used for a user that it does not name, and users cannot write profile data that only the app's backend may
+//! write.
 
 use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;

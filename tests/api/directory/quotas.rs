@@ -1,4 +1,4 @@
-//! Quotas of users, categories and devices, and paging of lists.
+//! Limits on the number of users, categories and devices, and paging of their lists.
 
 use std::num::NonZeroU32;
 
@@ -96,8 +96,8 @@ async fn sends_create_categories_up_to_the_quota_and_lists_are_paged() {
     };
     create("one").await.is(200);
     create("two").await.is(200);
-    // Each of the two sends needs a new category, and the quota has room for one. While the lock blocks the dispatcher, the
-    // gateway accepts both; the dispatcher then creates one category.
+    // Each of the two sends needs a new category, but the quota allows only one more. While the lock blocks the dispatcher, the
+    // gateway accepts both sends. The dispatcher then creates one category.
     let mut dispatcher_waits = PgConnection::connect(service.servers.database_url()).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE category IN EXCLUSIVE MODE")
         .execute(&mut dispatcher_waits)

@@ -72,8 +72,8 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
     for _ in 0..18 {
         send().await.is(202);
     }
-    // At first the gateway does not know that the log is nearly full. It then publishes the sends, nats-server refuses them, and
-    // the error message is a different one.
+    // Until the gateway knows that the log is nearly full, it still publishes sends. Refusals by nats-server have another error
+    // message, so wait for the message of the gateway.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
         let reported = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));

@@ -10,7 +10,7 @@ use crate::service::{App, Service};
 use fixtures::Fixtures;
 use table::{PermittedCallers, ROWS, Row};
 
-/// Numbers of calls, which the test prints.
+/// Numbers of calls of each kind, which the test prints.
 #[derive(Default)]
 struct CallCounts {
     calls: usize,
@@ -124,7 +124,7 @@ impl Rows<'_> {
         self.tried.errors += 1;
     }
 
-    /// Asserts that an id of another app, an id of another user, and an unknown id get the same answer.
+    /// Asserts that calls with an unknown id, or the id of a resource of another app or user, all get the same 404.
     async fn hides_foreign_resources(&mut self, row: &Row, call: &str) {
         if !row.names_a_resource() {
             return;

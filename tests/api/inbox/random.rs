@@ -13,7 +13,7 @@ use crate::service::{App, SOON, Service};
 const OPERATIONS: u64 = 75;
 const SEED: u64 = 0x7469_6469;
 
-/// Users whose counters do not match their items.
+/// Query for the users whose counters do not match their items.
 const WRONG_COUNTERS: &str = "
     SELECT count(*)::text FROM inbox_counter AS kept
     FULL JOIN (
@@ -50,7 +50,7 @@ struct User<'a> {
     app: &'a App,
     name: &'static str,
     random: RandomNumbers,
-    /// Expected items by id. Lists have the same order, because later items have higher ids.
+    /// Expected items by id. Later items have higher ids, so the oldest item comes first.
     items: BTreeMap<i64, Item>,
 }
 
@@ -82,7 +82,7 @@ impl User<'_> {
         }
     }
 
-    /// Picks an id of the inbox, or an unknown one.
+    /// Picks the id of an item in the inbox, or an unknown id.
     fn any_id(&mut self) -> i64 {
         let place = usize::try_from(self.random.below(self.items.len() as u64 + 1)).unwrap();
         self.items.keys().nth(place).copied().unwrap_or(i64::try_from(self.random.below(1 << 20)).unwrap())

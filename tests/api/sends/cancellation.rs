@@ -118,7 +118,8 @@ async fn waiting_retries_are_cancelled_and_sent_messages_stay_sent() {
     })
     .await;
     assert_eq!(email, json!({"sent": 1, "cancelled": 1}));
-    // The count is 0 if a retry was in progress during the call. That delivery is then cancelled when its attempt fails.
+    // If the retry was in progress during the call, the call cancels nothing, and the delivery is cancelled when the attempt
+    // fails.
     assert!(cancelled <= 1);
     let rest = service.deliveries(&shop, &id, "status=cancelled").await;
     assert_eq!(rest.len(), 1);

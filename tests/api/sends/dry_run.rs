@@ -27,7 +27,7 @@ const WORLD: &str = "
     INSERT INTO suppression (app_id, channel, target, delivery_id, code)
     SELECT id, 'email', 'dead@example.com', gen_random_uuid(), '550' FROM app";
 
-/// Number of rows in every table that a send writes, and all profiles.
+/// Query for the number of rows in each table to which a send writes, followed by all profiles.
 const ROWS: &str = "
     SELECT (SELECT count(*) FROM app_user) || ' ' || (SELECT count(*) FROM category) || ' '
         || (SELECT count(*) FROM request) || ' ' || (SELECT count(*) FROM plan) || ' '
@@ -59,7 +59,7 @@ impl Service {
     }
 }
 
-/// Returns the members of a delivery that planning sets. Replaces the status `delivered` by `queued`, which planning had set.
+/// Returns those members of a delivery that planning sets. Planning sets the status `queued`, so this replaces `delivered`.
 fn decision(row: &Value) -> Value {
     let status = if row["status"] == "delivered" { &json!("queued") } else { &row["status"] };
     let [recipient, channel, target, reason] =

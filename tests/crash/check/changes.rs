@@ -1,4 +1,4 @@
-//! Answers to changes, compared with later lists.
+//! Comparison of the answers that users got to their changes with the lists that they saw later.
 
 use std::collections::BTreeMap;
 

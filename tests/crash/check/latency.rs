@@ -36,8 +36,8 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
     record.visible.iter().filter(is_of)
 }
 
-/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the largest number of
-/// the large app's sends that were waiting when one of them was confirmed.
+/// Counts the undisturbed sends of small apps that were confirmed while at least [`FLOOD`] sends of the large app were waiting.
+/// Also returns the largest number of sends that were waiting at such a moment.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let sorted = |time: fn(&VisibleSend) -> i64| {
         let mut times: Vec<i64> = of_apps(record, false).map(time).collect();

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::journal::{Change, Page, ShownItem};
 
-/// Value of a property of an item, as far as its user can know it.
+/// A user's knowledge about the value of one property of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fact<T> {
     /// Every list shows this value, until the user changes it.
     Is(T),
     /// A change to this value was accepted, but may not be visible yet.
     Becomes(T),
-    /// A change was not answered, so it may be made now, later or never.
+    /// A change got no answer. It may already have been made, may be made later, or may never be made.
     Open,
 }
 

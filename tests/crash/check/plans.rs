@@ -6,8 +6,8 @@ use domain::{Channel, DeliveryId, SendId, UserNumber};
 
 use crate::record::Record;
 
-/// No chunk was planned twice. Users have at most one email address, phone number, browser and push token per push service, so
-/// several deliveries of one kind to the same recipient prove that two plans differed.
+/// No chunk was planned twice. A user has at most one email address, phone number and browser, and one push token per push
+/// service. If a recipient of a send has two deliveries of the same kind, there were two plans with different targets.
 pub(crate) fn a_chunk_is_planned_once(record: &Record) -> Vec<String> {
     let mut targets: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for delivery in record.tables.deliveries.values() {

@@ -201,8 +201,8 @@ fn deliver_one(
     record.tables.deliveries.insert(id, delivery);
 }
 
-/// Ada sees both items. She reads the first item, which is visible at once, and sets its state, which is visible later. Then she
-/// deletes the second item.
+/// Ada sees both items, reads the first one, deletes the second one, and sets the state of the first one. The new state is
+/// accepted but not visible yet.
 fn read(record: &mut Record) {
     let all = Page { items: vec![shown(1), shown(0)], more: false, total: 2, unread: 2, unseen: 2 };
     let read = ShownItem { seen: true, read: true, ..shown(0) };

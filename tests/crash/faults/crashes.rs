@@ -17,7 +17,7 @@ impl Crashes {
         Crashes { file, known: Vec::new() }
     }
 
-    /// Crash point at which this process killed itself; None if it did not.
+    /// Returns the crash point at which this process killed itself, or None if it did not. Returns each crash only once.
     pub(super) fn take(&mut self, process: u32) -> Option<CrashPoint> {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

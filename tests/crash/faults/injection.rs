@@ -44,7 +44,7 @@ pub(crate) struct ScheduledFault {
 }
 
 impl ScheduledFault {
-    /// Returns true if both are the same kind of fault of the same process at the same time.
+    /// Returns true if both faults are pauses, or both withhold data, and they may affect the same process at the same time.
     pub(super) fn overlaps(&self, earlier: &ScheduledFault) -> bool {
         let until = match (earlier.injection, self.injection) {
             (Injection::Pause(whom, for_), Injection::Pause(name, _)) if whom == name => for_,

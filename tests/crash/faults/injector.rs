@@ -49,7 +49,7 @@ struct OpenFault {
 enum Undo {
     /// Ends when the process is ready.
     Ready(Name),
-    /// Resumes the process of this id, unless it was killed meanwhile.
+    /// Resumes the process with this id, unless it was killed during the pause.
     Resume(Name, u32, Instant),
     LetGo {
         name: Name,

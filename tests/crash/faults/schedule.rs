@@ -24,8 +24,8 @@ pub(crate) struct Size {
     pub(crate) kills: usize,
     /// Required number of kills.
     pub(crate) least_kills: usize,
-    /// Required number of deaths at each crash point, of stops of each server, of disturbances of each kind and of answers of
-    /// each class.
+    /// Minimum number of times that each of these must occur: every crash point, a stop of either server, every kind of
+    /// disturbance, and every class of answer.
     pub(crate) least_of_each: usize,
     /// Number of processes that are started with each crash point.
     pub(crate) each_point: usize,
@@ -117,7 +117,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         | CrashPoint::BeforeSettle
         | CrashPoint::AfterSettle
         | CrashPoint::BeforeAck => {
-            // From round to round, the crash point is assigned to the workers of all channels in turn.
+            // Each round uses the worker of the next channel for this crash point.
             let first = dice.below(Role::WORKERS.len(), (point.as_str(), "first"));
             Role::WORKERS[(first + round) % Role::WORKERS.len()]
         }

@@ -92,7 +92,7 @@ struct Replay {
     partition: u32,
     partitions: u32,
     items: BTreeMap<i64, (Item, ItemState)>,
-    /// Id of the item of each app, user and send.
+    /// Item ids by app, user and send.
     of_send: HashMap<(i64, i64, Uuid), i64>,
 }
 

@@ -13,7 +13,7 @@ use testkit::{Service, binary, eventually};
 use super::Settings;
 use super::files::Files;
 
-/// Setting of the largest app: sends per second in the transactional lane that each gateway accepts.
+/// Setting of the largest app: number of sends per second that each gateway accepts in the transactional lane.
 const RATE_OF_LARGEST: &str = "transactional-rate=5";
 const SOON: Duration = Duration::from_secs(30);
 

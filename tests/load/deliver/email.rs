@@ -1,4 +1,4 @@
-//! Emails over SMTP. The bare client is the connection of the crate lettre, with TCP_NODELAY.
+//! Emails over SMTP. The bare client is an SMTP connection of the crate `lettre`, with TCP_NODELAY set.
 
 use std::net::SocketAddr;
 use std::pin::Pin;

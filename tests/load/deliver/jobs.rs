@@ -11,7 +11,7 @@ use crate::installation::Installation;
 
 /// Number of deliveries per send.
 const RECIPIENTS: usize = 100;
-/// Number of messages that are published together.
+/// Maximum number of messages in one call to the log.
 const CHUNK: usize = 2_000;
 
 /// Replaces the jobs of the previous measurement with `deliveries` new ones.
@@ -89,8 +89,8 @@ pub(super) async fn all_done(installation: &Installation, channel: Channel) -> b
     progress.is_some_and(|progress| progress.ack_floor == last)
 }
 
-/// Deliveries per second. The time runs from the first settled batch to the last, so that the start of the process does not
-/// count.
+/// Returns the number of deliveries per second. The time is measured from the first settled delivery to the last, so it does not
+/// include the start of the process.
 ///
 /// # Panics
 /// A delivery was not sent by its first attempt.

@@ -1,4 +1,4 @@
-//! Push messages to phones. Each bare client uses one credential for all messages. The client of APNs makes all calls over one
+//! Push messages to phones. Each bare client uses one credential for all messages. The APNs client makes all calls over one
 //! connection.
 
 use domain::content::{Content, PushContent};

@@ -141,7 +141,7 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
         .unwrap();
     }
     let events: Vec<_> = WebhookEvent::ALL.iter().map(ToString::to_string).collect();
-    // The endpoint has no secret, so no webhook is sent and its row does not change.
+    // The endpoint has no secret, so no webhook is sent, and the rows of webhooks do not change.
     sqlx::query(
         "INSERT INTO webhook_endpoint (app_id, url, events, since)
          VALUES (7, 'https://shop.example.com/', $1, '2026-01-01T00:00:00Z')",
@@ -159,8 +159,8 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
     .unwrap();
 }
 
-/// Inserts a send of two chunks, whose first chunk is planned and has a delivery, and two inbox items. `read` is true if the
-/// items are read.
+/// Inserts two inbox items, and a send with two chunks. The first chunk is planned and has one delivery. If `read` is true, the
+/// items are marked as read.
 async fn seed_rows(pool: &PgPool, attempt: u32, read: bool) {
     let mut recipients = vec![Value::from("nobody"); 500];
     recipients.iter_mut().enumerate().for_each(|(number, name)| *name = format!("nobody-{number}").into());

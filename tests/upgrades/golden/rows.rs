@@ -1,4 +1,4 @@
-//! Rows that the services wrote, without values that differ between runs.
+//! Rows that the services wrote. Columns whose values differ between runs are left out.
 
 use serde_json::{Map, Value};
 use sqlx::PgPool;
@@ -47,7 +47,7 @@ const TABLES: [(&str, &str); 14] = [
     ),
 ];
 
-/// All rows by table, without empty tables, and the emails that were sent.
+/// Returns the rows of every table that has any, by table, and the emails that were sent.
 pub(super) async fn all(database: &PgPool, outbox: &Outbox) -> Value {
     let mut tables = Map::new();
     for (name, query) in TABLES {

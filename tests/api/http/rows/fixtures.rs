@@ -11,7 +11,7 @@ use crate::service::{App, Service, plain_send};
 /// A value that is neither the id nor the identifier of any resource.
 const NOBODY: &str = "9007199254740991";
 
-/// Two apps with the same users, and resources created for single calls.
+/// Two apps with the same users. Creates new resources for each call.
 pub(super) struct Fixtures<'a> {
     pub(super) service: &'a Service,
     pub(super) shop: App,
