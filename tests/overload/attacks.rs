@@ -51,9 +51,9 @@ const PROFILE: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
-    /// Calls with a public key that never send the last byte of their bodies.
+    /// Calls with only the app's public API key that never send the last byte of their bodies.
     Bodies,
-    /// Patches of one user's profile with a public key, while the app of this user also makes sends to the user.
+    /// Patches of one user's profile with only the app's public API key, while the app of this user also makes sends to the user.
     Patches,
     /// Callbacks without credentials that never send the last byte of their bodies.
     Callbacks,

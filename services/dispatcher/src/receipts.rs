@@ -19,10 +19,13 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         let round = context.store.deliveries().record_early_receipts(ROUND, &policy, clock::random());
         match token.run_until_cancelled(round).await {
             Some(Ok(recorded)) if recorded > 0 => {
-                tracing::debug!(recorded, "recorded receipts that arrived before the delivery was settled");
+                tracing::debug!(
+                    recorded,
+                    "recorded receipts that arrived before their deliveries were settled"
+                );
             }
             Some(Err(error)) => {
-                tracing::warn!(%error, "cannot record receipts that arrived before the delivery was settled; trying again");
+                tracing::warn!(%error, "cannot record receipts that arrived before their deliveries were settled; trying again");
             }
             _ => {}
         }

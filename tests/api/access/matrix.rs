@@ -191,7 +191,7 @@ impl World {
         ]
     }
 
-    /// Cases with tokens and other credentials.
+    /// Cases with several credentials, or with a user id beside a token.
     fn combined(&self) -> Vec<Case> {
         let token = bearer(&self.es.token(&self.claims()));
         let expired = bearer(&self.es.token(&with(self.claims(), "exp", json!(seconds(-300)))));

@@ -187,8 +187,8 @@ impl Ledger {
         }
     }
 
-    /// Cancels the delivery. If no worker holds it, the delivery ends. If a worker holds it or it is parked, only further
-    /// attempts are prevented. A delivery that has ended does not change, and cancelling a second time changes nothing.
+    /// Cancels the delivery. If a worker holds the delivery, or if it is parked, this only prevents further attempts. Otherwise
+    /// the delivery ends at once. Has no effect if the delivery has ended or is cancelled already.
     pub(crate) fn cancel(&mut self) {
         let is_over = self.status.is_terminal() && self.status != Status::Parked;
         if is_over || self.stop.is_some() {

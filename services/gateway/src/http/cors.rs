@@ -1,5 +1,5 @@
-//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"). From other origins, browsers may make the calls for users, but
-//! not the calls for backends.
+//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"). A page of another origin may make the API calls that are meant
+//! for users' browsers, but not the calls that are meant for an app's backend.
 
 use actix_web::HttpRequest;
 use actix_web::http::Method;

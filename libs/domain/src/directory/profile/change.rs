@@ -96,8 +96,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to the profile without its addresses and then adds the addresses again. That way, neither the
-    /// result nor a refusal reveals the addresses to a caller who may not see them.
+    /// Applies the change to a copy of the profile without its addresses, so that the change can neither copy nor test an
+    /// address. Then adds the addresses to the result. For callers who may not see them.
     fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
         let names_address = match self {
             Change::Merge(pairs) => keys::holds_address(pairs),

@@ -42,7 +42,7 @@ pub(crate) enum Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(u64);
 
-/// A caller, identified by its proof and its keys.
+/// A caller, described by how it proved its identity and by the subjects (such as user, peer and app) whose shares it uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     proof: Proof,

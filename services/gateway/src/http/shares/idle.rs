@@ -50,8 +50,8 @@ impl Watch {
         Some(activity)
     }
 
-    /// Shuts down every connection that has been idle for too long. `is_scarce` shortens the limit for peers without a recent
-    /// API secret.
+    /// Shuts down every connection that has been idle for too long. If connections are scarce (`is_scarce`), the limit is
+    /// shorter for peers that have not sent an app's API secret recently.
     pub(crate) fn sweep(&self, is_scarce: bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|activity| {
             let Some(activity) = activity.upgrade() else { return false };
