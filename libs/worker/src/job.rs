@@ -127,14 +127,7 @@ impl<S: ChannelSender> Worker<S> {
                 return job.work_stream.return_later(job.delivered).await;
             }
         };
-        let admission = match self.admit(job, &providers).await {
-            AdmissionDecision::Postpone { .. }
-                if job.order.expires_at.is_some_and(|end| end <= clock::now()) =>
-            {
-                // The delivery has expired. Claim it without a provider: claiming an expired delivery ends it.
-                let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
-                AdmissionDecision::SettleWithoutCall { answer, wanted: None }
-            }
+        let admission = match self.admit_or_end(job, &providers).await {
             AdmissionDecision::Postpone { at, cause } => return self.postpone(job, at, cause).await,
             AdmissionDecision::Stopping => return job.work_stream.return_now(job.delivered).await,
             admission if self.is_stopping() => {
@@ -182,6 +175,22 @@ impl<S: ChannelSender> Worker<S> {
                 job.work_stream.return_later(job.delivered).await;
             }
         }
+    }
+
+    /// Admits the job. If the job would be postponed although its delivery has expired, it is claimed without a provider instead,
+    /// because claiming an expired delivery ends it.
+    async fn admit_or_end<'p>(
+        &self,
+        job: &Job<'_>,
+        providers: &'p [UsableProvider],
+    ) -> AdmissionDecision<'p> {
+        let decision = self.admit(job, providers).await;
+        let has_expired = job.order.expires_at.is_some_and(|end| end <= clock::now());
+        if matches!(decision, AdmissionDecision::Postpone { .. }) && has_expired {
+            let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
+            return AdmissionDecision::SettleWithoutCall { answer, wanted: None };
+        }
+        decision
     }
 
     /// Replaces the job with a timer for the same attempt. A job that is returned to the log would count against
