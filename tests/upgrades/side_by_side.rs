@@ -142,25 +142,11 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
     // Do what a newer release does: process the messages that this release cannot read. This release must then continue
     // with the messages after them.
     let store = &installation.context.store;
-    store
-        .inbox()
-        .project(held, before, before + 1)
-        .await
-        .unwrap()
-        .expect("the event waits")
-        .commit()
-        .await
-        .unwrap();
+    let items_batch = store.inbox().project(held, before, before + 1).await.unwrap();
+    items_batch.expect("the event waits").commit().await.unwrap();
     for (stream, seq) in [(held, before), (StreamName::Outcome, 1)] {
-        store
-            .webhooks()
-            .webhook_batch(stream, seq, seq + 1)
-            .await
-            .unwrap()
-            .expect("the event waits")
-            .commit()
-            .await
-            .unwrap();
+        let webhooks_batch = store.webhooks().webhook_batch(stream, seq, seq + 1).await.unwrap();
+        webhooks_batch.expect("the event waits").commit().await.unwrap();
     }
     let settings =
         ConsumerSettings { ack_wait: installation.context.config.delivery.ack_wait, max_ack_pending: 1_000 };
