@@ -69,7 +69,10 @@ async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     installation.publish(home(&envelope.event), change(message)).await;
     installation.serve();
     installation.quiet().await;
-    rows::all(&installation.pool, &installation.outbox).await
+    let rows = rows::all(&installation.pool, &installation.outbox).await;
+    // This waits until PostgreSQL has dropped the database. Other replays must not wait, because their connections would time out.
+    tokio::task::spawn_blocking(move || drop(installation)).await.unwrap();
+    rows
 }
 
 /// Stream for messages of this type.
