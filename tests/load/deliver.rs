@@ -29,11 +29,11 @@ use crate::series::Series;
 const AT_ONCE: usize = 32;
 const LONG: Duration = Duration::from_secs(120);
 
-/// Results of a worker and its bare client, by round.
-#[derive(Debug, Serialize)]
+/// Results of a service that calls providers or endpoints, and of its bare client, by round.
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeliveryReport {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) per_second: Series,
     pub(crate) bare_per_second: Series,
     /// Processor time for one delivery.
@@ -81,7 +81,8 @@ pub(crate) async fn measure(
         sms::twilio().await,
         sms::smpp().await,
     ];
-    let mut results: Vec<DeliveryReport> = subjects.iter().map(DeliveryReport::of).collect();
+    let mut results: Vec<DeliveryReport> =
+        subjects.iter().map(|subject| DeliveryReport::new(subject.name)).collect();
     for round in 1..=rounds {
         for (subject, delivered) in subjects.iter().zip(&mut results) {
             eprintln!("deliver: round {round} of {rounds}, {}", subject.name);
@@ -91,35 +92,36 @@ pub(crate) async fn measure(
     results
 }
 
+/// Returns the processor time that nats-server and PostgreSQL have used so far, in microseconds.
+pub(crate) fn server_micros() -> [u64; 2] {
+    ["nats-server", "postgres"].map(|name| Processes::named(name).map_or(0, Processes::micros))
+}
+
 impl DeliveryReport {
-    fn of(subject: &Subject) -> DeliveryReport {
-        DeliveryReport {
-            name: subject.name,
-            per_second: Series::default(),
-            bare_per_second: Series::default(),
-            service_micros: Series::default(),
-            nats_micros: Series::default(),
-            postgres_micros: Series::default(),
-        }
+    /// Creates a report without results.
+    pub(crate) fn new(name: &str) -> DeliveryReport {
+        DeliveryReport { name: name.to_owned(), ..DeliveryReport::default() }
+    }
+
+    /// Adds the processor time per call of a round: that of the service, and that of the servers from `before` to `after`.
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    pub(crate) fn add_micros(&mut self, calls: usize, service: u64, before: [u64; 2], after: [u64; 2]) {
+        let each = |micros: u64| micros as f64 / calls as f64;
+        self.service_micros.push(each(service));
+        self.nats_micros.push(each(after[0] - before[0]));
+        self.postgres_micros.push(each(after[1] - before[1]));
     }
 
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn measure(&mut self, installation: &Installation, subject: &Subject, deliveries: usize) {
-        let counted = [Processes::named("nats-server"), Processes::named("postgres")];
-        let used = || counted.map(|some| some.map_or(0, Processes::micros));
-        let each = |before: u64, after: u64| (after - before) as f64 / deliveries as f64;
-
         subject.choose(installation).await;
         jobs::put(installation, subject, deliveries).await;
         subject.outbox.clear().unwrap();
         installation.settle().await;
-        let before = used();
+        let before = server_micros();
         let service = subject.work(installation, deliveries).await;
-        let after = used();
+        self.add_micros(deliveries, service, before, server_micros());
         self.per_second.push(jobs::settled_per_second(installation, deliveries).await);
-        self.service_micros.push(each(0, service));
-        self.nats_micros.push(each(before[0], after[0]));
-        self.postgres_micros.push(each(before[1], after[1]));
 
         let messages = subject.outbox.captures();
         assert_eq!(messages.len(), deliveries, "{}: messages at the stand-in", subject.name);

@@ -14,7 +14,6 @@ use crate::connections::CONNECTIONS;
 use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
 use crate::project::ProjectionReport;
-use crate::webhooks::WebhookReport;
 
 /// Description of the machine, and all results.
 #[derive(Serialize)]
@@ -26,7 +25,7 @@ pub(crate) struct Report {
     pub(crate) accept: Vec<Accepted>,
     pub(crate) project: Vec<ProjectionReport>,
     pub(crate) deliver: Vec<DeliveryReport>,
-    pub(crate) webhooks: Vec<WebhookReport>,
+    pub(crate) webhooks: Vec<DeliveryReport>,
 }
 
 impl Report {
@@ -68,11 +67,12 @@ impl fmt::Display for Report {
         if !self.project.is_empty() {
             self.show_projected(f)?;
         }
-        if !self.deliver.is_empty() {
-            self.show_delivered(f)?;
-        }
-        if !self.webhooks.is_empty() {
-            self.show_webhooks(f)?;
+        for (title, reports) in
+            [("deliver, one worker", &self.deliver), ("webhooks, one process", &self.webhooks)]
+        {
+            if !reports.is_empty() {
+                show_delivered(f, title, reports)?;
+            }
         }
         Ok(())
     }
@@ -124,48 +124,25 @@ impl Report {
         }
         Ok(())
     }
+}
 
-    fn show_delivered(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = "deliver, one worker";
+fn show_delivered(f: &mut fmt::Formatter<'_>, title: &str, reports: &[DeliveryReport]) -> fmt::Result {
+    writeln!(
+        f,
+        "\n{title:<32}{:>10}{:>10}{:>10}{:>24}",
+        "sent/s", "of bare", "bare/s", "µs own/nats/postgres"
+    )?;
+    for delivered in reports {
+        let micros = [&delivered.service_micros, &delivered.nats_micros, &delivered.postgres_micros];
         writeln!(
             f,
-            "\n{title:<32}{:>10}{:>10}{:>10}{:>24}",
-            "sent/s", "of bare", "bare/s", "µs own/nats/postgres"
+            "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}",
+            delivered.name,
+            delivered.per_second.median(),
+            delivered.per_second.of(&delivered.bare_per_second),
+            delivered.bare_per_second.median(),
+            micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
         )?;
-        for delivered in &self.deliver {
-            let micros = [&delivered.service_micros, &delivered.nats_micros, &delivered.postgres_micros];
-            writeln!(
-                f,
-                "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}",
-                delivered.name,
-                delivered.per_second.median(),
-                delivered.per_second.of(&delivered.bare_per_second),
-                delivered.bare_per_second.median(),
-                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
-            )?;
-        }
-        Ok(())
     }
-
-    fn show_webhooks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = "webhooks, one process";
-        writeln!(
-            f,
-            "\n{title:<32}{:>10}{:>10}{:>10}{:>24}",
-            "sent/s", "of bare", "bare/s", "µs own/nats/postgres"
-        )?;
-        for sent in &self.webhooks {
-            let micros = [&sent.service_micros, &sent.nats_micros, &sent.postgres_micros];
-            writeln!(
-                f,
-                "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}",
-                format!("{} waiting", sent.waiting),
-                sent.per_second.median(),
-                sent.per_second.of(&sent.bare_per_second),
-                sent.bare_per_second.median(),
-                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
-            )?;
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -12,7 +12,6 @@ use event_log::Message;
 use reqwest::Client;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::ExposeSecret;
-use serde::Serialize;
 use service_kit::clock;
 use sqlx::{Connection, PgConnection};
 use stand_ins::webhook::WebhookReceiver;
@@ -21,9 +20,9 @@ use testkit::eventually;
 use webhooks::Secret;
 use webhooks::signature::signatures;
 
+use crate::deliver::{DeliveryReport, server_micros};
 use crate::installation::Installation;
 use crate::role::Role;
-use crate::series::Series;
 
 /// Concurrent calls of the bare client: as many as the service makes for one app.
 const AT_ONCE: usize = 32;
@@ -34,20 +33,6 @@ const CHUNK: usize = 2_000;
 const LONG: Duration = Duration::from_secs(300);
 /// Poll interval of the receiver; short in comparison with the measured time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-
-/// Results of the service and of the bare client, by round.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct WebhookReport {
-    /// Number of additional webhooks in the queue during the measurement.
-    pub(crate) waiting: u32,
-    pub(crate) per_second: Series,
-    pub(crate) bare_per_second: Series,
-    /// Processor time for one webhook.
-    pub(crate) service_micros: Series,
-    pub(crate) nats_micros: Series,
-    pub(crate) postgres_micros: Series,
-}
 
 /// An app's backend with its endpoints.
 struct Backend {
@@ -62,16 +47,19 @@ pub(crate) async fn measure(
     rounds: u32,
     webhooks: usize,
     backlog: u32,
-) -> Vec<WebhookReport> {
+) -> Vec<DeliveryReport> {
     service_kit::install_crypto_provider();
     let backend = Backend::start(installation).await;
     let mut results = Vec::new();
     for waiting in [0, backlog] {
-        let mut result = WebhookReport::of(waiting);
+        let mut result = DeliveryReport::new(&format!("{waiting} waiting"));
         backend.refill(installation, waiting).await;
         for round in 1..=rounds {
             eprintln!("webhooks: round {round} of {rounds}, {waiting} waiting");
-            result.measure(installation, &backend, webhooks).await;
+            if waiting == 0 {
+                publish(installation, webhooks / ENDPOINTS).await;
+            }
+            backend.measure(installation, webhooks, &mut result).await;
         }
         results.push(result);
     }
@@ -79,47 +67,24 @@ pub(crate) async fn measure(
     results
 }
 
-impl WebhookReport {
-    fn of(waiting: u32) -> WebhookReport {
-        WebhookReport {
-            waiting,
-            per_second: Series::default(),
-            bare_per_second: Series::default(),
-            service_micros: Series::default(),
-            nats_micros: Series::default(),
-            postgres_micros: Series::default(),
-        }
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-    async fn measure(&mut self, installation: &Installation, backend: &Backend, webhooks: usize) {
-        let counted = [Processes::named("nats-server"), Processes::named("postgres")];
-        let used = || counted.map(|some| some.map_or(0, Processes::micros));
-        let each = |before: u64, after: u64| (after - before) as f64 / webhooks as f64;
-
-        if self.waiting == 0 {
-            publish(installation, webhooks / ENDPOINTS).await;
-        }
-        backend.receiver.clear();
-        installation.settle().await;
-        let before = used();
-        let (rate, service) = backend.send(installation, webhooks).await;
-        let after = used();
-        self.per_second.push(rate);
-        self.service_micros.push(each(0, service));
-        self.nats_micros.push(each(before[0], after[0]));
-        self.postgres_micros.push(each(before[1], after[1]));
-
-        let bodies = backend.receiver.received().into_iter().map(|call| (call.path, call.body.to_string()));
-        let bodies: Vec<_> = bodies.take(webhooks).collect();
-        backend.receiver.clear();
-        let elapsed = backend.send_bare(bodies).await;
-        assert_eq!(backend.receiver.count(), webhooks, "all webhooks are received once");
-        self.bare_per_second.push(webhooks as f64 / elapsed.as_secs_f64());
-    }
-}
-
 impl Backend {
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    async fn measure(&self, installation: &Installation, webhooks: usize, result: &mut DeliveryReport) {
+        self.receiver.clear();
+        installation.settle().await;
+        let before = server_micros();
+        let (rate, service) = self.send(installation, webhooks).await;
+        result.add_micros(webhooks, service, before, server_micros());
+        result.per_second.push(rate);
+
+        let bodies = self.receiver.received().into_iter().map(|call| (call.path, call.body.to_string()));
+        let bodies: Vec<_> = bodies.take(webhooks).collect();
+        self.receiver.clear();
+        let elapsed = self.send_bare(bodies).await;
+        assert_eq!(self.receiver.count(), webhooks, "all webhooks are received once");
+        result.bare_per_second.push(webhooks as f64 / elapsed.as_secs_f64());
+    }
+
     async fn start(installation: &Installation) -> Backend {
         let (store, app) = (&installation.store, installation.app);
         let receiver = WebhookReceiver::start().await.unwrap();

@@ -81,7 +81,7 @@ pub(crate) struct Gateway {
     pub(crate) retention: Duration,
     /// Counts the transactional sends of each app. Sends beyond the app's rate go to the bulk lane.
     pub(crate) transactional_rates: RateLimits,
-    /// Transactional sends per second of an app that has no rate of its own.
+    /// Transactional sends per second of an app without a configured rate.
     pub(crate) transactional_rate: NonZeroU32,
 }
 

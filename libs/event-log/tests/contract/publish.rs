@@ -112,7 +112,9 @@ async fn a_server_that_does_not_answer_leaves_messages_unconfirmed() {
 
 #[tokio::test]
 async fn a_failed_connection_is_reported_without_the_password() {
-    let nobody = settings("nats://someone:secret@127.0.0.1:1");
-    let Err(error) = EventLog::connect(nobody).await else { panic!("connected, although no server runs") };
+    let closed_port = settings("nats://someone:secret@127.0.0.1:1");
+    let Err(error) = EventLog::connect(closed_port).await else {
+        panic!("connected, although no server runs")
+    };
     assert!(!error.to_string().contains("secret"), "{error}");
 }

@@ -97,12 +97,13 @@ impl Store {
             .acquire_timeout(Duration::from_secs(3))
             .test_before_acquire(false)
             .before_acquire(move |connection, meta| {
-                let is_pinned = of_idle.get().is_none_or(|pinned_at| meta.age < pinned_at.elapsed());
+                let has_current_settings =
+                    of_idle.get().is_none_or(|pinned_at| meta.age < pinned_at.elapsed());
                 Box::pin(async move {
                     if meta.idle_for >= TESTED_AFTER {
                         connection.ping().await?;
                     }
-                    Ok(is_pinned)
+                    Ok(has_current_settings)
                 })
             })
             .after_connect(move |connection, _| {
