@@ -17,6 +17,9 @@ use crate::directory::user::writers::Writers;
 
 /// Time limit for opening a session outside the pool.
 const SESSION_LIMIT: Duration = Duration::from_secs(3);
+/// A connection that was idle for this time is tested before its next use. A connection that was released more recently is used
+/// without a test, because sqlx tests every connection when it is released.
+const TESTED_AFTER: Duration = Duration::from_secs(1);
 /// `application_name` of every session.
 pub(crate) const APPLICATION: &str = "tidings";
 
@@ -82,6 +85,15 @@ impl Store {
         let opened = PgPoolOptions::new()
             .max_connections(settings.max_connections)
             .acquire_timeout(Duration::from_secs(3))
+            .test_before_acquire(false)
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    if meta.idle_for >= TESTED_AFTER {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .after_connect(move |connection, _| {
                 let database = Arc::clone(&database);
                 Box::pin(async move {

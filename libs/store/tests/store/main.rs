@@ -17,6 +17,7 @@ mod control {
 mod database {
     mod audit;
     mod batch;
+    mod connection;
     mod failure;
     mod installation;
     mod pooler;
