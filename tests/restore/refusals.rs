@@ -21,7 +21,7 @@ const OF_BEFORE: &str =
     ALTER TABLE delivery DROP CONSTRAINT delivery_status;
     ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
     ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();
