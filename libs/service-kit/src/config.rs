@@ -119,7 +119,7 @@ pub struct Delivery {
     pub ack_wait: Duration,
     /// Delay before each attempt, the first included; ±20 % when applied.
     pub retry_schedule: Vec<Duration>,
-    /// Attempts that one channel's worker makes at the same time, 1 to 1,000.
+    /// Concurrent attempts of one channel's worker in each lane, 1 to 1,000. An attempt ends with the provider's answer.
     pub max_concurrency: usize,
     /// Time for which to wait for the receipt of a message that the provider accepted.
     pub receipt_wait: Duration,

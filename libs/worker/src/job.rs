@@ -23,6 +23,7 @@ use crate::ChannelSender;
 use crate::admission::{Admission, CallPermit, provider_gone};
 use crate::call::CallResult;
 use crate::gate::{Entry, Gates};
+use crate::jobs_in_hand::JobInHand;
 use crate::ledger::Ledger;
 use crate::provider::{Provider, Providers, UsableProvider};
 
@@ -87,7 +88,13 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Handles one message of the lane.
-    pub(crate) async fn handle(&self, inbound: &Inbound, delivered: DeliveredMessage, lane: Lane) {
+    pub(crate) async fn handle(
+        &self,
+        inbound: &Inbound,
+        delivered: DeliveredMessage,
+        lane: Lane,
+        mut place: JobInHand,
+    ) {
         let Some(envelope) = inbound.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
@@ -103,7 +110,7 @@ impl<S: ChannelSender> Worker<S> {
         );
         trace::continue_from(&span, envelope.trace.as_deref());
         let job = Job { inbound, delivered: &delivered, lane, envelope: &envelope, order };
-        self.with_signs_of_life(&job, Box::pin(self.attempt(&job))).instrument(span).await;
+        self.with_signs_of_life(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
     }
 
     /// Awaits `work`. Meanwhile, reports progress to the log every third of `ack_wait`, so that the log does not redeliver the
@@ -118,7 +125,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    async fn attempt(&self, job: &Job<'_>) {
+    async fn attempt(&self, job: &Job<'_>, place: &mut JobInHand) {
         let providers = match self.providers.of(job.envelope.app).await {
             Ok(providers) => providers,
             Err(error) => {
@@ -161,7 +168,7 @@ impl<S: ChannelSender> Worker<S> {
                 let means = means(&providers, claimed.as_deref(), admitted, answer);
                 let serving = self.serving(job, &providers);
                 let serving = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
-                self.make(job, ClaimedAttempt { token, until, means, claimed, serving }).await;
+                self.make(job, ClaimedAttempt { token, until, means, claimed, serving }, place).await;
             }
             Ok(Claim::Done(state)) => self.conclude(job, &state).await,
             Ok(Claim::Leased(wait)) => job.inbound.return_after(job.delivered, wait).await,
@@ -205,8 +212,8 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Calls the provider and settles the result.
-    async fn make(&self, job: &Job<'_>, held: ClaimedAttempt<'_>) {
+    /// Calls the provider and settles the result. The next attempt can start once the provider has answered.
+    async fn make(&self, job: &Job<'_>, held: ClaimedAttempt<'_>, place: &mut JobInHand) {
         let ClaimedAttempt { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
@@ -226,6 +233,7 @@ impl<S: ChannelSender> Worker<S> {
             }
             Err(instead) => (instead, None),
         };
+        place.end_attempt();
         let ended_at = clock::now();
         let next = match self.next(job, &answer, called, claimed.as_deref(), &serving) {
             Ok(next) => next,

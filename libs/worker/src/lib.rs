@@ -1,15 +1,16 @@
 //! Shared code of all channel workers: turns a job in the log into a call to a provider and a settled delivery.
 //!
 //! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains everything
-//! else. [`run`] fetches jobs and passes each to [`job`]: the job is admitted ([`admission`] chooses the provider and checks
-//! that it may be called now), claimed, called ([`call`]) and settled ([`settle`]); its outcome is published and the job
-//! acknowledged ([`tell`]). Concurrent jobs share statements ([`ledger`]).
+//! else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows, and passes each to [`job`]: the job is admitted ([`admission`]
+//! chooses the provider and checks that it may be called now), claimed, called ([`call`]) and settled ([`settle`]); its outcome is
+//! published and the job acknowledged ([`tell`]). Concurrent jobs share statements ([`ledger`]).
 
 mod admission;
 mod call;
 pub mod exchange;
 mod gate;
 mod job;
+mod jobs_in_hand;
 mod lane;
 mod ledger;
 mod open_providers;
