@@ -14,6 +14,6 @@ pub mod recovery;
 pub mod sends;
 pub mod webhooks;
 
-pub use database::connection::{Connections, SESSION, ServerSessions, Settings, Store};
+pub use database::connection::{Connections, PINNED, SESSION, ServerSessions, Settings, Store};
 pub use database::error::Error;
 pub use face::{Control, Database, Deliveries, Directory, Erasures, Inbox, Recovery, Sends, Webhooks};

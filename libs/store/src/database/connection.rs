@@ -2,6 +2,7 @@
 
 use std::io;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -37,6 +38,11 @@ pub const SESSION: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
+/// Settings of a session with pinned plans, in addition to [`SESSION`]. Each statement is planned once for all its parameters, with
+/// joins that look rows up by index. Otherwise the plan depends on the size of the first batches and on the statistics at that time.
+pub const PINNED: [(&str, &str); 3] =
+    [("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
+
 /// Settings of the connection pool.
 #[derive(Clone)]
 pub struct Settings {
@@ -51,6 +57,8 @@ pub struct Settings {
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) writers: Writers,
+    /// True if new sessions get the settings [`PINNED`].
+    pub(crate) pins_plans: Arc<AtomicBool>,
 }
 
 /// Number of connections of a pool.
@@ -82,6 +90,8 @@ impl Store {
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
         let options = options(&settings.url)?;
         let database = Arc::new(OnceLock::new());
+        let pins_plans = Arc::new(AtomicBool::new(false));
+        let pins = Arc::clone(&pins_plans);
         let opened = PgPoolOptions::new()
             .max_connections(settings.max_connections)
             .acquire_timeout(Duration::from_secs(3))
@@ -95,9 +105,12 @@ impl Store {
                 })
             })
             .after_connect(move |connection, _| {
-                let database = Arc::clone(&database);
+                let (database, pins) = (Arc::clone(&database), Arc::clone(&pins));
                 Box::pin(async move {
                     set(connection, &SESSION).await?;
+                    if pins.load(Ordering::Relaxed) {
+                        set(connection, &PINNED).await?;
+                    }
                     check_same_database(connection, &database).await
                 })
             })
@@ -106,7 +119,18 @@ impl Store {
         if matches!(opened, Err(sqlx::Error::PoolTimedOut)) {
             try_session(&options).await?;
         }
-        Ok(Store { pool: opened?, writers: Writers::new() })
+        Ok(Store { pool: opened?, writers: Writers::new(), pins_plans })
+    }
+
+    /// Pins the plans of all sessions that the pool opens from now on (see [`PINNED`]), and closes the idle ones. For processes
+    /// that run the same small batches all the time.
+    pub async fn pin_plans(&self) {
+        self.pins_plans.store(true, Ordering::Relaxed);
+        while let Some(idle) = self.pool.try_acquire() {
+            if let Err(error) = idle.close().await {
+                tracing::debug!(%error, "cannot close a session; the pool has dropped it");
+            }
+        }
     }
 
     /// Checks that each connection has its own PostgreSQL session. Behind a pooler in transaction or statement mode,

@@ -16,6 +16,7 @@ pub use difference::{ChangedItem, Difference, Items};
 pub use switch::{Switch, SwitchResult};
 pub use view::View;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
@@ -105,7 +106,8 @@ impl Shadow {
                 Ok(())
             })
         });
-        let store = Store { pool: shadow.connect_with(options).await?, writers: Writers::new() };
+        let pool = shadow.connect_with(options).await?;
+        let store = Store { pool, writers: Writers::new(), pins_plans: Arc::default() };
         let version = store.schema_version().await?.unwrap_or_default();
         Ok(Some(Shadow { store, purpose, home, version, live, guard }))
     }
@@ -117,7 +119,7 @@ impl Shadow {
     /// The URL is malformed, or the server cannot be reached.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
         let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
-        Ok(Store { pool, writers: Writers::new() })
+        Ok(Store { pool, writers: Writers::new(), pins_plans: Arc::default() })
     }
 }
 

@@ -122,6 +122,11 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     bench.run("own plan, many rows analysed").await;
     bench.setting("plan_cache_mode", "force_generic_plan").await;
     bench.run("generic plan, many rows analysed").await;
+    for (name, value) in store::PINNED {
+        bench.setting(name, value).await;
+    }
+    bench.execute("DISCARD PLANS").await;
+    bench.run("pinned plan, many rows analysed").await;
     assert!(bench.found.is_empty(), "{}\n{} in all", bench.found.join("\n"), bench.found.len());
 }
 

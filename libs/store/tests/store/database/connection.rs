@@ -1,5 +1,6 @@
-//! Connections that break while the pool holds them.
+//! Sessions of the pool.
 
+use store::deliveries::ledger::ClaimRequest;
 use testkit::eventually;
 
 use crate::{LIMIT, fixture};
@@ -20,4 +21,32 @@ async fn a_connection_that_broke_while_idle_is_an_outage_and_is_replaced() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn pinned_plans_apply_to_every_later_session() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let store = fixture.another("").await;
+    sqlx::raw_sql(
+        "CREATE TABLE setting (mode text, hash text, merge text);
+         CREATE FUNCTION note_settings() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+           INSERT INTO setting VALUES (current_setting('plan_cache_mode'), current_setting('enable_hashjoin'),
+             current_setting('enable_mergejoin'));
+           RETURN NULL;
+         END $$;
+         CREATE TRIGGER note_settings AFTER UPDATE ON delivery FOR EACH ROW EXECUTE FUNCTION note_settings()",
+    )
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    for delivery in fixture.deliveries(app, 2).await {
+        let request = ClaimRequest { app, delivery, attempt: 1, provider: None };
+        store.deliveries().claim(&[request], LIMIT).await.unwrap();
+        store.pin_plans().await;
+    }
+    let settings: Vec<(String, String, String)> =
+        sqlx::query_as("SELECT mode, hash, merge FROM setting").fetch_all(&fixture.pool).await.unwrap();
+    let of = |mode: &str, joins: &str| (mode.to_owned(), joins.to_owned(), joins.to_owned());
+    assert_eq!(settings, [of("auto", "on"), of("force_generic_plan", "off")]);
 }
