@@ -18,10 +18,10 @@ const OF_BEFORE: &str =
     DROP TRIGGER audit_is_append_only ON audit;
     DROP FUNCTION refuse_audit_change;
     DROP INDEX audit_by_app;
-    ALTER TABLE delivery DROP CONSTRAINT delivery_status;
+    ALTER TABLE delivery DROP CONSTRAINT delivery_status, RESET (fillfactor);
     ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
     ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();
