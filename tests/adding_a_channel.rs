@@ -1,5 +1,5 @@
-//! The page on adding a provider or a channel, performed: its files are made, its changes applied to a copy of the sources, which
-//! is then built and tested.
+//! Follows the steps of `docs/adding-a-channel.md`: writes the files of the page into a copy of the sources, applies its diffs,
+//! then builds and tests the copy.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PAGE: &str = "docs/adding-a-channel.md";
-/// What the sources are made of.
+/// Files and folders to copy.
 const SOURCES: [&str; 14] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -33,9 +33,9 @@ struct Block {
 }
 
 #[test]
-fn the_steps_of_the_page_make_a_provider_and_a_channel_that_work() {
+fn the_steps_of_the_page_build_a_working_provider_and_channel() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    // Always the same place, so that what is built there can be used again.
+    // Always copy to the same folder, so that cargo builds only what has changed since the last run.
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel");
     copy_sources(root, &copy);
     let blocks = blocks(&fs::read_to_string(root.join(PAGE)).unwrap());
@@ -57,7 +57,7 @@ fn the_steps_of_the_page_make_a_provider_and_a_channel_that_work() {
     cargo(&copy, &["check", "--workspace", "--bins"]);
 }
 
-/// Nothing is optimised, since what is built here runs once.
+/// Removes the optimisation settings of the profile, because the build runs only once.
 fn build_quickly(copy: &Path) {
     let manifest = copy.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();
@@ -65,7 +65,8 @@ fn build_quickly(copy: &Path) {
     fs::write(manifest, lines.collect::<String>()).unwrap();
 }
 
-/// Only what differs is written, so that what is built of the rest stays good.
+/// Copies the sources, and removes files that are no longer in them. Writes only files that differ, so that cargo does not build
+/// the others again.
 fn copy_sources(from: &Path, to: &Path) {
     let mut wanted = Vec::new();
     for source in SOURCES {
@@ -115,25 +116,25 @@ fn blocks(page: &str) -> Vec<Block> {
             (None, None) => {}
         }
     }
-    assert!(open.is_none(), "a block of {PAGE} does not end");
+    assert!(open.is_none(), "a fenced block of {PAGE} is not closed");
     blocks
 }
 
-/// The page's line numbers are but a hint: the lines themselves tell where a change goes.
+/// Applies a diff of the page to the copy. Git finds the place by the context lines; the line numbers may be wrong.
 fn apply(copy: &Path, change: &str) {
     let mut git = Command::new("git");
     git.args(["apply", "-"]).current_dir(copy).stdin(Stdio::piped());
-    // It is no part of the repository around it.
+    // Do not let git treat the copy as part of the repository that contains the target folder.
     git.env("GIT_CEILING_DIRECTORIES", copy.parent().unwrap());
     let mut applying = git.spawn().unwrap();
     applying.stdin.take().unwrap().write_all(change.as_bytes()).unwrap();
     assert!(
         applying.wait().unwrap().success(),
-        "a change of {PAGE} does not fit the sources any more:\n{change}"
+        "a diff of {PAGE} no longer applies to the sources:\n{change}"
     );
 }
 
-/// Builds into a directory of its own: cargo takes two checkouts that share one for the same.
+/// Runs cargo with a separate target folder, because cargo confuses two checkouts of a workspace that share one.
 fn cargo(copy: &Path, arguments: &[&str]) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel-target");
     let mut cargo = Command::new(env!("CARGO"));

@@ -1,5 +1,5 @@
-//! The shape of the workspace: who may depend on whom, how long a file may be, and that the documentation points at
-//! what exists. Every rule is a row in a table, and every message says what to do.
+//! Rules of the workspace: which crate may depend on which, how long a file may be, and that the paths and links in the
+//! documentation exist. Every message says what to do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod language;
@@ -12,10 +12,11 @@ use serde_json::Value;
 use service_kit::log_filter;
 
 const LONGEST_FILE: usize = 400;
-/// Files and lines of the path of a send.
+/// Maximum number of files that `ARCHITECTURE.md` names as the path of a send.
 const MOST_FILES_OF_A_SEND: usize = 40;
+/// Maximum number of lines in these files together.
 const MOST_LINES_OF_A_SEND: usize = 8_300;
-/// What each library and tool may use of the workspace.
+/// Crates of the workspace that each library and tool may depend on.
 const EDGES: [(&str, &[&str]); 12] = [
     ("domain", &[]),
     ("sabotage", &[]),
@@ -31,11 +32,12 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("xtask", &[]),
 ];
 
-/// What a service may use; never another service.
+/// Crates that a service may depend on. No service may depend on another.
 const SERVICE_EDGES: [&str; 8] =
     ["credentials", "domain", "event-log", "sabotage", "store", "planning", "service-kit", "worker"];
 
-/// Crates that only some may name. Test code may name all of them, and so may testkit and the suite.
+/// Third-party crates, and the only crates of the workspace that may depend on them. Test code and the crates of [`EXEMPT`] may
+/// depend on all.
 const OWNED: [(&str, &[&str]); 5] = [
     ("async-nats", &["event-log"]),
     ("sqlx", &["store"]),
@@ -45,7 +47,7 @@ const OWNED: [(&str, &[&str]); 5] = [
 ];
 const EXEMPT: [&str; 3] = ["local-servers", "testkit", "suite"];
 
-/// `domain` decides; it does not wait, read or send.
+/// Crates that `domain` must not depend on, because it only decides: it does no I/O, does not wait, and has no randomness.
 const NOT_IN_DOMAIN: [&str; 10] = [
     "tokio",
     "tokio-util",
@@ -59,18 +61,19 @@ const NOT_IN_DOMAIN: [&str; 10] = [
     "rand",
 ];
 
-/// One TLS library, one provider of cryptography.
+/// Crates that must not be in the dependency tree: the only TLS library is rustls, the only cryptography provider is aws-lc.
 const NOT_IN_THE_TREE: [&str; 4] = ["ring", "openssl-sys", "openssl", "native-tls"];
+/// Crates of which the dependency tree must have exactly one version.
 const ONE_VERSION: [&str; 2] = ["rustls", "aws-lc-sys"];
 
 #[test]
-fn dependencies_point_one_way() {
+fn crates_depend_only_on_allowed_crates() {
     let mut problems = Vec::new();
     for package in packages() {
         for used in package.uses.iter().filter(|used| is_of_the_workspace(used)) {
             if !may_use(&package, used) {
                 problems.push(format!(
-                    "{} must not depend on {used}: move what it needs down into a library",
+                    "{} must not depend on {used}: move the shared code into a library",
                     package.name
                 ));
             }
@@ -90,22 +93,20 @@ fn may_use(package: &Package, used: &str) -> bool {
 }
 
 #[test]
-fn a_foreign_crate_is_named_by_its_owner_alone() {
+fn only_its_owner_depends_on_a_third_party_crate() {
     let mut problems = Vec::new();
     for package in packages().iter().filter(|package| !EXEMPT.contains(&package.name.as_str())) {
         for (owned, owners) in OWNED {
             if package.uses.iter().any(|used| used == owned) && !owners.contains(&package.name.as_str()) {
                 problems.push(format!(
-                    "{} must not name {owned}: let {} offer what it needs",
+                    "{} must not depend on {owned}: add the needed function to {}",
                     package.name, owners[0]
                 ));
             }
         }
         if package.name == "domain" {
             for used in package.uses.iter().filter(|used| NOT_IN_DOMAIN.contains(&used.as_str())) {
-                problems.push(format!(
-                    "domain must not name {used}: it decides, and takes what it needs as arguments"
-                ));
+                problems.push(format!("domain must not depend on {used}: pass the data as arguments"));
             }
         }
     }
@@ -113,7 +114,7 @@ fn a_foreign_crate_is_named_by_its_owner_alone() {
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn every_crate_uses_the_lints_of_the_workspace() {
     let without: Vec<String> = packages()
         .iter()
         .filter(|package| !read(&package.manifest).contains("[lints]\nworkspace = true"))
@@ -152,7 +153,7 @@ fn one_tls_library_and_one_provider_of_cryptography() {
         .filter(|name| versions.contains_key(**name))
         .map(|name| {
             format!(
-                "{name} is in the tree: see `cargo tree -i {name}` and turn the feature off that brings it"
+                "{name} is in the dependency tree: run `cargo tree -i {name}`, and turn off the feature that adds it"
             )
         })
         .collect();
@@ -160,7 +161,7 @@ fn one_tls_library_and_one_provider_of_cryptography() {
         let found = versions.get(name).map_or(&[][..], Vec::as_slice);
         if found.len() != 1 {
             problems.push(format!(
-                "{name} must be there in exactly one version, found {found:?}: see `cargo tree -i {name}`"
+                "{name} must be in the dependency tree in exactly one version, found {found:?}: see `cargo tree -i {name}`"
             ));
         }
     }
@@ -168,25 +169,25 @@ fn one_tls_library_and_one_provider_of_cryptography() {
 }
 
 #[test]
-fn no_file_is_too_long_to_read() {
+fn no_file_is_longer_than_400_lines() {
     let long: Vec<String> = sources()
         .into_iter()
         .map(|path| (read(&path).lines().count(), path))
         .filter(|(lines, _)| *lines > LONGEST_FILE)
         .map(|(lines, path)| {
-            format!("{}: {lines} lines of {LONGEST_FILE}; give its second noun a file", relative(&path))
+            format!("{}: {lines} lines, at most {LONGEST_FILE} are allowed; split the file", relative(&path))
         })
         .collect();
     report(&long);
 }
 
 #[test]
-fn names_of_modules_are_nouns_that_say_something() {
+fn no_module_has_a_vague_name() {
     let vague = ["utils", "util", "common", "helpers", "helper", "manager", "types", "misc"];
     let found: Vec<String> = sources()
         .into_iter()
         .filter(|path| vague.iter().any(|name| path.file_stem().is_some_and(|stem| stem == *name)))
-        .map(|path| format!("{}: name it for the one thing that it holds", relative(&path)))
+        .map(|path| format!("{}: name the file after the one thing that it contains", relative(&path)))
         .collect();
     report(&found);
 }
@@ -198,13 +199,13 @@ fn tests_wait_for_a_condition_and_never_pause() {
         .into_iter()
         .filter(|path| relative(path).split('/').any(|part| part == "tests"))
         .filter(|path| read(path).contains(&pause))
-        .map(|path| format!("{}: wait with testkit::eventually", relative(&path)))
+        .map(|path| format!("{}: wait for a condition with testkit::eventually", relative(&path)))
         .collect();
     report(&found);
 }
 
 #[test]
-fn tests_take_the_servers_that_compose_names() {
+fn tests_use_the_server_versions_of_docker_compose() {
     let compose = read(&root().join("docker-compose.yml"));
     let containers = ["libs/local-servers/src/container.rs", "xtask/src/containers.rs"]
         .map(|file| read(&root().join(file)));
@@ -217,24 +218,25 @@ fn tests_take_the_servers_that_compose_names() {
 }
 
 #[test]
-fn the_documentation_points_at_what_exists() {
+fn paths_and_links_in_the_documentation_exist() {
     let mut problems = Vec::new();
     for page in pages() {
         let text = read(&page);
         let folder = page.parent().unwrap();
         for target in links(&text).filter(|target| !folder.join(target).exists()) {
-            problems.push(format!("{}: the link to {target} leads nowhere", relative(&page)));
+            problems.push(format!("{}: the link target {target} does not exist", relative(&page)));
         }
         for path in quoted_paths(&text).filter(|path| !root().join(path).exists()) {
-            problems.push(format!("{}: there is no `{path}`", relative(&page)));
+            problems.push(format!("{}: `{path}` does not exist", relative(&page)));
         }
     }
     report(&problems);
 }
 
-/// Targets of log lines are compared by prefix, so each crate of ours is listed, and so is each dependency that begins like one.
+/// The log filter compares the targets of log lines by prefix. So it must list all our crates, and all dependencies whose names
+/// begin with the name of one of them.
 #[test]
-fn a_bare_log_level_is_for_exactly_our_own_crates() {
+fn a_log_level_without_a_target_applies_to_exactly_our_own_crates() {
     let target = |name: &str| name.replace('-', "_");
     let ours: Vec<_> = packages().iter().map(|package| target(&package.name)).collect();
     let mut problems: Vec<_> = ours
@@ -257,7 +259,7 @@ fn a_bare_log_level_is_for_exactly_our_own_crates() {
     report(&problems);
 }
 
-/// The tables of docs/security.md name the tests that stand for their rows. Metrics have names of the same form.
+/// The tables of docs/security.md name tests as evidence. Names of metrics look like names of tests, and are skipped.
 #[test]
 fn every_test_that_the_security_page_names_exists() {
     let sources: Vec<String> = sources().iter().map(|path| read(path)).collect();
@@ -272,16 +274,16 @@ fn every_test_that_the_security_page_names_exists() {
                 .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
     };
     let names: Vec<_> = quoted.filter(is_test).collect();
-    assert!(names.len() > 60, "{} tests are named", names.len());
+    assert!(names.len() > 60, "docs/security.md names only {} tests", names.len());
     let exists = |name: &str| sources.iter().any(|source| source.contains(&format!("fn {name}(")));
     let problems = names
         .iter()
         .filter(|name| !exists(name))
-        .map(|name| format!("docs/security.md: no test is called {name}"));
+        .map(|name| format!("docs/security.md: the test {name} does not exist"));
     report(&problems.collect::<Vec<_>>());
 }
 
-/// A newcomer follows a send through these files, so neither their number nor their lines may grow.
+/// A new developer reads the files of this section first, so they must not become more or longer.
 #[test]
 fn the_path_of_a_send_gets_no_longer() {
     let page = read(&root().join("ARCHITECTURE.md"));
@@ -289,11 +291,11 @@ fn the_path_of_a_send_gets_no_longer() {
     let files: Vec<_> =
         section.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs")).collect();
     let lines: usize = files.iter().map(|file| read(&root().join(file)).lines().count()).sum();
-    assert!(files.len() <= MOST_FILES_OF_A_SEND, "{} files, of {MOST_FILES_OF_A_SEND}", files.len());
-    assert!(lines <= MOST_LINES_OF_A_SEND, "{lines} lines, of {MOST_LINES_OF_A_SEND}");
+    assert!(files.len() <= MOST_FILES_OF_A_SEND, "{} files, at most {MOST_FILES_OF_A_SEND}", files.len());
+    assert!(lines <= MOST_LINES_OF_A_SEND, "{lines} lines, at most {MOST_LINES_OF_A_SEND}");
 }
 
-/// The targets of `[text](target)` that are files, without their `#part`.
+/// Targets of Markdown links that are files, without `#fragment`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {
         let target = rest.split([')', '#', ' ']).next()?;
@@ -301,7 +303,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands in backticks and begins with a folder of the repository, or is a file name of its root.
+/// Paths in backticks that begin with a folder of the repository, or are the name of a file in its root.
 fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
     let tops = ["libs/", "services/", "tests/", "xtask/", "docs/", "deploy/", ".ci/", ".config/", ".cargo/"];
     text.split('`').skip(1).step_by(2).filter(move |quoted| {
@@ -314,7 +316,7 @@ fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A member of the workspace, and what it names outside of test code.
+/// A member of the workspace, and its dependencies without dev-dependencies.
 struct Package {
     name: String,
     manifest: PathBuf,

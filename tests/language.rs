@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use crate::{files, pages, read, relative, report, root};
 
-/// Share of doc comments that begin with a headless clause stays below this.
+/// Limit of the share of doc comments that begin with a headless clause, in percent.
 const HEADLESS_PERCENT: usize = 4;
-/// Words of the right column of `docs/style.md` that have no other meaning here.
+/// Words of the right column of the table in `docs/style.md` that have no other meaning in this project.
 const STILTED: [&str; 14] = [
     "nobody",
     "somebody",
@@ -41,9 +41,9 @@ fn few_doc_comments_begin_with_a_headless_clause() {
     assert!(percent < HEADLESS_PERCENT, "{percent} % of {} doc comments\n{}", blocks.len(), found.join("\n"));
 }
 
-/// `docs/style.md`: words that operators and users never read from us, in logs, errors, help, OpenAPI and documentation.
+/// `docs/style.md`: logs, errors, help, OpenAPI and documentation do not use these words.
 #[test]
-fn the_words_of_the_style_page_are_kept() {
+fn texts_avoid_the_words_that_the_style_page_forbids() {
     let mut problems = Vec::new();
     for page in
         pages().iter().filter(|page| !page.ends_with("docs/style.md") && !page.ends_with("docs/logging.md"))
@@ -67,7 +67,7 @@ fn the_words_of_the_style_page_are_kept() {
     report(&problems);
 }
 
-/// Words of [`STILTED`] in a line, except quoted ones, which are names (the account `nobody`).
+/// Words of [`STILTED`] in a line, except quoted words, which are names (the account `nobody`).
 fn stilted(line: &str) -> Vec<&'static str> {
     let line = line.to_lowercase();
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -80,7 +80,7 @@ fn stilted(line: &str) -> Vec<&'static str> {
     STILTED.into_iter().filter(|words| has(words)).collect()
 }
 
-/// The text of each run of `///` lines.
+/// Text of each block of consecutive `///` lines.
 fn doc_blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block = String::new();
@@ -94,7 +94,7 @@ fn doc_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Rust of the crates, without their tests.
+/// Rust files of the crates without test folders.
 fn production() -> Vec<PathBuf> {
     let folders = ["libs", "services", "xtask"].iter().flat_map(|folder| files(&root().join(folder), "rs"));
     folders.filter(|path| !relative(path).split('/').any(|part| part == "tests")).collect()

@@ -3,14 +3,14 @@
 //
 // Serve this file from your own origin, or import it into a service worker that you have already:
 //   importScripts('/tidings-service-worker.js')
-// README.md beside it describes the message that it reads.
+// README.md next to this file describes the messages.
 'use strict';
 
 (() => {
-  /** What is shown where a message has no title: browsers show a notification of their own where a push shows none. */
+  /** Title if the message has none. Every push must show a notification; otherwise the browser shows its own. */
   const UNTITLED = 'New notification';
 
-  /** The message of a push; an empty one where it is not what Tidings sends. */
+  /** Parses the data of a push. Returns an empty object if the data is not a JSON object. */
   const read = (data) => {
     try {
       const message = data ? data.json() : {};
@@ -22,7 +22,7 @@
 
   const text = (value) => (typeof value === 'string' && value !== '' ? value : undefined);
 
-  /** The address, if it is http or https; a relative one is taken from the worker's own origin. */
+  /** Returns the absolute URL if it is http or https, otherwise undefined. Relative URLs are resolved against the worker's origin. */
   const webAddress = (value) => {
     try {
       const url = new URL(text(value), self.location.origin);
@@ -36,19 +36,19 @@
     self.registration.showNotification(text(message.title) ?? UNTITLED, {
       body: text(message.body),
       icon: text(message.icon) && webAddress(message.icon),
-      // A message that is delivered twice is shown once.
+      // Browsers replace a notification that has the same tag, so a message that arrives twice is shown once.
       tag: text(message.deliveryId),
       data: message,
     });
 
-  /** Goes to a window that shows the address, else opens one. */
+  /** Focuses a window that shows the URL, or opens a new window. */
   const open = async (address) => {
     const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
     const shown = windows.find((window) => window.url === address);
     return shown ? shown.focus() : self.clients.openWindow(address);
   };
 
-  /** Tells Tidings that the notification was opened. No answer is read, so no origin needs to be allowed. */
+  /** Reports the click to Tidings. The response is not read, so the gateway does not have to allow this origin (CORS). */
   const report = (address) => fetch(address, { method: 'POST', mode: 'no-cors', credentials: 'omit', keepalive: true });
 
   self.addEventListener('push', (event) => {
@@ -59,7 +59,7 @@
     event.notification.close();
     const message = event.notification.data ?? {};
     const [link, clickReport] = [text(message.url) && webAddress(message.url), text(message.clickUrl)];
-    // The window first: browsers allow it for a moment only. Neither keeps the other from happening.
+    // Open the window first: browsers allow that only for a moment after the click. If one call fails, the other still runs.
     event.waitUntil(
       Promise.allSettled([
         link ? open(link) : undefined,

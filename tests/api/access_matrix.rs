@@ -1,4 +1,4 @@
-//! Every combination of an app's switches, kinds of callers, and valid, wrong and missing credentials.
+//! Access to the API with every combination of an app's switches, the kind of caller, and valid, wrong or missing credentials.
 
 mod tokens;
 
@@ -38,15 +38,14 @@ const CALLS: [(Mode, &str); 3] = [
 /// The proof that the credentials of a case provide.
 #[derive(Clone, Copy, Debug)]
 enum Proof {
-    /// None, because a credential is wrong. Holds the code of the error.
+    /// No proof, because a credential is wrong. Holds the expected error code.
     Wrong(&'static str),
     /// A public key alone.
     Key,
-    /// A user and the public key. Holds the code of the error if the app requires a signature.
+    /// A user and the public key. Holds the error code that is expected if the app requires a signature.
     Unsigned(&'static str),
     /// A user with a valid signature.
     Signed,
-    /// A valid token.
     Token,
     /// A valid token without expiry.
     EndlessToken,
@@ -57,7 +56,7 @@ enum Proof {
 }
 
 impl Proof {
-    /// Returns the code with which a call is refused; None if it is admitted.
+    /// Returns the error code if the call is refused, or None if it is admitted.
     fn refusal(self, mode: Mode, switches: Switches) -> Option<&'static str> {
         match (self, mode) {
             (Proof::Wrong(code), _) => Some(code),
@@ -100,7 +99,7 @@ impl World {
             Switch::RateLimit(NonZeroU32::new(1_000_000)),
         ];
         assert!(service.context.store.control().set_switches(app.id, &set, "test").await.unwrap());
-        // A secret that was created earlier cannot sign.
+        // Signatures need a secret that was created after the switch `hmac` was set, so rotate the secret.
         let app = service.rotate(&app, &format!("signing secret of {name}"), Duration::ZERO).await;
         let rs = Signer::create(service, &app, SigningAlgorithm::Rs256).await;
         let es = Signer::create(service, &app, SigningAlgorithm::Es256).await;
@@ -116,7 +115,7 @@ impl World {
     fn cases(&self) -> Vec<Case> {
         let tokens = [self.good_tokens(), self.bad_tokens(), self.stolen_tokens(), self.swapped_tokens()];
         let tokens = tokens.into_iter().flatten().flat_map(|(name, token, proof)| {
-            // The full set works like the token alone.
+            // A token together with the key and the user gives the same access as the token alone.
             let alone = vec![bearer(&token)];
             let full = [alone.clone(), vec![self.key(), user("ada")]].concat();
             [(name, alone, proof), (name, full, proof)]
@@ -183,11 +182,11 @@ impl World {
             case("an empty signature", &[String::new()], Proof::Unsigned("signature_required")),
             case("null as a signature", &["null".to_owned()], wrong),
             case("undefined as a signature", &["undefined".to_owned()], wrong),
-            case("no UTF-8-safe signature", &["ä".repeat(32)], wrong),
+            case("a signature that is not ASCII", &["ä".repeat(32)], wrong),
             case("a cut signature", &[base64[..40].to_owned()], wrong),
             case("a signature of another user", &[hex(&signature(&self.app.secret, "bob"))], wrong),
             case("a signature of another app", &[hex(&foreign)], wrong),
-            case("the key for a secret", &[hex(&signature(&self.app.key, "ada"))], wrong),
+            case("a signature with the key as secret", &[hex(&signature(&self.app.key, "ada"))], wrong),
             case("two signatures", &[hex(&good), hex(&foreign)], Proof::Unsigned("conflicting_credentials")),
         ]
     }
@@ -206,11 +205,11 @@ impl World {
             ("token and key", vec![token.clone(), key.clone()], Proof::Token),
             ("token and user", vec![token.clone(), user("ada")], Proof::Token),
             (
-                "token and junk for a signature",
+                "token and an invalid signature",
                 vec![token.clone(), key.clone(), user("ada"), junk.clone()],
                 Proof::Token,
             ),
-            ("secret and junk for a signature", vec![secret.clone(), key.clone(), user("ada"), junk], mine),
+            ("secret and an invalid signature", vec![secret.clone(), key.clone(), user("ada"), junk], mine),
             ("one token twice", vec![token.clone(), token.clone()], Proof::Token),
             ("token and secret", vec![token.clone(), secret.clone()], mine),
             (
@@ -282,5 +281,5 @@ async fn every_combination_of_switches_and_credentials_admits_the_right_callers(
             }
         }
     }
-    println!("{ran} combinations of switches, credentials and calls; {let_in} were let in");
+    println!("{ran} combinations of switches, credentials and calls; {let_in} were admitted");
 }

@@ -63,7 +63,7 @@ async fn a_repeat_stores_no_second_file_and_a_different_file_is_a_different_body
     assert_eq!(send(b"one").await.is(202), first);
     send(b"two").await.fails(409, "idempotency_key_reused");
     assert_eq!(service.one_text(FILES).await, "1");
-    // A repeat completes a call that stopped halfway.
+    // If the first call stopped before it stored its files, a repeat stores them.
     service.run("DELETE FROM attachment").await;
     assert_eq!(send(b"one").await.is(202), first);
     let request = first["requestId"].as_str().unwrap();
@@ -103,7 +103,7 @@ async fn only_files_raise_the_size_limit_of_a_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
-    // Not a send; no files; a large body with small files.
+    // Three bodies over the normal limit: not a send, a send without files, and a send with a small file.
     let user = json!({"identifier": "ada", "attachments": large});
     service.by(&shop, "POST /v3/users").json(&user).send().await.fails(413, "too_large");
     let mut send = plain_send(&["ada"]);
@@ -112,7 +112,7 @@ async fn only_files_raise_the_size_limit_of_a_body() {
     let mut send = with_file(b"x");
     send["unknown"] = json!(large);
     service.by(&shop, SEND).json(&send).send().await.fails(413, "too_large");
-    // The files may come late in the body.
+    // The files may be the last member of the body.
     let mut text = serde_json::to_string(&plain_send(&["ada"])).unwrap();
     text.truncate(text.len() - 1);
     let filler = "x".repeat(gateway::MAX_BODY - 1_000);
@@ -124,7 +124,7 @@ async fn only_files_raise_the_size_limit_of_a_body() {
 }
 
 #[tokio::test]
-async fn sends_beyond_the_room_for_files_are_refused_with_retry_after() {
+async fn sends_beyond_the_memory_for_files_are_refused_with_retry_after() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&with_file(&vec![7; MAX_ATTACHED])).unwrap();
@@ -143,7 +143,7 @@ async fn sends_beyond_the_room_for_files_are_refused_with_retry_after() {
         }
     }
     assert!(answers.iter().any(|answer| answer.status == 202));
-    // The room is released.
+    // The gateway has released the memory for files.
     service.by(&shop, SEND).body(body, "application/json").send().await.is(202);
 }
 
@@ -158,14 +158,14 @@ async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
     send["override"] = json!({"channel": {"email": {"subject": "Later", "cc": "cyd@example.com"}}});
     let (request, cancelled) = (service.sent(&shop, &send).await, service.sent(&shop, &send).await);
     for request in [&request, &cancelled] {
-        eventually(SOON, "it is kept", async || {
+        eventually(SOON, "the request is scheduled", async || {
             let path = format!("GET /v3/requests/{request}");
             (service.by(&shop, &path).send().await.body["status"] == "scheduled").then_some(())
         })
         .await;
     }
     let kept = "SELECT count(*)::text FROM attachment WHERE keep_until > now() + interval '8 days'";
-    assert_eq!(service.one_text(kept).await, "2", "the same retention after its time");
+    assert_eq!(service.one_text(kept).await, "2", "the files are kept long enough after the scheduled time");
     service.by(&shop, &format!("DELETE /v3/requests/{cancelled}")).send().await.is(200);
     service.run("UPDATE timer SET due_at = now()").await;
 
@@ -174,7 +174,7 @@ async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
     assert_eq!((&email["subject"], &email["options"]["cc"]), (&json!("Later"), &json!(["cyd@example.com"])));
     assert_eq!(email["options"]["attachments"][0]["name"], "a.pdf");
     assert_eq!(service.file(&shop, &request).await.as_deref(), Some(&b"file"[..]));
-    eventually(SOON, "the cancelled one has ended", async || {
+    eventually(SOON, "the cancelled send is completed", async || {
         let counts = service.request(&shop, &cancelled).await["counts"].clone();
         (counts["email"] == json!({"cancelled": 1}) && counts["inApp"] == json!({"cancelled": 1}))
             .then_some(())

@@ -32,7 +32,7 @@ async fn a_body_of_768_kib_is_accepted_and_one_more_byte_is_refused() {
 async fn an_event_too_large_for_the_log_is_a_413() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    // The event writes these numbers in full, which takes four times as many bytes as in the body.
+    // The event in the log holds each number with all its digits, which takes four times as many bytes as `1e15` in the body.
     let numbers = vec!["1e15"; 100_000].join(",");
     let body = format!(
         r#"{{"notification":{{"title":"x","blocks":[{{"n":[{numbers}]}}]}},"sendTo":{{"recipients":["ada"]}}}}"#
@@ -128,7 +128,7 @@ async fn a_body_that_would_exhaust_memory_is_refused_before_parsing() {
         answer.has_problems(&[("", "too_many")]);
         assert!(answer.body["message"][0].as_str().unwrap().contains("split it"), "{}", answer.body);
     }
-    // A body with files may be larger, but only because of the files.
+    // The member `attachments` raises the size limit, but only for the content of files.
     let attachments = r#"{"data":{"attachments":[],"a":"#;
     let body = format!("{attachments}{}}}}}", objects("{\"\":0}", 200_000));
     service.by(&shop, SEND).body(body, "application/json").send().await.fails(413, "too_large");

@@ -135,7 +135,7 @@ async fn a_body_that_is_not_a_list_of_users_is_refused() {
     service.by(&shop, CALL).body("", "application/json").send().await.has_problems(&[("", "malformed_json")]);
     service.by(&shop, CALL).body("[]", "text/plain").send().await.fails(415, "unsupported_media_type");
     service.of(&shop, "ada", CALL).json(&json!([])).send().await.fails(401, "secret_required");
-    // The last segment of the path may also be an identifier.
+    // For other methods, `bulk` in the path is the identifier of a user.
     service.by(&shop, "GET /v3/users/bulk").send().await.fails(404, "not_found");
     let bulk = service.by(&shop, "PUT /v3/users/bulk").json(&json!({"name": "Bulk"})).send().await.is(200);
     assert_eq!(bulk, json!({"identifier": "bulk", "profile": {"name": "Bulk"}}));
@@ -149,7 +149,7 @@ async fn concurrent_bulk_calls_of_a_thousand_users_succeed() {
     for writer in 0..3 {
         let (service, shop) = (service.clone(), shop.clone());
         writers.spawn(async move {
-            // Each writer has its own order of the same users.
+            // All writers write the same users, each in another order.
             let identifier = |number: i64| format!("u{}", (number * 7 + writer) % 1000);
             let user =
                 |number| json!({"identifier": identifier(number), "profile": {format!("w{writer}"): 1}});

@@ -45,7 +45,7 @@ impl Service {
     }
 }
 
-/// Returns the number of pairs that a request counts in a status.
+/// Sums the counts of a request for one status over all channels.
 fn count(request: &Value, status: &str) -> u64 {
     let channels = request["counts"].as_object().unwrap().values();
     channels.filter_map(|statuses| statuses[status].as_u64()).sum()
@@ -118,13 +118,13 @@ async fn waiting_retries_are_cancelled_and_sent_messages_stay_sent() {
     })
     .await;
     assert_eq!(email, json!({"sent": 1, "cancelled": 1}));
-    // A retry may have been in progress; then the cancellation only prevented the next one.
+    // The count is 0 if a retry was in progress during the call. That delivery is then cancelled when its attempt fails.
     assert!(cancelled <= 1);
     let rest = service.deliveries(&shop, &id, "status=cancelled").await;
     assert_eq!(rest.len(), 1);
     let attempt = &rest[0]["attempts"][0];
     assert_eq!((&attempt["provider"], &attempt["providerCode"]), (&json!("main"), &json!("450 4.2.0")));
-    eventually(SOON, "its job is published, so that a worker publishes the outcome", async || {
+    eventually(SOON, "all timers are published", async || {
         (service.one_text("SELECT count(*)::text FROM timer").await == "0").then_some(())
     })
     .await;
@@ -142,13 +142,13 @@ async fn whenever_a_send_is_cancelled_each_delivery_is_sent_or_cancelled() {
     for (round, seen) in [0, 1, 100, 501, 550].into_iter().enumerate() {
         let prefix = format!("round{round}-");
         let id = service.sent(&shop, &emails(&people(&format!("round{round}"), 600))).await;
-        eventually(SOON, "some have been sent", async || {
+        eventually(SOON, "enough emails are sent", async || {
             (before(prefix.clone()).len() >= seen).then_some(())
         })
         .await;
         let (one, other) = tokio::join!(service.cancel(&shop, &id), service.cancel(&shop, &id));
         assert!(one == 0 || other == 0, "{one} and {other}");
-        let request = eventually(SOON, "everything has ended", async || {
+        let request = eventually(SOON, "every delivery is sent or cancelled", async || {
             let request = service.request(&shop, &id).await;
             let email = &request["counts"]["email"];
             let (sent, cancelled) = (email["sent"].as_u64(), email["cancelled"].as_u64());

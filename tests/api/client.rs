@@ -26,7 +26,7 @@ pub(crate) fn call(client: &Client, method: &str, url: &str) -> Call {
     Call { what: format!("{method} {url}"), request: client.request(method, url) }
 }
 
-/// Sends a call and retries it on 503, which a busy machine may answer.
+/// Sends a call, and repeats it while the gateway answers 503, which can happen on a busy machine.
 pub(crate) async fn repeated(call: impl Fn() -> Call) -> Answer {
     for _ in 0..20 {
         let answer = call().send().await;
@@ -81,14 +81,14 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Asserts this status and returns the body.
+    /// Asserts that the answer has this status, and returns its body.
     #[track_caller]
     pub(crate) fn is(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}: {}", self.what, self.body);
         self.body
     }
 
-    /// Asserts an error other than 400: `status`, `message` and `code`, and nothing else.
+    /// Asserts an error other than 400, whose body has exactly the members `status`, `message` and `code`.
     #[track_caller]
     pub(crate) fn fails(&self, status: u16, code: &str) {
         assert_eq!(self.status, status, "{}: {}", self.what, self.body);
@@ -99,7 +99,7 @@ impl Answer {
         assert!(self.body["message"].is_string());
     }
 
-    /// Asserts a 400 with exactly these problems, as field and code, in this order.
+    /// Asserts a 400 with exactly these problems in this order, each given as field and code.
     #[track_caller]
     pub(crate) fn has_problems(&self, expected: &[(&str, &str)]) {
         assert_eq!(self.status, 400, "{}: {}", self.what, self.body);

@@ -12,19 +12,20 @@ use tokio::sync::OnceCell;
 
 use crate::ledger;
 
-/// The answer for paths without an operation in the document.
+/// Pointer to the declared answer for paths that are not in the document.
 const NO_SUCH_PATH: &str = "/components/responses/NotFound";
+/// Pointer to the declared answer for methods that a path does not have.
 const NO_SUCH_METHOD: &str = "/components/responses/MethodNotAllowed";
 
 /// The document, the answers seen so far, and a cache of validators.
 pub(crate) struct Contract {
     document: Value,
     seen: Mutex<BTreeSet<(String, u16)>>,
-    /// Validators by the text of the schema.
+    /// Compiled validators, by the text of the schema.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// The checked parts of an exchange.
+/// The parts of a request and its answer that are checked.
 pub(crate) struct Exchange<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
@@ -34,7 +35,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Contract {
-    /// Returns the contract of the service at this address, which is read once.
+    /// Returns the contract of the service at this address. The document is read only once per process.
     pub(crate) async fn of(client: &Client, url: &Url) -> &'static Contract {
         static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
         let load = async || {
@@ -45,7 +46,7 @@ impl Contract {
         CONTRACT.get_or_init(load).await
     }
 
-    /// Panics with all problems of an answer.
+    /// Checks an answer. The panic message lists all problems.
     pub(crate) fn check(&self, exchange: &Exchange<'_>) {
         let problems = self.problems(exchange);
         let Exchange { method, path, status, body, .. } = exchange;
@@ -72,18 +73,18 @@ impl Contract {
         }
     }
 
-    /// Returns the whole document.
     pub(crate) fn document(&self) -> &Value {
         &self.document
     }
 
-    /// Returns the operation with its name, or the pointer to the shared answer for a path or method without one.
+    /// Returns the operation and its name. If the document has no such path or method, returns the pointer to the declared answer
+    /// for that.
     fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
         let paths = self.document["paths"].as_object().unwrap();
         let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);
         let method = if exchange.method == Method::HEAD { &Method::GET } else { exchange.method };
         let method_key = method.as_str().to_lowercase();
-        // A literal path takes precedence over one with a parameter, unless only the latter has the method.
+        // A path without parameters takes precedence over one with parameters, unless only the latter has the method.
         let has_method = |calls: &Value| exchange.status == 405 || calls.get(&method_key).is_some();
         let mut named: Vec<_> = paths.iter().filter(|(template, _)| is_of(path, template)).collect();
         named.sort_by_key(|(template, _)| *template != path);
@@ -138,8 +139,8 @@ impl Contract {
         }
     }
 
-    /// Returns the schema without references and closed to members that it does not name. A part of an `allOf` stays open,
-    /// because the other parts name further members.
+    /// Resolves the references in a schema, and forbids members that it does not name. A schema inside an `allOf` stays open,
+    /// because the other schemas of the `allOf` name further members.
     fn closed(&self, schema: &Value, is_part: bool) -> Value {
         let mut schema = self.resolved(schema).clone();
         for (key, value) in schema.as_object_mut().unwrap() {

@@ -7,7 +7,7 @@ use crate::service::{App, Backing, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 const LIST: &str = "GET /v3/notifications";
 
-/// Headers, with the status and code of the answer; None if they are admitted.
+/// Headers of a call, and the expected status and error code; None if the call is admitted.
 type Case<'a> = (&'a [(&'a str, &'a str)], Option<(u16, &'a str)>);
 
 async fn check(service: &Service, what: &str, cases: &[Case<'_>]) {

@@ -9,7 +9,7 @@ use crate::service::{App, Backing, SOON, Service, plain_send, titles};
 const SEND: &str = "POST /v3/notifications";
 const TRY: &str = "POST /v3/notifications?dryRun=true";
 
-/// Providers for email and phones, a category with email turned off by bob, and a dead address.
+/// Providers for email and mobile push, three users, a category for which bob turned off email, and a suppressed address.
 const WORLD: &str = "
     INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
     SELECT id, channel, channel, CASE channel WHEN 'mobilePush' THEN 'fcm' ELSE 'test' END, 1, true, '{}'
@@ -27,7 +27,7 @@ const WORLD: &str = "
     INSERT INTO suppression (app_id, channel, target, delivery_id, code)
     SELECT id, 'email', 'dead@example.com', gen_random_uuid(), '550' FROM app";
 
-/// Counts of all rows that a send could write.
+/// Number of rows in every table that a send writes, and all profiles.
 const ROWS: &str = "
     SELECT (SELECT count(*) FROM app_user) || ' ' || (SELECT count(*) FROM category) || ' '
         || (SELECT count(*) FROM request) || ' ' || (SELECT count(*) FROM plan) || ' '
@@ -59,7 +59,7 @@ impl Service {
     }
 }
 
-/// Returns the members of a row that planning decided.
+/// Returns the members of a row that the planning decides.
 fn decision(row: &Value) -> Value {
     let status = if row["status"] == "delivered" { &json!("queued") } else { &row["status"] };
     let [recipient, channel, target, reason] =
@@ -92,7 +92,7 @@ fn sends() -> Vec<(&'static str, Value)> {
             with(to(json!(["ada", "eve"])), "override", json!({"channels": ["email", "slack"]})),
         ),
         ("a category with preferences", with(to(json!(["ada", "bob"])), "category", json!("news"))),
-        ("a category that is not there", with(to(json!(["ada", "bob"])), "category", json!("unheard"))),
+        ("an unknown category", with(to(json!(["ada", "bob"])), "category", json!("unheard"))),
         (
             "inline profiles",
             to(json!([
@@ -105,7 +105,7 @@ fn sends() -> Vec<(&'static str, Value)> {
         ("a template for some channels", named("some")),
         ("a template that fails for some", named("fails")),
         (
-            "a template, and more by the send",
+            "a template and overrides",
             with(
                 named("some"),
                 "override",
@@ -135,7 +135,7 @@ async fn a_dry_run_decides_like_the_send_and_writes_nothing() {
     service.run(WORLD).await;
     let texts = json!({"inApp": {"title": "Hi {{ recipient.name }}"}, "sms": {"text": "hi"}});
     service.template(&shop, "some", None, texts).await;
-    // Without a name, the title and the subject are empty.
+    // Title and subject are empty for a recipient without a name, so rendering fails.
     let texts =
         json!({"inApp": {"title": "{{ recipient.name }}"}, "email": {"subject": "{{ recipient.name }}"}});
     service.template(&shop, "fails", None, texts).await;
@@ -250,7 +250,7 @@ async fn a_dry_run_does_not_reserve_its_idempotency_key() {
     call(TRY, "two").await.is(200);
     call(SEND, "three").await.is(202);
     call(SEND, "four").await.fails(409, "idempotency_key_reused");
-    // The same key with another body: a dry run ignores keys.
+    // A dry run ignores idempotency keys, so the same key with another body succeeds.
     call(TRY, "four").await.is(200);
     testkit::eventually(SOON, "the send is listed", async || {
         let list = service.list(&shop, "ada", "").await;

@@ -30,12 +30,12 @@ impl Service {
         .await;
     }
 
-    /// Returns (recipient, status, reason) of a request's inApp channel once all of them are settled.
+    /// Waits until all rows of a request's `inApp` channel are settled, and returns recipient, status and reason of each.
     async fn in_app(&self, app: &App, request: &str) -> Vec<(Value, Value, Value)> {
         let path = format!("GET /v3/requests/{request}/deliveries?channel=inApp");
-        eventually(SOON, "the request is acted on", async || {
+        eventually(SOON, "the inApp rows of the request are settled", async || {
             let answer = self.by(app, &path).send().await;
-            // 404 until the dispatcher has planned it.
+            // The gateway answers 404 until the dispatcher has planned the send.
             let rows = answer.body["data"].as_array()?;
             let settled = !rows.is_empty() && rows.iter().all(|row| row["status"] != "queued");
             let row = |row: &Value| (row["recipient"].clone(), row["status"].clone(), row["reason"].clone());
@@ -121,7 +121,7 @@ async fn past_deliveries_do_not_identify_an_erased_recipient() {
     })
     .await;
     assert_eq!(service.in_app(&shop, &request).await[1], delivered("bob"));
-    eventually(SOON, "the counts agree, once the inbox is erased too", async || {
+    eventually(SOON, "the counts show the erasure", async || {
         let totals = service.by(&shop, &format!("GET /v3/requests/{request}")).send().await.is(200);
         (totals["counts"]["inApp"] == json!({"delivered": 1, "skipped": 1})).then_some(())
     })
@@ -164,7 +164,7 @@ async fn a_scheduled_send_loses_recipients_erased_since() {
     service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
     service.by(&shop, &format!("GET /v3/requests/{request}")).send().await.is(200);
     service.erase(&shop, "ursula").await;
-    eventually(SOON, "the kept send does not name the user", async || {
+    eventually(SOON, "the stored send no longer names the user", async || {
         (service.rows("SELECT body::text FROM request WHERE body::text LIKE '%ursula%'").await.is_empty())
             .then_some(())
     })
@@ -188,7 +188,7 @@ async fn a_rebuilt_inbox_has_no_items_of_an_erased_user() {
                   UNION ALL SELECT user_number::text FROM inbox_counter JOIN erased USING (app_id, user_number)";
     eventually(SOON, "the inbox is erased", async || service.rows(of_ursula).await.is_empty().then_some(()))
         .await;
-    // A rebuild: empty tables, and all events from the first one.
+    // Force a rebuild: empty the tables, and let the projection start again from the first event.
     service
         .run(
             "BEGIN; LOCK checkpoint; TRUNCATE inbox_item, inbox_counter; UPDATE checkpoint SET seq = 0; COMMIT",
@@ -203,7 +203,7 @@ async fn a_rebuilt_inbox_has_no_items_of_an_erased_user() {
     assert_eq!(service.rows(of_ursula).await, [""; 0]);
 }
 
-/// Concurrent erasures, sends, writes and sign-ins: no call fails, and in the end every user can be erased.
+/// Runs erasures, sends, writes and connect calls concurrently. No call fails, and the user can be erased at the end.
 #[tokio::test]
 async fn erasures_succeed_concurrently_with_all_other_calls() {
     let service = Service::start().await;
@@ -228,7 +228,7 @@ async fn erasures_succeed_concurrently_with_all_other_calls() {
         }
     }
     // A send that was accepted after the last erasure and planned late creates the user again.
-    eventually(SOON, "all is erased", async || {
+    eventually(SOON, "the user is erased", async || {
         let answer = service.by(&shop, "DELETE /v3/users/ursula").send().await;
         assert!([202, 404].contains(&answer.status), "{}", answer.body);
         (answer.status == 404).then_some(())

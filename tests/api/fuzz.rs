@@ -1,8 +1,8 @@
 //! Malformed and random requests: none is answered with 500 or after more than 3 s, and every answer conforms to the
 //! OpenAPI document.
 //!
-//! The suite sends a few thousand. `TIDINGS_FUZZ_REQUESTS=100000 cargo test -p suite --test api fuzz -- --nocapture`
-//! sends a hundred thousand; `TIDINGS_FUZZ_SEED` selects other requests. A failure names its seed.
+//! By default the test sends a few thousand requests. `TIDINGS_FUZZ_REQUESTS=100000 cargo test -p suite --test api fuzz --
+//! --nocapture` sends a hundred thousand. `TIDINGS_FUZZ_SEED` selects other requests. A failure message names the seed.
 
 mod chance;
 mod connection;
@@ -64,7 +64,7 @@ async fn no_malformed_request_causes_a_500_or_a_slow_answer() {
     println!("{requests} requests by status: {counts:?}");
     assert_eq!(counts.values().sum::<u64>(), requests);
     let successes: u64 = counts.range(200..300).map(|(_, count)| count).sum();
-    assert!(successes > requests / 10, "the requests are so strange that few reach a handler: {counts:?}");
+    assert!(successes > requests / 10, "too few requests succeed: {counts:?}");
 }
 
 fn setting<T: FromStr>(name: &str, default: T) -> T {
@@ -90,7 +90,7 @@ async fn known(service: &Service) -> KnownResources {
     }
 }
 
-/// Exchanges a request and returns the status of the answer, or the problem with it.
+/// Sends a request, and returns the status of its answer, or a description of what is wrong with the answer.
 async fn exchange(
     connection: &mut Connection,
     request: &Request,
@@ -106,7 +106,7 @@ async fn exchange(
     if *status == 500 {
         return Err(format!("a defect: {body}"));
     }
-    // The HTTP server rejects input that is not HTTP before the service sees it.
+    // The HTTP library rejects input that is not HTTP before the gateway sees it, so its 400 has no body.
     if request.framing == Framing::Broken && *status == 400 && body.is_empty() {
         return Ok(*status);
     }

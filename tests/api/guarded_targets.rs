@@ -1,4 +1,4 @@
-//! Apps that guard addresses: callers with the public key alone cannot change the targets of a user's messages.
+//! Apps with the setting `address-keys=guarded`: callers that have only the public key cannot change a user's targets.
 
 use serde_json::{Value, json};
 use store::control::switch::Switch;
@@ -50,7 +50,7 @@ async fn known(service: &Service, app: &App, user: &str) -> Value {
     user
 }
 
-// Reproduces the finding step by step.
+// One test for the whole attack, because each step depends on the steps before it.
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_push() {
@@ -106,7 +106,7 @@ async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_pus
             connect(&service, &shop, "ada", device, None).header("X-SERVICE-DEVICE-SECRET", "ds_guessed");
         guessed.send().await.fails(401, "invalid_device_secret");
     }
-    // Signing in stays possible, and evicts no device of a proven caller.
+    // Connecting stays possible, and removes no device that a caller with a proof connected.
     for number in 0..55 {
         let answer = connect(&service, &shop, "ada", &format!("junk{number}"), None).send().await.is(200);
         assert_eq!(answer["deviceSecret"], Value::Null);
@@ -138,21 +138,21 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     let next = signed(connect(&service, &shop, "install-1", "phone", Some("two"))).send().await.is(200);
     assert_eq!(next["deviceSecret"], Value::Null, "the secret is shown once");
     assert_eq!(profile().await, json!({"fcm": {"tokens": ["two"]}}));
-    // The secret is for this device of this user.
+    // The secret is valid only for this device of this user.
     for (user, device) in [("install-1", "other"), ("install-2", "phone")] {
         let call = signed(connect(&service, &shop, user, device, Some("three")));
         call.send().await.fails(401, "invalid_device_secret");
         let call = signed(subscribe(&service, &shop, user, device, "three"));
         call.send().await.fails(401, "invalid_device_secret");
     }
-    // It gives access neither to the profile nor to tokens of other devices.
+    // The device secret gives access neither to the profile nor to tokens of other devices.
     let put = service.of(&shop, "install-1", "PUT /v3/profile").json(&json!({"fcm": {"token": "three"}}));
     signed(put).send().await.fails(403, "address_guarded");
     service.by(&shop, "PUT /v3/users/ada").json(&json!({"fcm": {"token": "adas"}})).send().await.is(200);
     let taken = signed(connect(&service, &shop, "install-1", "phone", Some("adas"))).send().await;
     taken.fails(403, "address_guarded");
 
-    // Tokens that a proven caller adds stay, next to the device's own one.
+    // A token that a caller with a proof adds stays in the profile next to the token of the device.
     let put = json!({"fcm": {"tokens": ["proven"]}});
     service.by(&shop, "PUT /v3/users/install-1").json(&put).send().await.is(200);
     signed(connect(&service, &shop, "install-1", "phone", Some("proven"))).send().await.is(200);
@@ -163,7 +163,7 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     remove().send().await.fails(404, "not_found");
     assert_eq!(profile().await, json!({"fcm": {"tokens": ["proven"]}}));
 
-    // The same holds for web push.
+    // Web push subscriptions are guarded in the same way.
     let by_app = service.by(&shop, "POST /v3/devices/d/webPushSubscription?userIdentifier=ada");
     by_app.json(&subscription("adas")).send().await.is(200);
     signed(subscribe(&service, &shop, "install-1", "phone", "mine")).send().await.is(200);

@@ -67,7 +67,7 @@ async fn concurrent_repeats_are_one_send() {
     let shop = service.app("shop").await;
     let calls: Vec<_> = (0..32)
         .map(|number| {
-            // Two bodies race for the key; exactly one is accepted.
+            // Calls with two different bodies race for the key. The gateway accepts exactly one of the bodies.
             let recipient = if number % 2 == 0 { "ada" } else { "bob" };
             let call =
                 service.by(&shop, SEND).header("Idempotency-Key", "race").json(&plain_send(&[recipient]));
@@ -152,7 +152,7 @@ async fn a_key_survives_a_restart_of_all_services() {
     }
     assert_eq!(service.sends().await, 1);
     let id = first["requestId"].as_str().unwrap();
-    eventually(SOON, "the send is carried out", async || {
+    eventually(SOON, "the send is completed", async || {
         let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await;
         (request.body["status"] == "completed").then_some(())
     })

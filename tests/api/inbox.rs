@@ -29,7 +29,7 @@ async fn changes_are_visible_in_their_answer_and_in_the_next_list() {
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 2).await;
     let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
-    // The change, then: seen, read, and the counters of unseen and unread.
+    // Method and path of the change, and the expected values afterwards: seen, read, unseen count, unread count.
     let cases = [
         ("POST", "/views", true, false, 1, 2),
         ("DELETE", "/views", false, false, 2, 2),
@@ -124,7 +124,7 @@ async fn a_notification_is_returned_even_if_it_cannot_be_marked_seen() {
     service.servers.nats.kill();
     assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
     service.servers.nats.restart().await.unwrap();
-    eventually(SOON, "it is seen", async || {
+    eventually(SOON, "the notification is marked as seen", async || {
         let item = service.of(&shop, "ada", &get).send().await.is(200);
         item["seenAt"].is_string().then_some(())
     })

@@ -1,5 +1,5 @@
-//! Concurrent random changes by several users to their inboxes. Every answer matches a model of the inbox, and in the end
-//! the list, the counters and a recount agree.
+//! Concurrent random changes by several users to their inboxes. Every answer matches a model of the inbox. At the end, the list,
+//! the counters and a recount of the items agree.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ struct User<'a> {
     app: &'a App,
     name: &'static str,
     random: RandomNumbers,
-    /// Items in the order of ids, which is that of the list: later items have higher ids.
+    /// Expected items by id. Lists have the same order, because later items have higher ids.
     items: BTreeMap<i64, Item>,
 }
 
@@ -130,7 +130,7 @@ impl User<'_> {
         let answer = self.call(&format!("GET /v3/notifications/{id}"), None).await;
         match self.items.get_mut(&id) {
             None => answer.fails(404, "not_found"),
-            // The mark as seen may show later.
+            // The answer has no `seenAt` if the mark was not visible in time.
             Some(item) => item.seen |= answer.is(200)["seenAt"].is_string(),
         }
     }
@@ -155,7 +155,7 @@ impl User<'_> {
         self.items.clear();
     }
 
-    /// Makes a call, and returns once later calls see its effect.
+    /// Makes a call, and returns when later calls see its effect.
     async fn call(&self, call: &str, body: Option<Value>) -> Answer {
         let call = self.service.of(self.app, self.name, call);
         let call = match body {
@@ -216,7 +216,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn lists_and_counters_agree_whatever_users_do_at_the_same_time() {
+async fn lists_and_counters_agree_after_concurrent_random_changes() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
     let user = |name, number| {

@@ -1,4 +1,4 @@
-//! The app's own state of a notification.
+//! The `state` of a notification, a text that the app chooses.
 
 use serde_json::{Value, json};
 

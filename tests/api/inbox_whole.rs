@@ -14,9 +14,9 @@ async fn the_first_unseen_are_marked_as_seen_newest_first() {
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 20).await;
     service.deliver(&shop, "bob", 1).await;
-    // The call, the number of changes, and the number of unseen items afterwards.
+    // The call, the expected number of changes, and the expected number of unseen items afterwards.
     let cases = [
-        // The page has 20, 19, 18 and 17.
+        // The page has the items 20, 19, 18 and 17.
         (format!("POST {SEEN}?page=1&limit=4"), 4, 16),
         (format!("POST {SEEN}?pageNo=1&limit=5"), 1, 15),
         (format!("POST {SEEN}?limit=5"), 0, 15),
@@ -54,7 +54,7 @@ async fn all_notifications_are_marked_read_or_deleted() {
     service.deliver(&shop, "bob", 2).await;
     let id = service.list(&shop, "ada", "").await["data"][0]["id"].as_i64().unwrap();
     service.of(&shop, "ada", &format!("POST /v3/notifications/{id}/click")).send().await.is(200);
-    // The call, the number of changes, and the counters afterwards: total, unread and unseen.
+    // The call, the expected number of changes, and the expected counters afterwards: total, unread and unseen.
     let cases = [
         (format!("POST {READ}"), 4, (5, 0, 0)),
         (format!("PUT {READ}/"), 0, (5, 0, 0)),

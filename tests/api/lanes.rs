@@ -8,12 +8,12 @@ use crate::service::{Backing, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 
 #[tokio::test]
-async fn sends_beyond_an_apps_rate_go_bulk_without_affecting_other_apps() {
+async fn sends_beyond_an_apps_rate_use_the_bulk_lane_without_affecting_other_apps() {
     let service = Service::start_with(Backing::Nothing).await;
     let (busy, other) = (service.app("busy").await, service.app("other").await);
     service.run("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;
     let held = async |lane| service.context.log.state(StreamName::Send(lane)).await.unwrap().messages;
-    testkit::eventually(crate::service::SOON, "a send beyond the rate", async || {
+    testkit::eventually(crate::service::SOON, "a send exceeds the rate", async || {
         service.by(&busy, SEND).json(&plain_send(&["ada"])).send().await.is(202);
         (held(Lane::Bulk).await > 0).then_some(())
     })

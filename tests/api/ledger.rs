@@ -1,4 +1,4 @@
-//! Statuses with which each operation was answered, over all processes of a run of the suite.
+//! Record of the statuses that each operation of the API was answered with, over all test processes of a run.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use crate::contract::Contract;
 use crate::service::{Backing, Service};
 
-/// Records the status of an answer of an operation.
+/// Records that an operation was answered with this status.
 pub(crate) fn record(operation: &str, status: u16) {
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
     fs::create_dir_all(folder()).unwrap();
@@ -21,7 +21,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("exercised")
 }
 
-/// Returns the operations and statuses of the last run.
+/// Reads the operations and statuses of the last run.
 fn last_run() -> BTreeSet<(String, u16)> {
     let files = fs::read_dir(folder()).expect("no run of the suite left a record").map(Result::unwrap);
     let age = |file: &fs::DirEntry| file.metadata().unwrap().modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -33,16 +33,16 @@ fn last_run() -> BTreeSet<(String, u16)> {
 
 /// Run this after the whole suite: `cargo test -p suite --test api -- --ignored exercised --nocapture`.
 #[tokio::test]
-#[ignore = "looks at what a whole run of the suite exercised"]
+#[ignore = "reads the record of a whole run of the suite"]
 async fn every_declared_success_was_exercised() {
     let seen = last_run();
     let service = Service::start_with(Backing::Nothing).await;
     let url = format!("http://{}", service.address).parse().unwrap();
     let contract = Contract::of(&reqwest::Client::new(), &url).await;
     let operations: BTreeSet<_> = seen.iter().map(|(operation, _)| operation).collect();
-    println!("{} operations were answered in {} ways", operations.len(), seen.len());
+    println!("{} operations, {} pairs of operation and status", operations.len(), seen.len());
     let successes = contract.successes();
-    // One piece of code answers 202 for every change that is not visible in time.
+    // The same code answers 202 for all changes that are not visible in time, so not every operation needs a test of it.
     let is_late =
         |(operation, status): &(String, u16)| *status == 202 && successes.contains(&(operation.clone(), 200));
     let missing: Vec<_> = successes.iter().filter(|one| !seen.contains(*one) && !is_late(one)).collect();

@@ -37,7 +37,7 @@ impl Mailbox {
         Mailbox { server }
     }
 
-    /// Returns the set of recipients that got a message.
+    /// Returns the recipients that got a message. Panics if one of them got it twice.
     pub(crate) fn recipients(&self) -> BTreeSet<String> {
         let captures = self.server.outbox().captures();
         let to: BTreeSet<_> = captures.iter().flat_map(|capture| capture.to.clone()).collect();

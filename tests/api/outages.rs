@@ -41,7 +41,7 @@ async fn without_the_log_sends_are_refused_and_a_repeat_succeeds_later() {
     assert!(answer.body["message"].as_str().unwrap().contains("Idempotency-Key"));
     let change = service.of(&shop, "ada", &format!("POST /v3/notifications/{id}/click"));
     is_unavailable(&in_time(change.send()).await);
-    assert_eq!(service.list(&shop, "ada", "").await["unreadCount"], 1, "reading needs only the database");
+    assert_eq!(service.list(&shop, "ada", "").await["unreadCount"], 1, "lists need only the database");
     let ready = in_time(service.call("GET /readyz").send()).await;
     assert_eq!((ready.status, &ready.body["notReady"][0]["name"]), (200, &json!("log")));
     service.call("GET /healthz").send().await.is(200);
@@ -72,7 +72,7 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
     for _ in 0..18 {
         send().await.is(202);
     }
-    // The gateway may not know yet that the log is full; until then, the log itself refuses the sends.
+    // Until the gateway knows that the log is nearly full, nats-server itself refuses the sends with another message.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
         let told = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));
@@ -109,7 +109,7 @@ async fn without_the_database_every_call_is_a_503() {
     );
 
     postgres.restart().await.unwrap();
-    testkit::eventually(SOON, "the database serves again", async || {
+    testkit::eventually(SOON, "the database is available again", async || {
         (service.by(&shop, "GET /v3/categories").send().await.status == 200).then_some(())
     })
     .await;
@@ -133,11 +133,11 @@ const BOTH: Dependencies = &[Server::Database, Server::Log];
 enum Expectation {
     Served,
     Unavailable,
-    /// The app may be cached or not.
+    /// Either result, because the app may be cached or not.
     Either,
 }
 
-/// Returns a call of every kind, made by a user if it is one for users.
+/// Returns calls of every kind with the servers that each needs. Calls for users are made by a user, the others by the app.
 fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Dependencies, Call)> {
     let [item, shown] = items;
     let user = |call: &str| service.of(shop, "ada", call);
@@ -202,7 +202,7 @@ async fn warm_up(service: &Service, shop: &App) {
     let list = || service.of(shop, "ada", "GET /v3/notifications").send();
     let lists: Vec<_> = (0..32).map(|_| tokio::spawn(list())).collect();
     for list in lists {
-        // Some calls may fail because no connection is open yet.
+        // Ignore failures: a call fails if no connection is open in time.
         drop(list.await.unwrap());
     }
 }
@@ -262,7 +262,7 @@ async fn every_call_is_answered_without_the_database() {
         .await;
     };
     postgres.pause().unwrap();
-    // More calls than the pool has connections.
+    // Make more calls than the pool has connections.
     for _ in 0..2 {
         all_are_answered(&service, &shop, &items, expected).await;
     }
@@ -306,7 +306,7 @@ async fn every_call_is_answered_while_the_log_is_full() {
 async fn burst(service: &mut Service, shop: &App, die: impl FnOnce(&mut Service)) -> Vec<String> {
     let call = |service: &Service| service.by(shop, "POST /v3/notifications").json(&plain_send(&["ada"]));
     let mut answers: Vec<_> = (0..40).map(|_| tokio::spawn(in_time(call(service).send()))).collect();
-    // Once one send is accepted, the others are in progress.
+    // When the first send is accepted, the others are in progress.
     let first = answers.remove(0).await.unwrap();
     die(service);
     let mut accepted = vec![first.is(202)["requestId"].as_str().unwrap().to_owned()];
@@ -337,13 +337,13 @@ async fn accepted_sends_are_delivered_after_the_servers_died() {
     accepted.extend(burst(&mut service, &shop, |_| postgres.kill()).await);
     postgres.restart().await.unwrap();
     for id in &accepted {
-        eventually(SOON, "an accepted send is carried out", async || {
+        eventually(SOON, "the accepted send is completed", async || {
             let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await;
             (request.body["status"] == "completed").then_some(())
         })
         .await;
     }
-    eventually(SOON, "all of them are listed", async || {
+    eventually(SOON, "all accepted sends are listed", async || {
         let listed = service.list(&shop, "ada", "").await["pagination"]["totalCount"].as_u64().unwrap();
         (listed >= accepted.len() as u64).then_some(())
     })

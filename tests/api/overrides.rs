@@ -1,4 +1,4 @@
-//! `override`: its effect on a send, up to the jobs of its channels.
+//! Effect of a send's `override` on the jobs of its channels.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Service {
     /// Waits for `count` transactional jobs of a channel, and returns them.
     pub(crate) async fn jobs(&self, channel: Channel, count: usize) -> Vec<DeliveryJob> {
         let stream = StreamName::Job(channel, Lane::Transactional);
-        let held = eventually(SOON, "the jobs are there", async || {
+        let held = eventually(SOON, "the stream holds the jobs", async || {
             let held = self.held(stream).await;
             (held.len() >= count).then_some(held)
         })

@@ -15,7 +15,7 @@ async fn category(service: &Service, app: &App, identifier: &str) -> i64 {
     created["id"].as_i64().unwrap()
 }
 
-/// Builds a request that sets channels of one category.
+/// Builds a request body that turns channels of one category on or off.
 fn choice(category: i64, channels: &[(&str, bool)]) -> Value {
     let channels: Vec<_> =
         channels.iter().map(|(channel, enabled)| json!({"channel": channel, "enabled": enabled})).collect();
@@ -172,7 +172,7 @@ async fn strict_handling_refuses_unknown_members_and_wrong_calls_fail() {
     assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
-/// Returns the reasons for which a send skipped ada, by channel; null if it did not.
+/// Returns the reasons for which a send skips ada, by channel; null for channels that it uses.
 async fn skipped(service: &Service, app: &App, send: &Value) -> Value {
     let receipt = service.by(app, "POST /v3/notifications").json(send).send().await.is(202);
     let path = format!("GET /v3/requests/{}/deliveries", receipt["requestId"].as_str().unwrap());

@@ -178,7 +178,7 @@ async fn concurrently_appended_tokens_are_all_kept() {
     }
     let profile = service.of(&shop, "ada", "GET /v3/profile").send().await.is(200);
     let tokens = profile["fcm"]["tokens"].as_array().unwrap();
-    assert_eq!((tokens.len(), &tokens[49]), (50, &json!("t59")), "the oldest make room");
+    assert_eq!((tokens.len(), &tokens[49]), (50, &json!("t59")), "the oldest tokens are removed");
 }
 
 #[tokio::test]
@@ -214,7 +214,11 @@ async fn guarded_addresses_can_be_written_only_with_a_proof() {
     let by_app = service.by(&shop, "GET /v3/profile").header("X-SERVICE-USER-ID", "ada").send().await;
     assert_eq!(by_app.is(200), start);
     start.as_object_mut().unwrap().remove("email");
-    assert_eq!(service.of(&shop, "ada", "GET /v3/profile").send().await.is(200), start, "nor seen");
+    assert_eq!(
+        service.of(&shop, "ada", "GET /v3/profile").send().await.is(200),
+        start,
+        "a caller with the public key alone sees no addresses"
+    );
     let email = json!({"email": "countess@example.com"});
     let by_app = service.by(&shop, CALL).header("X-SERVICE-USER-ID", "ada").json(&email).send().await;
     assert_eq!(by_app.is(200)["email"], "countess@example.com");

@@ -175,9 +175,9 @@ async fn a_patch_whose_work_exceeds_the_budget_is_refused() {
     patch(&service, &shop, json!(vec![small; 101])).await.has_problems(&[("", "too_many")]);
 }
 
-/// Concurrent patches, merges, bulk merges and sends with profiles, over two gateways and a dispatcher.
+/// Runs patches, merges, bulk merges and sends with profiles concurrently, over two gateways and a dispatcher.
 #[tokio::test]
-async fn writers_of_every_kind_lose_no_update() {
+async fn concurrent_writers_of_every_kind_lose_no_update() {
     let service = Arc::new(Service::start().await);
     let shop = service.app("shop").await;
     service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"list": []})).send().await.is(200);
@@ -229,9 +229,9 @@ async fn writers_of_every_kind_lose_no_update() {
     context.tasks.stop();
 }
 
-/// A busy machine may answer 503 to some writes. These may or may not have been applied, as if the answer had been lost.
+/// On a busy machine, the gateway may answer some writes with 503. Such a write may or may not have been applied.
 #[tokio::test]
-async fn writers_at_the_same_time_lose_no_update() {
+async fn concurrent_writers_lose_no_update() {
     let service = Arc::new(Service::start_with(Backing::Nothing).await);
     let shop = service.app("shop").await;
     let start = json!({"list": [], "count": 0, "other": "kept"});
@@ -264,7 +264,7 @@ async fn patches_with_a_test_never_overwrite_each_other() {
     for _ in 0..WRITERS {
         let (service, shop) = (service.clone(), shop.clone());
         writers.spawn(async move {
-            // Number of writes that may or may not have raised the count.
+            // Number of writes without a clear answer, which may or may not have raised the count.
             let mut unknown = 0;
             loop {
                 let read = service.of(&shop, "ada", "GET /v3/profile").send().await;

@@ -47,7 +47,7 @@ async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
 }
 
 #[tokio::test]
-async fn checks_go_from_route_to_validation() {
+async fn checks_run_in_order_from_route_to_validation() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = vec![b'x'; gateway::MAX_BODY + 1];
@@ -70,7 +70,7 @@ async fn checks_go_from_route_to_validation() {
 }
 
 #[tokio::test]
-async fn a_defect_is_answered_with_an_id_and_nothing_else() {
+async fn an_internal_error_is_answered_with_an_id_and_no_details() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service

@@ -1,4 +1,4 @@
-//! `POST /v3/push/click/{token}`: reports of browsers without credentials.
+//! `POST /v3/push/click/{token}`: clicks that service workers report without credentials.
 
 use credentials::link::{self, Link, Purpose};
 use domain::{AppId, CategoryId, SendId, UserNumber};
@@ -13,7 +13,7 @@ impl Service {
         self.context.links.sign(&Link { app, user, purpose }).await.unwrap()
     }
 
-    /// Reports a click like the service worker of a page: without a body, without credentials.
+    /// Reports a click as a service worker does, without a body and without credentials.
     async fn click(&self, token: &str) -> u16 {
         let call =
             self.call(&format!("POST /v3/push/click/{token}")).header("Origin", "https://shop.example");

@@ -46,11 +46,11 @@ async fn users_created_with_the_public_key_are_limited_and_the_backend_is_not() 
     assert_eq!(service.rows(counted).await, ["devices 1", "users 3"]);
 }
 
-/// Number of calls of one peer that its share lets wait for the database.
+/// Number of concurrent calls. The gateway lets at most this number of one peer's calls wait for the database.
 const AT_ONCE: usize = 4;
 
 #[tokio::test]
-async fn users_created_at_once_are_all_counted() {
+async fn concurrently_created_users_are_all_counted() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(64))]).await;
     let calls = (0..64).map(|number| {

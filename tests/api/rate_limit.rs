@@ -21,7 +21,7 @@ async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
 }
 
 #[tokio::test]
-async fn every_answer_to_credentials_has_rate_limit_headers() {
+async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     let defaults = |config: &mut Config| config.gateway = Config::default().gateway;
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
@@ -60,7 +60,7 @@ async fn an_app_beyond_its_limit_gets_a_429_and_others_do_not() {
     let service = Service::start_with(Backing::Nothing).await;
     let busy = limited(&service, "busy", "UPDATE app SET rate_limit = 4 WHERE name = 'busy'").await;
     let other = service.app("other").await;
-    let refused = testkit::eventually(crate::service::SOON, "a request beyond the limit", async || {
+    let refused = testkit::eventually(crate::service::SOON, "a request exceeds the limit", async || {
         let answer = service.of(&busy, "ada", LIST).send().await;
         (answer.status != 200).then_some(answer)
     })

@@ -16,7 +16,7 @@ async fn a_request_shows_the_outcome_of_its_send() {
     });
     let receipt = service.by(&shop, "POST /v3/notifications").json(&body).send().await.is(202);
     let id = receipt["requestId"].as_str().unwrap();
-    // Immediately after the 202, however long planning takes.
+    // The request can be read right after the 202, even before it is planned.
     let first = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.is(200);
     assert_eq!(
         (&first["requestId"], &first["recipients"], &first["sendAt"]),
@@ -117,7 +117,7 @@ async fn deliveries_are_paged_with_masked_targets() {
 async fn an_unknown_or_foreign_request_is_a_404() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    // The third id could be that of a send accepted just now, so the gateway waits for its plan; but no such send exists.
+    // The third id has a current time, so the gateway first waits for the send to be planned before it answers 404.
     let fresh = service_kit::clock::new_id().to_string();
     for id in ["abc", "018f0000-0000-7000-8000-000000000002", &fresh, "%FF"] {
         service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.fails(404, "not_found");

@@ -1,4 +1,4 @@
-//! Every endpoint of the API under every alias, with the errors that any call can get.
+//! Every endpoint of the API under each of its paths, with the errors that every call can get.
 
 mod fixtures;
 mod table;
@@ -10,7 +10,7 @@ use crate::service::{App, Service};
 use fixtures::Fixtures;
 use table::{PermittedCallers, ROWS, Row};
 
-/// Counts for the line that the test prints.
+/// Numbers of calls, which the test prints.
 #[derive(Default)]
 struct CallCounts {
     calls: usize,
@@ -48,7 +48,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Makes the call as every permitted caller: the app, the user, the app for the user by header and by query.
+    /// Makes the call as every permitted caller: the app, the user, and the app for a user whom a header or the query names.
     async fn succeeds(&mut self, row: &Row, call: &str) {
         for by in row.by {
             let path = self.fixtures.fill(call).await;
@@ -68,8 +68,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that other callers are refused: without credentials, with a wrong secret or an unknown key, a user in a call for
-    /// the app, and the app without a user in a call for users.
+    /// Asserts that all other callers are refused: callers without credentials, with a wrong secret or with an unknown key. A
+    /// user is refused in a call for the app, and the app without a user in a call for users.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
         if row.by == [PermittedCallers::Anybody] {
             return;
@@ -140,7 +140,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts refusals of bodies: not JSON, another media type, too large; and with strict handling, an unknown member.
+    /// Asserts that bodies are refused if they are not JSON, have another media type, are too large, or have an unknown member
+    /// under strict handling.
     async fn refuses_invalid_bodies(&mut self, row: &Row, sound: &Value) {
         let by = row.by[0];
         let path = self.fixtures.fill(row.calls[0]).await;

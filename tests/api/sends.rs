@@ -106,7 +106,7 @@ async fn every_problem_of_a_send_is_named() {
     for (body, expected) in cases {
         service.by(&shop, SEND).json(&body).send().await.has_problems(expected);
     }
-    assert_eq!(service.sends().await, 0, "a refused send published something");
+    assert_eq!(service.sends().await, 0, "a refused send was published");
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn strict_handling_refuses_unknown_members_of_a_send() {
 }
 
 #[tokio::test]
-async fn unknown_recipients_are_refused_if_the_send_demands_it() {
+async fn unknown_recipients_are_refused_if_the_send_requests_it() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);

@@ -25,7 +25,7 @@ const PARTITIONS: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     Nothing,
-    /// None, with streams that hold this many messages.
+    /// No service. The streams hold at most this number of messages.
     Streams(i64),
     DispatcherAndInbox,
 }
@@ -74,7 +74,7 @@ impl Service {
         Self::start_as(Servers::start().await, Backing::DispatcherAndInbox, configure).await
     }
 
-    /// Starts on a database that the test can stop.
+    /// Starts the service on another database server, which the test can stop.
     pub(crate) async fn start_on(database_url: &str, behind: Backing) -> Service {
         Self::start_as(Servers::start_on(database_url).await, behind, |_| {}).await
     }
@@ -88,7 +88,7 @@ impl Service {
             }
             // The stand-ins run on this machine.
             config.outbound.allow_private = true;
-            // All tests are one peer, and faster than users.
+            // All calls of a test come from one address, and faster than calls of real users.
             config.gateway.user_rate_limit = 1_000_000;
             config.gateway.peer_rate_limit = 1_000_000;
             config.gateway.refusal_rate_limit = 1_000_000;
@@ -170,7 +170,7 @@ impl Service {
         answer
     }
 
-    /// Puts `count` items into a user's inbox, titled `1` and so on, and waits until a list shows them.
+    /// Puts `count` items into a user's inbox, titled `1`, `2` and so on, and waits until a list shows them.
     pub(crate) async fn deliver(&self, app: &App, user: &str, count: u32) {
         let number =
             self.context.store.directory().merge_user(app.id, user, Object::new()).await.unwrap().number;
@@ -214,12 +214,12 @@ impl Service {
         self.of(app, user, &format!("GET /v3/notifications?{query}")).send().await.is(200)
     }
 
-    /// Returns the only text that a query selects.
+    /// Runs a query that selects one text, and returns the text.
     pub(crate) async fn one_text(&self, query: &'static str) -> String {
         sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Runs a query directly on the database: one text per row.
+    /// Runs a query that selects one text per row, and returns the texts.
     pub(crate) async fn rows(&self, query: &'static str) -> Vec<String> {
         sqlx::query_scalar(query).fetch_all(&self.pool).await.unwrap()
     }
@@ -250,7 +250,7 @@ pub(crate) fn plain_send(recipients: &[&str]) -> Value {
     json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": recipients}})
 }
 
-/// Returns the titles of a list.
+/// Returns the titles of the notifications in a list.
 pub(crate) fn titles(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|item| item["title"].as_str().unwrap()).collect()
 }

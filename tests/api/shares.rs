@@ -1,5 +1,5 @@
-//! No app, user or stranger can cause requests of another app to be refused. Each attack comes from a separate peer, over
-//! raw sockets, and continues while the other app works.
+//! Attacks that must not cause requests of another app to be refused. Each attack comes from its own IP address, over raw
+//! sockets, and continues while the other app makes its requests.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::service::{App, Backing, SOON, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 /// Number of requests by the app that must not be affected.
 const REQUESTS: usize = 30;
-/// Bytes by which the bodies fall short of 768 KiB.
+/// Number of bytes that stalled bodies leave unsent.
 const MISSING: usize = 4 * 1024;
 
 async fn service() -> Service {
@@ -51,7 +51,7 @@ async fn is_served(service: &Service, app: &App) {
     }
 }
 
-/// Returns once the attack uses up the share of its peer.
+/// Waits until the attack uses up its peer's share, so that the gateway refuses the attacker's next request.
 async fn is_refused(attacker: Attacker, request: &[u8]) {
     eventually(SOON, "the attacker is refused", async || {
         (attacker.status(request).await == Some(503)).then_some(())
@@ -69,7 +69,7 @@ async fn stalled_bodies_of_one_public_key_never_refuse_another_apps_send() {
     let fitting = unfinished(&head, "{", gateway::MAX_USER_BODY - MISSING, gateway::MAX_USER_BODY);
     let _large = attacker.stall(88, &large);
     let _fitting = attacker.stall(80, &fitting);
-    // Small bodies take the room that large ones leave.
+    // Small bodies use the memory that the large bodies leave free.
     let small = unfinished(&head, "{", 3 * 1024, 4 * 1024);
     let _small = attacker.stall(80, &small);
     is_refused(attacker, &small).await;
@@ -106,7 +106,7 @@ async fn many_user_ids_apps_and_peers_never_refuse_another_apps_backend() {
 }
 
 #[tokio::test]
-async fn a_slow_body_loses_its_room_long_before_30_seconds() {
+async fn a_slow_body_is_answered_408_long_before_30_seconds() {
     let service = service().await;
     let shop = service.app("shop").await;
     let attacker = Attacker::new(1, service.address);
@@ -121,7 +121,7 @@ async fn a_slow_body_loses_its_room_long_before_30_seconds() {
         });
         let mut head = [0; 12];
         let read = tokio::time::timeout(Duration::from_secs(15), answer.read_exact(&mut head)).await;
-        read.expect("no answer before 30 s").unwrap();
+        read.expect("the gateway answers within 15 s").unwrap();
         assert_eq!(&head, b"HTTP/1.1 408");
         trickle.abort();
     }
@@ -146,7 +146,7 @@ async fn a_body_without_the_secret_may_have_128_kib() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_app_with_its_secret_never_fills_the_file_room_of_another() {
+async fn one_app_with_its_secret_never_uses_up_the_file_memory_of_another() {
     let service = service().await;
     let (greedy, demo) = (service.app("greedy").await, service.app("demo").await);
     let attacker = Attacker::new(1, service.address);
@@ -183,7 +183,7 @@ async fn calls_with_wrong_secrets_or_public_keys_do_not_use_the_backends_rate() 
             statuses.push(attacker.status(request.as_bytes()).await);
         }
         assert!(statuses.iter().all(|status| matches!(status, Some(200 | 401 | 429))), "{statuses:?}");
-        // Nearly the limit of a second at once.
+        // Send 15 calls at once; the limit is 20 per second.
         let calls = (0..15).map(|_| service.by(app, "GET /v3/categories").send());
         for answer in futures_util::future::join_all(calls).await {
             assert_eq!(answer.header("ratelimit-limit"), Some("20"));
@@ -227,7 +227,7 @@ async fn refusals(service: &Service, headers: [&str; 3]) -> Vec<u16> {
 async fn a_trusted_proxy_names_the_peer_and_a_client_does_not() {
     let limited = |config: &mut service_kit::Config| config.gateway.refusal_rate_limit = 1;
     let service = Service::start_configured(limited).await;
-    let spoofed = eventually(SOON, "three requests within a second", async || {
+    let spoofed = eventually(SOON, "a request is refused by the rate limit", async || {
         let statuses = refusals(&service, ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
         statuses.contains(&429).then_some(statuses)
     })
@@ -240,7 +240,7 @@ async fn a_trusted_proxy_names_the_peer_and_a_client_does_not() {
     })
     .await;
     let behind = refusals(&service, ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
-    assert_eq!(behind, [401; 3], "three peers");
+    assert_eq!(behind, [401; 3], "each request has its own peer");
     eventually(SOON, "a peer is limited regardless of its own headers", async || {
         let lines = ["203.0.113.1, 192.0.2.9", "203.0.113.2, 192.0.2.9", "unknown, 192.0.2.9"];
         refusals(&service, lines).await.contains(&429).then_some(())
@@ -259,7 +259,7 @@ async fn one_peer_never_has_all_connections() {
             closed += 1;
             continue;
         };
-        // A kept connection has its answer and is idle afterwards.
+        // A connection that the gateway does not close gets its answer and is then idle.
         let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
         match (connection.write_all(request).await, status(&mut connection).await) {
             (Ok(()), Some(200)) => open.push(connection),
@@ -283,14 +283,15 @@ async fn connections_whose_second_head_never_ends_are_closed_while_connections_a
             open.push(connection);
         }
     }
-    // Connections are not scarce with sixteen strangers. Eight more make them scarce, until eight of the first are closed.
+    // Sixteen connections of strangers do not make connections scarce. With eight more they are scarce, until the gateway has
+    // closed eight of the first sixteen.
     let _scarce = Attacker::new(3, service.address).stall(8, b"GET /healthz HTTP/1.1\r\nHo");
     let until_closed =
         |mut connection: TcpStream| async move { connection.read_to_end(&mut Vec::new()).await.ok() };
     let mut closed: JoinSet<_> = open.into_iter().map(until_closed).collect();
     for number in 1..=8 {
         let next = tokio::time::timeout(SOON, closed.join_next()).await;
-        assert!(next.is_ok(), "the {number}th is still open");
+        assert!(next.is_ok(), "connection {number} is still open");
     }
     is_served(&service, &shop).await;
 }

@@ -1,4 +1,4 @@
-//! An app's backend that signs bearer tokens, and signatures, for its users.
+//! An app's backend that signs bearer tokens and user identifiers.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,7 +12,7 @@ use service_kit::clock;
 
 use crate::service::{App, Service};
 
-/// A signing key, as the app that created it holds it.
+/// A signing key with its private part, as the app holds it.
 pub(crate) struct Signer {
     pub(crate) kid: String,
     pub(crate) algorithm: Algorithm,
@@ -36,12 +36,12 @@ impl Signer {
         Signer { kid: created.kid, algorithm, key, public_key: created.public_key.unwrap_or_default() }
     }
 
-    /// Signs a token that names its key.
+    /// Signs a token whose header names the key.
     pub(crate) fn token(&self, claims: &Value) -> String {
         self.token_under(&json!({"alg": self.algorithm, "kid": self.kid}), claims)
     }
 
-    /// Signs a token with any header.
+    /// Signs a token with the given header.
     pub(crate) fn token_under(&self, header: &Value, claims: &Value) -> String {
         forged(header, claims, &self.key, self.algorithm)
     }

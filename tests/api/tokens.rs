@@ -46,7 +46,7 @@ async fn two_secrets_are_valid_during_a_rotation_and_a_third_ends_the_first() {
         assert_eq!(signed(app).await, (200, None));
     }
     let third = service.rotate(&second, "third", HOUR).await;
-    testkit::eventually(SOON, "the third secret is known", async || {
+    testkit::eventually(SOON, "the gateway accepts the third secret", async || {
         (signed(&third).await == (200, None)).then_some(())
     })
     .await;
@@ -59,7 +59,7 @@ async fn two_secrets_are_valid_during_a_rotation_and_a_third_ends_the_first() {
 }
 
 #[tokio::test]
-async fn an_expired_secret_stops_signing_and_the_next_one_signs() {
+async fn signatures_with_an_expired_secret_are_refused_and_with_the_next_one_accepted() {
     let service = Service::start_with(Backing::Nothing).await;
     let first = signing(&service).await;
     let second = service.rotate(&first, "second", Duration::from_secs(1)).await;
@@ -82,14 +82,18 @@ async fn new_keys_are_accepted_and_revoked_keys_refused_within_seconds() {
     assert_eq!(list(&service, &shop, "Authorization", &tokens(&old)).await, (200, None));
 
     let new = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
-    testkit::eventually(SOON, "the new key is known", async || {
+    testkit::eventually(SOON, "the gateway accepts the new key", async || {
         (list(&service, &shop, "Authorization", &tokens(&new)).await == (200, None)).then_some(())
     })
     .await;
-    assert_eq!(list(&service, &shop, "Authorization", &tokens(&old)).await, (200, None), "both are live");
+    assert_eq!(
+        list(&service, &shop, "Authorization", &tokens(&old)).await,
+        (200, None),
+        "both keys are valid"
+    );
 
     service.context.store.control().revoke_signing_key(shop.id, &old.kid, "test").await.unwrap();
-    testkit::eventually(SOON, "the old key is forgotten", async || {
+    testkit::eventually(SOON, "the gateway refuses the old key", async || {
         let answer = list(&service, &shop, "Authorization", &tokens(&old)).await;
         (answer == refused("invalid_token")).then_some(())
     })
@@ -103,7 +107,7 @@ async fn secure_mode_takes_effect_within_seconds() {
     let shop = service.app("shop").await;
     service.of(&shop, "ada", LIST).send().await.is(200);
     set(&service, &shop, &[Switch::SecureMode(true)]).await;
-    testkit::eventually(SOON, "secure mode is noticed", async || {
+    testkit::eventually(SOON, "secure mode takes effect", async || {
         (service.of(&shop, "ada", LIST).send().await.status == 401).then_some(())
     })
     .await;
@@ -115,7 +119,7 @@ async fn secure_mode_takes_effect_within_seconds() {
         (service.by(&shop, "GET /v3/categories").send().await.status == 403).then_some(())
     })
     .await;
-    // A caller without proof does not learn that the app is disabled.
+    // A caller without a proof does not learn that the app is disabled.
     service.of(&shop, "ada", LIST).send().await.fails(401, "token_required");
 }
 
@@ -151,7 +155,7 @@ async fn secrets_are_recoverable_only_while_signatures_need_them() {
     );
     let rotated = service.rotate(&shop, "rotated", HOUR).await;
     assert_eq!(service.rows(kept).await.iter().filter(|size| *size == "0").count(), 1);
-    testkit::eventually(SOON, "the new secret signs", async || {
+    testkit::eventually(SOON, "the gateway accepts a signature with the new secret", async || {
         (signed(&rotated).await == (200, None)).then_some(())
     })
     .await;

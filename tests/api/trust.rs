@@ -1,4 +1,4 @@
-//! Trust in users' data: the users that tokens name, and profile data that only the app's backend writes.
+//! Data that users cannot forge: the user that a token names, and profile data that only the app's backend writes.
 
 use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;

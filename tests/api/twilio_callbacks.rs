@@ -1,4 +1,4 @@
-//! `/v3/callbacks/twilio/…`: signed reports about messages, and messages that people send back.
+//! `/v3/callbacks/twilio/…`: signed reports about sent messages, and messages that users send.
 
 use domain::Channel;
 use serde_json::{Value, json};
@@ -13,7 +13,6 @@ use crate::attacker::{Attacker, unfinished};
 use crate::client::Answer;
 use crate::service::{App, SOON, Service};
 
-/// Public URL of the service.
 const PUBLIC_URL: &str = "https://notify.example.com";
 const ADA: &str = "+4915112345678";
 const EVE: &str = "+4915187654321";
@@ -44,7 +43,7 @@ impl Line {
         Line { service, shop, twilio }
     }
 
-    /// Makes a send to a number, and returns the delivery once it is in this state.
+    /// Makes a send to a number, waits until its delivery has this status, and returns the delivery.
     async fn send(&self, to: &str, status: &str) -> Value {
         let body = json!({
             "notification": {"title": "Hello"},
@@ -54,7 +53,7 @@ impl Line {
         self.delivery(sent["requestId"].as_str().unwrap(), status).await
     }
 
-    /// Returns the SMS delivery of a request once it is in this state.
+    /// Waits until the SMS delivery of a request has this status, and returns the delivery.
     async fn delivery(&self, request: &str, status: &str) -> Value {
         let path = format!("GET /v3/requests/{request}/deliveries?channel=sms");
         let mut delivery = eventually(SOON, &format!("the message is {status}"), async || {
@@ -66,7 +65,7 @@ impl Line {
         delivery
     }
 
-    /// Posts fields to the URL that Twilio received, signed with this token.
+    /// Posts fields to a callback URL, signed with this token as Twilio does.
     async fn post(&self, url: &str, token: &str, fields: &[(&str, &str)]) -> Answer {
         let fields = params(fields);
         let path = url.strip_prefix(PUBLIC_URL).unwrap();
@@ -84,7 +83,7 @@ impl Line {
         self.post(&url, &self.twilio.settings().auth_token, &fields).await
     }
 
-    /// Sends a message to the account's number.
+    /// Calls the callback as Twilio does when `from` sends a message to the account's number.
     async fn writes(&self, from: &str, fields: &[(&str, &str)]) {
         let url = format!("{PUBLIC_URL}/v3/callbacks/twilio/{}/main/messages", self.shop.id);
         let fields = [&[("From", from)], fields].concat();
@@ -128,7 +127,7 @@ async fn repeated_reports_of_delivery_mark_the_message_delivered() {
     for status in ["delivered", "sent", "queued"] {
         line.report(&sent, status, None).await.is(204);
     }
-    assert_eq!(line.delivery(request, "delivered").await, delivered, "nothing new");
+    assert_eq!(line.delivery(request, "delivered").await, delivered, "the repeated report changes nothing");
 }
 
 #[tokio::test]
@@ -200,7 +199,7 @@ async fn only_the_provider_of_a_message_can_report_on_it() {
     let call = line.service.call(&format!("POST {path}"));
     call.body(form, "application/x-www-form-urlencoded").send().await.fails(403, "invalid_signature");
 
-    // Valid signatures for deliveries of others.
+    // Valid signatures, but for deliveries that do not exist, or belong to another app or provider.
     let nobodys = Uuid::from_u128(7).to_string();
     for (url, token) in [
         (at(&shop, "main", &nobodys), &*token),
@@ -221,7 +220,7 @@ async fn a_callback_is_read_only_if_its_signature_can_be_checked_and_within_limi
     let line = Line::start().await;
     let token = line.twilio.settings().auth_token.clone();
     let messages = |provider: &str| format!("/v3/callbacks/twilio/{}/{provider}/messages", line.shop.id);
-    // A call without a verifiable signature is answered before its body arrives.
+    // If the signature cannot be checked, the gateway answers before the body arrives.
     let start = |path: &str, signature: &str| {
         line.service.raw(format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n\

@@ -13,7 +13,7 @@ use crate::client::Answer;
 use crate::service::{App, Backing, Service};
 
 impl Service {
-    /// Returns the token in the link of an email of this category to the user.
+    /// Returns the token of the unsubscribe link in emails of this category to the user.
     pub(crate) async fn unsubscribe_token(&self, app: &App, user: &str, category: CategoryId) -> String {
         let user = self.context.store.directory().find_user(app.id, user).await.unwrap().unwrap().number;
         let link = Link { app: app.id, user, purpose: Purpose::Unsubscribe(category) };
@@ -24,7 +24,7 @@ impl Service {
         self.call(&format!("GET /v3/unsubscribe/{token}")).send().await
     }
 
-    /// Unsubscribes like a mail program for its user (RFC 8058, section 3.2).
+    /// Unsubscribes as a mail program does (RFC 8058, section 3.2).
     async fn one_click(&self, token: &str) -> Answer {
         let form = "application/x-www-form-urlencoded";
         let call = self.call(&format!("POST /v3/unsubscribe/{token}"));
@@ -85,7 +85,7 @@ async fn one_click_turns_off_only_email_for_the_category() {
     }
     assert_eq!(service.chosen(&shop, "bob").await, json!([]));
 
-    // It can be turned on again, and off again by any body or none.
+    // The user can turn emails on again. A POST without a body turns them off again.
     let on = json!({"preference": [{"categoryId": category, "channels": [{"channel": "email", "enabled": true}]}]});
     service.of(&shop, "ada", "PATCH /v3/preferences").json(&on).send().await.is(200);
     text(service.call(&format!("POST /v3/unsubscribe/{token}/")).send().await, 200);
@@ -127,7 +127,11 @@ async fn an_invalid_token_reveals_and_changes_nothing() {
     text(service.one_click(&token).await, 404);
     service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
     text(service.one_click(&token).await, 404);
-    assert_eq!(service.chosen(&shop, "ada").await, json!([]), "a different user with the same identifier");
+    assert_eq!(
+        service.chosen(&shop, "ada").await,
+        json!([]),
+        "the new user with the same identifier keeps all emails"
+    );
 
     let token = service.unsubscribe_token(&shop, "ada", category).await;
     service.by(&shop, &format!("DELETE /v3/categories/{category}")).send().await.is(200);
@@ -183,7 +187,7 @@ async fn links_stay_valid_after_a_master_key_rotation() {
     let both = MasterKey::configured(&security).unwrap();
     let tables = rotation::reseal_all(&service.context.store, &both, |_, _| {}).await.unwrap();
     assert!(tables.iter().any(|table| table.table == "app_link_key" && table.records == 1));
-    // From here on with the new master key only.
+    // Restart the services with the new master key only.
     service.restart(Backing::Nothing).await;
     text(service.one_click(&token).await, 200);
 }

@@ -131,7 +131,7 @@ async fn a_user_is_shown_with_profile_and_devices() {
     assert_eq!(
         kinds,
         [(&d2, &json!("browser"), &no), (&d1, &json!("android"), &no)],
-        "the last connected first"
+        "the last connected device comes first"
     );
     assert!(devices.iter().all(|device| device["connectedAt"].as_str().unwrap().ends_with('Z')), "{user}");
 

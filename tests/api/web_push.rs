@@ -1,4 +1,4 @@
-//! `/v3/devices/{deviceId}/webPushSubscription`, and web push in the answer of connecting.
+//! `/v3/devices/{deviceId}/webPushSubscription`, and the web push members in the answer of the connect call.
 
 use credentials::vapid;
 use domain::Channel;
@@ -17,7 +17,7 @@ fn subscription(endpoint: &str) -> Value {
     json!({"endpoint": endpoint, "expirationTime": null, "keys": {"p256dh": P256DH, "auth": AUTH}})
 }
 
-/// Returns the user's devices, most recently connected first, with true if web push reaches the device.
+/// Returns the ids of the user's devices, most recently connected first. The flag is true if the device has a subscription.
 async fn devices(service: &Service, app: &App, user: &str) -> Vec<(String, bool)> {
     let store = &service.context.store;
     let user = store.directory().find_user(app.id, user).await.unwrap().unwrap();
@@ -126,7 +126,7 @@ async fn every_problem_of_a_subscription_is_named() {
 }
 
 #[tokio::test]
-async fn strict_handling_lenient_forms_and_wrong_calls_of_subscriptions() {
+async fn subscriptions_accept_lenient_forms_and_refuse_unknown_members_if_strict() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let subscribe = || service.of(&shop, "ada", "POST /v3/devices/d/webPushSubscription");

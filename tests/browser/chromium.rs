@@ -1,4 +1,4 @@
-//! Chromium, driven over the DevTools protocol through a pair of pipes, so that no port is opened.
+//! Chromium, controlled over the DevTools protocol. The protocol uses two pipes, so that no port is opened.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// Time limit of one answer.
+/// Time limit for one answer.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Starts Chromium, which reads commands from descriptor 3 and writes answers to descriptor 4.
+/// Shell script that starts Chromium, which reads commands from descriptor 3 and writes answers to descriptor 4.
 const PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 const ARGUMENTS: [&str; 10] = [
     "--headless",
-    // As root, Chromium runs only without its sandbox. It loads pages of this test only.
+    // For the user root, Chromium starts only without its sandbox. It loads no pages except those of this test.
     "--no-sandbox",
     "--remote-debugging-pipe",
     "--disable-gpu",
@@ -28,7 +28,7 @@ const ARGUMENTS: [&str; 10] = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
 
-/// A running Chromium with a new profile. It is killed when this value is dropped or this process ends, which closes the pipes.
+/// A running Chromium with a new profile. It ends when this value is dropped, or when the test process ends and the pipes close.
 pub(crate) struct Chromium {
     _child: Child,
     commands: ChildStdin,
@@ -64,7 +64,7 @@ impl Chromium {
         chromium
     }
 
-    /// Calls a method of the whole browser, or of the target of a session, and returns the result.
+    /// Calls a method of the browser, or of the target of a session, and returns the result.
     pub(crate) async fn call(&mut self, method: &str, params: Value, session: Option<&str>) -> Value {
         self.last_id += 1;
         let id = self.last_id;
@@ -85,7 +85,7 @@ impl Chromium {
         }
     }
 
-    /// Returns the first event, past or future, for which `fits` is true.
+    /// Returns the first event for which `fits` is true: one that has already arrived, or a later one.
     pub(crate) async fn event(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(known) = self.events.iter().position(&fits) {
             return self.events.remove(known);

@@ -1,7 +1,8 @@
-//! Web push in the browser: our service worker, in Chromium.
+//! Web push in the browser: the service worker of `clients/web-push` in Chromium.
 //!
-//! A browser's push service cannot be replaced by the stand-in. So the tests do the last step themselves: they pass the message
-//! that a browser of the stand-in has decrypted to Chromium over the DevTools protocol, as if it had arrived by push.
+//! Chromium receives messages only from the push service of its vendor, and cannot be made to use the stand-in. So the stand-in
+//! receives and decrypts the message, and the test passes it to Chromium over the DevTools protocol, as if it had arrived by
+//! push.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chromium;

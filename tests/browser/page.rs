@@ -1,4 +1,4 @@
-//! A website of an app with our service worker, open in Chromium, for a user who has allowed notifications.
+//! A website that uses our service worker, open in Chromium. The user has allowed notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::chromium::Chromium;
 const SOON: Duration = Duration::from_secs(30);
 const SERVICE_WORKER: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/web-push/service-worker.js"));
-/// The service worker of a website that imports ours into its own.
+/// Service worker of a website that imports our file into its own.
 const IMPORTING: &str = "importScripts('/tidings-service-worker.js');";
 const PAGE: &str = "<!doctype html><title>The shop</title>";
 
-/// Clicks on a notification, and returns the effects that the service worker had.
+/// Script that clicks on a notification, and returns what the service worker did.
 const CLICK: &str = r#"(async () => {
   const did = {opened: [], focused: []};
-  // Browsers allow these calls only after a real click.
+  // Replace these calls, which browsers allow only after a real click.
   self.clients.openWindow = async (url) => { did.opened.push(url); return null; };
   WindowClient.prototype.focus = async function () { did.focused.push(this.url); return this; };
   const [notification] = await self.registration.getNotifications({tag: TAG});
@@ -53,7 +53,7 @@ impl Handler for Site {
     }
 }
 
-/// The open page.
+/// A page that is open in Chromium.
 pub(crate) struct Page {
     pub(crate) chromium: Chromium,
     pub(crate) origin: String,
@@ -89,7 +89,8 @@ impl Page {
         });
         let known = known.await;
         let registration = known["params"]["registrations"][0]["registrationId"].as_str().unwrap().to_owned();
-        // If Chromium is asked for notifications too early, it takes one that it is about to show for closed.
+        // Observe when notifications are displayed. If `getNotifications` is called while Chromium is about to display one,
+        // Chromium treats that notification as closed.
         for (method, params) in [
             ("BackgroundService.startObserving", json!({"service": "notifications"})),
             ("BackgroundService.setRecording", json!({"service": "notifications", "shouldRecord": true})),
@@ -99,24 +100,25 @@ impl Page {
         Page { chromium, origin, site, session, registration }
     }
 
-    /// Passes a message to the service worker, as if it had arrived by push, and returns once its notification is shown.
+    /// Passes a message to the service worker, as if it had arrived by push, and waits until its notification is displayed.
     pub(crate) async fn push(&mut self, message: &str) {
         let params = json!({"origin": self.origin, "registrationId": self.registration, "data": message});
         self.chromium.call("ServiceWorker.deliverPushMessage", params, Some(&self.session)).await;
         let is_shown = |event: &Value| {
             event["params"]["backgroundServiceEvent"]["eventName"] == "Notification displayed"
         };
-        self.chromium.event("a notification is shown", is_shown).await;
+        self.chromium.event("a notification is displayed", is_shown).await;
     }
 
-    /// Returns the notifications that the user sees.
+    /// Returns the notifications that are displayed.
     pub(crate) async fn notifications(&mut self) -> Vec<Value> {
         let script = "navigator.serviceWorker.ready.then((worker) => worker.getNotifications()).then((shown) => \
             shown.map(({title, body, icon, tag, data}) => ({title, body, icon, tag, data})))";
         self.chromium.evaluate(&self.session, script).await.as_array().unwrap().clone()
     }
 
-    /// Clicks on the notification with this tag. Returns the addresses opened and focused, and the number of notifications left.
+    /// Clicks on the notification with this tag. Returns the URLs that were opened and focused, and the number of remaining
+    /// notifications.
     pub(crate) async fn click(&mut self, tag: &str) -> Value {
         let chromium = &mut self.chromium;
         let worker = eventually(SOON, "the service worker runs", async || {

@@ -1,4 +1,4 @@
-//! A send from the API call to the click. Only the push service of the browser's vendor is replaced.
+//! A send from the API call to the click on its notification. Only the push service of the browser's vendor is replaced.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_send_is_shown_and_a_click_opens_its_link_and_marks_it_read() {
     let did = page.click(delivery["id"].as_str().unwrap()).await;
     let opened = format!("{}/parcels/7", page.origin);
     assert_eq!(did, json!({"opened": [opened], "focused": [], "left": 0}));
-    let read = eventually(SOON, "the notification is read", async || {
+    let read = eventually(SOON, "the notification is marked as read", async || {
         let (_, read) = running.get_as("ada", "/notifications").await;
         (read["unreadCount"] == 0).then_some(read)
     });
@@ -48,7 +48,7 @@ async fn a_send_is_shown_and_a_click_opens_its_link_and_marks_it_read() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// Connects a browser of the user, subscribes it with the key in the answer, and returns its endpoint.
+/// Connects a device of the user, subscribes a browser of the stand-in with the app's key, and returns the endpoint.
 async fn subscribe(running: &Running) -> String {
     let user = |path: &str| {
         running
@@ -68,10 +68,10 @@ async fn subscribe(running: &Running) -> String {
     subscription["endpoint"].as_str().unwrap().to_owned()
 }
 
-/// Returns the decrypted content of the only message for the browser.
+/// Waits for the only message for the browser, and returns its decrypted content.
 async fn pushed(running: &Running, endpoint: &str) -> Value {
     let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
-    let message = eventually(SOON, "the push service has the message", async || {
+    let message = eventually(SOON, "the push service receives the message", async || {
         let answer: Value = Client::new().get(&url).send().await.unwrap().json().await.unwrap();
         answer["data"].as_array().unwrap().first().cloned()
     });

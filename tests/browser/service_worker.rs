@@ -14,7 +14,8 @@ async fn a_message_is_shown_once_with_its_content() {
     let icon = format!("{}/icon.png", page.origin);
     let shown = json!({"title": "Hello", "body": "Your parcel", "icon": icon, "tag": "d1", "data": message});
     assert_eq!(page.notifications().await, [shown]);
-    // A repeated delivery replaces its notification. A message without a title is shown as well, because browsers require it.
+    // A message with the same delivery id replaces the notification. A message without a title is displayed too, because browsers
+    // require a notification for every push.
     page.push(&json!({"title": "Hello again", "deliveryId": "d1"}).to_string()).await;
     page.push("no JSON").await;
     page.push("7").await;
@@ -61,7 +62,7 @@ async fn a_click_is_reported_even_if_its_link_cannot_be_opened() {
         (json!("/a"), json!(format!("{}/click/a", page.origin)), 1),
         (json!("javascript:alert(1)"), json!(format!("{}/click/b", page.origin)), 2),
         (Value::Null, json!("javascript:alert(1)"), 2),
-        // Nothing listens at this address; the click is handled nevertheless.
+        // No server listens at this address. The worker must still handle the click.
         (json!("/a"), json!("http://127.0.0.1:1/click"), 2),
     ]
     .into_iter()

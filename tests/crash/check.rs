@@ -1,4 +1,4 @@
-//! The checks of a run, by their names.
+//! The checks of a run. Each has a name and returns the violations that it finds in the record of the run.
 
 mod accepted;
 mod api;
@@ -57,7 +57,8 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("the system was idle while it was checked", nothing_went_on),
 ];
 
-/// Checks that compare two places, which are read one after the other. They have no verdict on a system that is not idle.
+/// Checks that compare two sources, such as the API and the tables, which are read one after the other. They are left out if the
+/// log grew between the two reads.
 const OF_IDLE_SYSTEM: [&str; 8] = [
     "the API reports how every send ended",
     "every inbox has its items once",
@@ -69,7 +70,7 @@ const OF_IDLE_SYSTEM: [&str; 8] = [
     "webhooks report how every delivery ended, and what was read",
 ];
 
-/// Checks that have a verdict on the run.
+/// Checks that apply to this record: all except the undecided ones and, if the log grew, those of [`OF_IDLE_SYSTEM`].
 pub(crate) fn applying(record: &Record) -> impl Iterator<Item = &'static (&'static str, Check)> {
     let goes_on = record.meanwhile > 0;
     let undecided = undecided(record);
@@ -78,7 +79,7 @@ pub(crate) fn applying(record: &Record) -> impl Iterator<Item = &'static (&'stat
         .filter(move |(name, _)| !(undecided.contains_key(name) || goes_on && OF_IDLE_SYSTEM.contains(name)))
 }
 
-/// Checks that have too little evidence for a verdict, each with the reason. They neither hold nor fail.
+/// Checks for which the record has too little data to pass or fail, each with the reason.
 pub(crate) fn undecided(record: &Record) -> BTreeMap<&'static str, String> {
     latency::cannot_tell(record).map(|reason| (SMALL_APPS_DO_NOT_WAIT, reason)).into_iter().collect()
 }
@@ -87,8 +88,8 @@ pub(crate) fn failures(record: &Record) -> Failures {
     check::failures(applying(record), record)
 }
 
-/// The system was idle; if not, this is the only finding.
+/// No message was added to the log while the record was assembled.
 fn nothing_went_on(record: &Record) -> Vec<String> {
     let went_on = record.meanwhile > 0;
-    went_on.then(|| format!("the log took {} messages", record.meanwhile)).into_iter().collect()
+    went_on.then(|| format!("{} messages were added to the log", record.meanwhile)).into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
+//! Tests of the checks: a valid record passes all of them, and each falsified record fails the check for its defect.
 
 mod falsified_records;
 mod valid_record;
@@ -31,7 +31,7 @@ fn every_falsified_record_fails_its_check() {
 }
 
 #[test]
-fn if_the_system_was_not_idle_only_that_check_fails() {
+fn on_a_busy_system_only_the_check_for_idleness_fails() {
     let mut record = valid();
     record.meanwhile = 1;
     record.log.outcomes.clear();
@@ -46,7 +46,7 @@ fn if_the_system_was_not_idle_only_that_check_fails() {
 }
 
 #[test]
-fn a_run_whose_sends_were_all_disturbed_has_no_verdict_on_latency() {
+fn latency_is_undecided_if_faults_disturbed_all_sends() {
     let mut record = valid();
     record.visible.iter_mut().for_each(|visible| visible.visible_at += 10_000);
     record.faults.push(Fault { what: "kill postgres".to_owned(), from: 100_500, until: 101_000 });

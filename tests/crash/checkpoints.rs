@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Records every commit that does not move a checkpoint forward.
+/// Trigger that records every update that does not move a checkpoint forward.
 const STEPS_BACK: &str = "
     CREATE TABLE stepped_back (projection text NOT NULL, stream text NOT NULL, was bigint NOT NULL, became bigint NOT NULL);
     CREATE FUNCTION note_step_back() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -21,7 +21,7 @@ const STEPS_BACK: &str = "
     CREATE TRIGGER note_step_back AFTER UPDATE ON checkpoint FOR EACH ROW
       WHEN (NEW.seq <= OLD.seq) EXECUTE FUNCTION note_step_back();";
 
-/// Records every later step back in the table `stepped_back`.
+/// Starts to record steps back of checkpoints in the table `stepped_back`.
 pub(crate) async fn record(database: &PgPool) {
     sqlx::raw_sql(STEPS_BACK).execute(database).await.unwrap();
 }

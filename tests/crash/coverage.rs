@@ -1,4 +1,5 @@
-//! Minimum numbers of everything that must happen in a run for its checks to mean something.
+//! Minimum numbers of faults, outcomes and sends in a run. A run with fewer does not count, because its checks would prove too
+//! little.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,11 +16,12 @@ use crate::faults::tally::Tally;
 use crate::journal::{Change, Line};
 use crate::record::Record;
 
-/// Number of notifications per required occurrence of each outcome.
+/// In a small run, one occurrence of each outcome is required per this number of notifications.
 const SMALL_RUN: usize = 1_000;
-/// Number of notifications per required repetition of a send. Clients repeat every tenth send, which has about three recipients.
+/// One repeated send is required per this number of notifications. Clients repeat every tenth send, and a send has about three
+/// recipients.
 const REPEATED: usize = 60;
-/// Number of notifications per required undisturbed send of a small app during a flood of the large one.
+/// One undisturbed send of a small app during a flood of the large app is required per this number of notifications.
 const BESIDE_A_FLOOD: usize = 4_000;
 
 /// A minimum number, and the actual one.
@@ -60,10 +62,10 @@ pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> 
         need("sends and jobs in the bulk lane", asked.notifications / 10, usize::try_from(bulk).unwrap()),
         need("suppressed targets", small_run, record.tables.suppressions.len()),
     ];
-    // A check without a verdict needs no evidence.
+    // If the check is undecided, the run needs no data for it.
     if !check::undecided(record).contains_key(check::SMALL_APPS_DO_NOT_WAIT) {
         needs.push(need(
-            "sends of small apps beside a flood of the large one",
+            "sends of small apps during a flood of the large one",
             asked.notifications / BESIDE_A_FLOOD,
             check::beside_a_flood(record).0,
         ));
@@ -76,7 +78,7 @@ pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> 
 
 struct Confirmed {
     notifications: usize,
-    /// 202s beyond the first of each send.
+    /// Number of 202s after the first 202 of each send.
     repeats: usize,
 }
 
@@ -108,7 +110,7 @@ fn of_faults(size: Size, tally: &Tally) -> Vec<Need> {
     needs
 }
 
-/// Changes of each kind that every list has to show from their answer on.
+/// Changes of each kind that were answered with 200: every later list must show them.
 fn of_users(least: usize, record: &Record) -> Vec<Need> {
     let mut answered: BTreeMap<&str, usize> = BTreeMap::new();
     for line in &record.journal {

@@ -1,4 +1,4 @@
-//! Randomness from a seed: the same question has the same answer in every run of the seed.
+//! Random decisions that depend only on a seed and on what is decided, so that a run with the same seed makes the same decisions.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

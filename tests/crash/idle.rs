@@ -7,16 +7,16 @@ use testkit::eventually;
 
 use crate::system::System;
 
-/// Time limit. With the settings of the crash run, every process resumes all work within it.
+/// Time limit. With the short leases and retry times of the crash run, all work finishes within it.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 const REPORTED_EVERY: Duration = Duration::from_secs(10);
-/// Examples of each kind of work that is left.
+/// Maximum number of examples of each kind of remaining work.
 const EXAMPLES: i64 = 5;
 
-/// Waits until no work is left, and returns the time that it took.
+/// Waits until no work remains, and returns the time that this took.
 ///
 /// # Panics
-/// Work is left after 60 s, which the message lists; or a process has ended.
+/// Work remains after 60 s, or a process ends. The message lists the remaining work.
 pub(crate) async fn wait_until(system: &mut System) -> Duration {
     match within(system, WITHIN).await {
         Ok(took) => took,
@@ -24,10 +24,10 @@ pub(crate) async fn wait_until(system: &mut System) -> Duration {
     }
 }
 
-/// As [`wait_until`], with another limit; the error lists the work that is left.
+/// Like [`wait_until`], but with the given time limit. The error lists the remaining work.
 ///
 /// # Panics
-/// A process has ended.
+/// A process ends.
 pub(crate) async fn within(system: &mut System, limit: Duration) -> Result<Duration, String> {
     let began = Instant::now();
     let mut last: Option<Backlog> = None;
@@ -37,22 +37,22 @@ pub(crate) async fn within(system: &mut System, limit: Duration) -> Result<Durat
         let backlog = Backlog::read(system).await?;
         let is_idle = backlog.is_idle_since(last.as_ref());
         if began.elapsed() >= next_report {
-            println!("{:>6.1} s: left are {backlog}", began.elapsed().as_secs_f64());
+            println!("{:>6.1} s: remaining: {backlog}", began.elapsed().as_secs_f64());
             next_report += REPORTED_EVERY;
         }
         last = Some(backlog);
         is_idle.then_some(())
     };
-    // The inner limit is longer, so that this function can list what is left.
+    // The timeout ends the wait before `eventually` panics, so that the error can list the remaining work.
     let waiting = tokio::time::timeout(limit, eventually(2 * limit, "the system is idle", idle)).await;
     if waiting.is_ok() {
         return Ok(began.elapsed());
     }
-    let left = last.map_or("unknown, because a server does not answer".to_owned(), |last| last.to_string());
-    Err(format!("work is left after {limit:?}: {left}\n{}", examples(system).await))
+    let left = last.map_or("unknown, a server does not answer".to_owned(), |last| last.to_string());
+    Err(format!("work remains after {limit:?}: {left}\n{}", examples(system).await))
 }
 
-/// Some of the work that is left.
+/// Lists some of the remaining work.
 async fn examples(system: &System) -> String {
     let examples = sqlx::query_scalar::<_, String>(
         "(SELECT format('delivery %s by %s: %s, attempt %s, lease until %s', id, channel, status, attempt, lease_until)

@@ -1,4 +1,4 @@
-//! Journal of the answers to clients. Every line is on disk before its client continues.
+//! Journal of the answers that clients received. A client continues only after its line is on disk.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 const FILE: &str = "journal.jsonl";
-/// Maximum number of lines per write, and of waiting lines.
+/// Maximum number of lines per write; also the capacity of the queue of waiting lines.
 const TOGETHER: usize = 512;
 
-/// An action of a client, with its answer. Times are in milliseconds since 1970.
+/// A call of a client, with its answer. Times are in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "camelCase")]
 pub(crate) enum Line {
@@ -24,13 +24,12 @@ pub(crate) enum Line {
     Changed { user: usize, change: Change, status: Option<u16>, at: i64 },
     /// A user listed their inbox.
     Listed { user: usize, page: Page, at: i64 },
-    /// A user's list failed. The status is None if no answer came.
+    /// A user failed to list their inbox. The status is None if no answer came.
     NotListed { user: usize, status: Option<u16>, at: i64 },
-    /// A user's email address was changed for the `changes`th time.
+    /// A client tried to change a user's email address; `changes` is the number of this change.
     Moved { user: usize, changes: usize, status: Option<u16>, at: i64 },
 }
 
-/// A change to an inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Change {
@@ -48,7 +47,7 @@ impl Change {
     pub(crate) const KINDS: [&str; 8] =
         ["seen", "unseen", "read", "unread", "deleted", "state set", "all read", "all deleted"];
 
-    /// Its name among [`KINDS`](Self::KINDS).
+    /// Name of the kind of change, one of [`KINDS`](Self::KINDS).
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Change::Seen(_) => "seen",
@@ -85,7 +84,6 @@ pub(crate) struct ShownItem {
     pub(crate) state: Option<String>,
 }
 
-/// Writer of the journal.
 #[derive(Clone)]
 pub(crate) struct Journal {
     lines: mpsc::Sender<(Line, oneshot::Sender<()>)>,
@@ -101,7 +99,7 @@ impl Journal {
         Journal { lines }
     }
 
-    /// Returns when the line is on the disk.
+    /// Writes a line, and returns when the line is on disk.
     pub(crate) async fn write(&self, line: Line) {
         let (done, is_done) = oneshot::channel();
         self.lines.send((line, done)).await.unwrap();

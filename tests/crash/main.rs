@@ -1,5 +1,5 @@
-//! The delivery guarantees under faults: every service runs in separate processes; whatever happens to them and to the servers,
-//! nothing is lost and nothing is shown twice.
+//! The delivery guarantees under faults. Every service runs as two processes. Processes, PostgreSQL and nats-server are killed,
+//! paused and cut off; no send may be lost, and none may be shown twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod check;

@@ -1,5 +1,5 @@
-//! Record of a run: answers to clients, lists that users saw, tables, streams, and messages that providers accepted. Plain data, so that a
-//! test can falsify it. Times are in milliseconds since 1970.
+//! Record of a run: answers to clients, lists that users saw, tables, streams, and messages that providers accepted. The record
+//! is plain data, so that the tests of the checks can falsify it. Times are in milliseconds since 1970.
 
 mod api;
 mod database;
@@ -21,19 +21,17 @@ use crate::journal::{Line, ShownItem};
 use crate::scene::{Accepted, Fault};
 use crate::workload::Visible;
 
-/// Everything that is known about a run.
+/// All data that the checks of a run read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    /// Intended sends, by number.
+    /// Sends that the clients made, by number.
     pub(crate) asked: BTreeMap<usize, Asked>,
-    /// All targets that a user ever had, as the ledger names them.
+    /// All targets that each user had during the run, as the ledger names them.
     pub(crate) targets: BTreeMap<User, Targets>,
-    /// The clients' journal.
+    /// The clients' journal, in the order of writing.
     pub(crate) journal: Vec<Line>,
     pub(crate) faults: Vec<Fault>,
-    /// Content of the tables.
     pub(crate) tables: Tables,
-    /// Content of the streams.
     pub(crate) log: Log,
     /// Messages that providers accepted, in order.
     pub(crate) accepted: Vec<Accepted>,
@@ -41,16 +39,16 @@ pub(crate) struct Record {
     pub(crate) provider_faults: BTreeMap<String, usize>,
     /// Inboxes of all users at the end, read over the API.
     pub(crate) inboxes: BTreeMap<User, Vec<ShownItem>>,
-    /// Reports of the API at the end, by request: about all sends, or a sample.
+    /// Reports of the API at the end, by request. If there are very many sends, only about a sample.
     pub(crate) told: BTreeMap<Uuid, ReportedSend>,
     /// Webhooks that the apps' endpoints accepted, in order.
     pub(crate) webhooks: Vec<Webhook>,
     /// Output of `tidings verify --json`.
     pub(crate) verified: Value,
-    /// Checkpoints as they were seen, in order.
+    /// Checkpoints that were read during the run, in order of time.
     pub(crate) samples: Vec<Checkpoint>,
     pub(crate) visible: Vec<Visible>,
-    /// Periods in which the broker redelivered acknowledged sends.
+    /// Periods in which nats-server redelivered acknowledged sends.
     pub(crate) redeliveries: Vec<Fault>,
     /// Number of messages that were added to the log while the record was assembled.
     pub(crate) meanwhile: u64,
@@ -62,43 +60,43 @@ pub(crate) type User = (AppId, String);
 /// Addresses, tokens and subscriptions by channel.
 pub(crate) type Targets = BTreeMap<Channel, BTreeSet<String>>;
 
-/// A send as its client intended it.
+/// A send as its client made it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) app: AppId,
     pub(crate) title: String,
-    /// Identifiers, in the order of the send.
+    /// Identifiers of users, in the order of the send.
     pub(crate) recipients: Vec<String>,
     pub(crate) channels: Vec<Channel>,
-    /// True if its app is one of the small ones.
+    /// True if one of the small apps made the send.
     pub(crate) is_small: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
-    /// By user number.
+    /// Users by number.
     pub(crate) users: BTreeMap<i64, User>,
     pub(crate) requests: BTreeMap<Uuid, Request>,
     pub(crate) deliveries: BTreeMap<Uuid, Delivery>,
-    /// By app, channel and target.
+    /// Suppressions by app, channel and target.
     pub(crate) suppressions: BTreeMap<(AppId, String, String), Suppression>,
-    /// By id.
+    /// Inbox items by id.
     pub(crate) items: BTreeMap<i64, Item>,
-    /// By app and user number.
+    /// Counters by app and user number.
     pub(crate) counters: BTreeMap<(i64, i64), Counters>,
     pub(crate) checkpoints: BTreeMap<Place, i64>,
-    /// Steps back of checkpoints: the place, and the sequences before and after.
+    /// Updates that did not move a checkpoint forward: the place, and the sequences before and after.
     pub(crate) stepped_back: Vec<(Place, i64, i64)>,
-    /// Messages and events that were parked, with their causes.
+    /// Messages and events that were dead-lettered, with their causes.
     pub(crate) set_aside: Vec<String>,
 }
 
-/// A send, as it was planned.
+/// A send in the tables, with its plans.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) app: AppId,
     pub(crate) title: String,
-    /// By identifier.
+    /// Planned recipients by identifier.
     pub(crate) recipients: BTreeMap<String, Recipient>,
 }
 
@@ -124,7 +122,7 @@ pub(crate) struct Delivery {
     pub(crate) status: Status,
     pub(crate) reason: Option<String>,
     pub(crate) attempt: i32,
-    /// By number.
+    /// In the order of their numbers.
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) claims: Vec<Claim>,
 }
@@ -136,22 +134,20 @@ pub(crate) struct Attempt {
     pub(crate) started_at: i64,
 }
 
-/// A claim of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) attempt: i32,
     pub(crate) at: i64,
-    /// True if it was granted after the suppression of its target was committed.
+    /// True if the claim was granted after the suppression of its target was committed.
     pub(crate) is_late: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
-    /// True if there is an event about it.
+    /// True if the log has an event about the suppression.
     pub(crate) is_told: bool,
 }
 
-/// An item of an inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) app: i64,
@@ -176,13 +172,13 @@ pub(crate) struct Counters {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    /// Sends that the log accepted.
+    /// Sends in the log.
     pub(crate) sends: BTreeSet<Uuid>,
-    /// Deliveries and the attempts that were ordered.
+    /// Delivery and attempt of each job.
     pub(crate) jobs: BTreeSet<(Uuid, i32)>,
     /// Outcome events of each delivery, in order.
     pub(crate) outcomes: BTreeMap<Uuid, Vec<Outcome>>,
-    /// Deliveries with an event that their target was suppressed.
+    /// Deliveries for which the log has an event about the suppression of their target.
     pub(crate) suppressed: BTreeSet<Uuid>,
     /// Inbox items according to a replay of the log.
     pub(crate) items: BTreeMap<i64, Item>,
@@ -192,7 +188,6 @@ pub(crate) struct Log {
     pub(crate) unreadable: Vec<String>,
 }
 
-/// An outcome event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) attempt: i32,
@@ -200,7 +195,7 @@ pub(crate) struct Outcome {
     pub(crate) reason: Option<String>,
 }
 
-/// Report of the API about a send.
+/// Report of `GET /v3/requests/{id}` about a send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReportedSend {
     pub(crate) status: String,
@@ -211,14 +206,14 @@ pub(crate) struct ReportedSend {
 /// A webhook that an app's endpoint accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct Webhook {
-    /// `webhook-id`.
+    /// Value of the header `webhook-id`.
     pub(crate) id: String,
-    /// Of the endpoint.
+    /// App of the endpoint.
     pub(crate) app: AppId,
     pub(crate) event: WebhookEvent,
     pub(crate) subject: Subject,
     pub(crate) request: Uuid,
-    /// An identifier.
+    /// Identifier of the user.
     pub(crate) recipient: String,
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
@@ -228,12 +223,11 @@ pub(crate) struct Webhook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Delivery(Uuid),
-    /// Of an inbox.
     Item(i64),
 }
 
 impl Record {
-    /// Confirmed sends: number and request, each 202 once.
+    /// Number and request of each confirmed send, once per 202.
     pub(crate) fn confirmed(&self) -> impl Iterator<Item = (usize, Uuid)> {
         self.journal.iter().filter_map(|line| match line {
             Line::Confirmed { notice, request, .. } => Some((*notice, *request)),
@@ -241,17 +235,17 @@ impl Record {
         })
     }
 
-    /// Intent of a confirmed request.
+    /// Confirmed sends as their clients made them, by request.
     pub(crate) fn meant(&self) -> BTreeMap<Uuid, &Asked> {
         self.confirmed().filter_map(|(notice, request)| Some((request, self.asked.get(&notice)?))).collect()
     }
 
-    /// Intent of a send, by its title.
+    /// Sends as their clients made them, by title.
     pub(crate) fn by_title(&self) -> BTreeMap<&str, &Asked> {
         self.asked.values().map(|asked| (asked.title.as_str(), asked)).collect()
     }
 
-    /// True if a target of the user on this channel was found dead.
+    /// Returns true if a target of the user on this channel was suppressed.
     pub(crate) fn has_dead_target(&self, user: &User, channel: Channel) -> bool {
         let targets = self.targets.get(user).and_then(|targets| targets.get(&channel));
         targets.into_iter().flatten().any(|target| {
@@ -259,7 +253,7 @@ impl Record {
         })
     }
 
-    /// The number of a user, by app and identifier.
+    /// Numbers of users, by app and identifier.
     pub(crate) fn numbers(&self) -> BTreeMap<&User, i64> {
         self.tables.users.iter().map(|(number, user)| (user, *number)).collect()
     }

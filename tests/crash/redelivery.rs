@@ -1,5 +1,5 @@
-//! Redelivery of sends that were acknowledged long ago: after a kill, nats-server 2.9.10 can lose a consumer's state. It then delivers
-//! all messages again, in order, before new ones.
+//! Detection of acknowledged sends that nats-server delivers again. After a kill, nats-server 2.9.10 can lose the state of a
+//! consumer. It then redelivers all messages in order, and new sends have to wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::scene::Fault;
 const INTERVAL: Duration = Duration::from_millis(200);
 const DISPATCHER: &str = "dispatcher";
 
-/// Reads at intervals how far the dispatchers have acknowledged each lane.
+/// A task that reads at intervals how far the dispatchers have acknowledged each lane.
 pub(crate) struct Watch {
     seen: Arc<Mutex<Vec<Fault>>>,
     task: JoinHandle<()>,
@@ -26,7 +26,7 @@ struct Place {
     stream: StreamName,
     /// Highest sequence up to which everything was acknowledged.
     reached: u64,
-    /// Index of the period in which the consumer is behind that sequence.
+    /// Index of the current period of redelivery; None while the consumer is not behind `reached`.
     behind: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ impl Watch {
             loop {
                 pace.tick().await;
                 for place in &mut places {
-                    // The progress is unknown while the broker is unavailable.
+                    // An error means that nats-server is unavailable; the next read tries again.
                     if let Ok(Some(progress)) = log.consumer_progress(place.stream, DISPATCHER).await {
                         place.note(progress.ack_floor, &mut noted.lock().unwrap());
                     }
@@ -51,7 +51,7 @@ impl Watch {
         Watch { seen, task }
     }
 
-    /// The periods in which acknowledged messages were redelivered.
+    /// Stops the task, and returns the periods in which acknowledged messages were redelivered.
     pub(crate) fn stop(self) -> Vec<Fault> {
         self.task.abort();
         std::mem::take(&mut self.seen.lock().unwrap())
@@ -62,7 +62,7 @@ impl Place {
     fn note(&mut self, floor: u64, times: &mut Vec<Fault>) {
         if floor < self.reached {
             let behind = *self.behind.get_or_insert_with(|| {
-                let what = format!("{} is delivered again", self.stream);
+                let what = format!("{} is redelivered", self.stream);
                 times.push(Fault { what, from: now(), until: now() });
                 times.len() - 1
             });

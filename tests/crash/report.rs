@@ -1,4 +1,4 @@
-//! Report of a run: a table, and a line of JSON.
+//! Report of a run, as a table and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,56 +24,58 @@ type Counts = BTreeMap<String, u64>;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     seed: u64,
-    /// True for the long run.
     pub(crate) long: bool,
     /// Version line of nats-server.
     pub(crate) broker: String,
     /// Duration of each phase, in seconds.
     seconds: BTreeMap<&'static str, f64>,
-    /// Sends × recipients that were confirmed.
+    /// Number of confirmed notifications: recipients of all confirmed sends.
     notifications: usize,
     sends: usize,
-    /// Number of calls by which the sends were confirmed.
+    /// Number of calls that clients made to get these confirmations.
     tries: usize,
-    /// By channel and status: `email sent`.
+    /// Number of deliveries by channel and status, for example `email sent`.
     deliveries: Counts,
     inbox_items: usize,
-    /// Number of accepted webhooks, and of repeated calls.
+    /// Number of different webhooks that endpoints accepted.
     webhooks: usize,
+    /// Number of accepted calls that repeated a webhook.
     webhooks_again: usize,
-    /// By victim.
+    /// Number of kills by victim.
     kills: Counts,
-    /// By crash point.
+    /// Number of deaths by crash point.
     crash_points: Counts,
-    /// By kind.
+    /// Number of disturbances by kind.
     disturbances: Counts,
-    /// Processes that gave up waiting for a server at their start, and were restarted.
+    /// Processes that were started while a server was unavailable, gave up waiting for it and were restarted.
     gave_up: Vec<String>,
     /// Number of faults of providers, by name.
     provider_faults: BTreeMap<String, usize>,
-    /// Number of repeated acceptances by channel; each is listed below with its window.
+    /// Number of repeated acceptances by channel. `duplicates` has the details.
     duplicates_at_providers: Counts,
     duplicates: Vec<Duplicate>,
-    /// Number of periods in which the broker redelivered acknowledged sends.
+    /// Number of periods in which nats-server redelivered acknowledged sends.
     redeliveries: usize,
-    /// 99th percentile of the small apps in milliseconds from 202 to the inbox without faults, and the number of sends.
+    /// 99th percentile of the time from 202 to the inbox, in milliseconds, for sends of small apps without faults; and the number
+    /// of these sends.
     small_apps_p99: Option<(i64, usize)>,
-    /// Number of these sends during a flood of the large app, and the maximum number of its sends that waited then.
+    /// Number of these sends that were confirmed during a flood of the large app, and the maximum number of the large app's sends
+    /// that waited.
     beside_a_flood: (usize, usize),
-    /// Most memory of one process, in mebibytes.
+    /// Peak memory of a process by role, in mebibytes.
     peak_mebibytes: Counts,
-    /// Minimum and actual number of everything that must happen for the run to count.
+    /// Everything that must happen for the run to count, each with its minimum and actual number.
     pub(crate) needs: Vec<Need>,
     /// Expected maximum duration of the run, in seconds.
     pub(crate) may_take: u64,
-    /// Checks that passed; checks that failed, with the number of violations.
     held: Vec<&'static str>,
+    /// Checks that failed, with their numbers of violations.
     broken: BTreeMap<&'static str, usize>,
-    /// Checks without a verdict, each with the reason.
+    /// Checks that could not be decided, each with the reason.
     undecided: BTreeMap<&'static str, String>,
 }
 
-/// A second acceptance, and the fault that explains it.
+/// A second acceptance of a delivery, and the reason that explains it.
 #[derive(Debug, Serialize)]
 struct Duplicate {
     channel: String,
@@ -84,7 +86,7 @@ struct Duplicate {
 }
 
 impl Report {
-    /// Faults of the run, and peak memory.
+    /// Creates a report with the faults of the run and the peak memory of its processes.
     pub(crate) fn of(system: &mut System, tally: &Tally) -> Report {
         let mut peaks = Counts::new();
         for process in &mut system.processes {
@@ -111,7 +113,7 @@ impl Report {
         }
     }
 
-    /// Adds the results.
+    /// Adds the numbers of the record and the results of the checks.
     pub(crate) fn add(&mut self, record: &Record, broken: &BTreeMap<&'static str, Vec<String>>) {
         let confirmed: BTreeMap<_, _> =
             record.confirmed().map(|(notice, request)| (request, notice)).collect();
@@ -174,29 +176,29 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "seconds             {}", listed(&self.seconds))?;
         let all: f64 = self.seconds.values().sum();
-        writeln!(f, "in all              {all:.0} s of the {} s that it may take", self.may_take)?;
+        writeln!(f, "in all              {all:.0} s, expected at most {} s", self.may_take)?;
         writeln!(
             f,
             "notifications       {} of {} sends, {} tries",
             self.notifications, self.sends, self.tries
         )?;
         writeln!(f, "inbox items         {}", self.inbox_items)?;
-        writeln!(f, "webhooks            {}, {} times told again", self.webhooks, self.webhooks_again)?;
+        writeln!(f, "webhooks            {}, {} repeated calls", self.webhooks, self.webhooks_again)?;
         writeln!(f, "deliveries          {}", listed(&self.deliveries))?;
         writeln!(f, "kills               {kills}: {}", listed(&self.kills))?;
         writeln!(f, "at crash points     {crashes}: {}", listed(&self.crash_points))?;
         writeln!(f, "disturbances        {}", listed(&self.disturbances))?;
-        writeln!(f, "answers of failure  {}", listed(&self.provider_faults))?;
-        writeln!(f, "redelivered         {} times a lane that was acknowledged", self.redeliveries)?;
+        writeln!(f, "provider faults     {}", listed(&self.provider_faults))?;
+        writeln!(f, "redelivered         {} times all acknowledged sends of a lane", self.redeliveries)?;
         if !self.gave_up.is_empty() {
             writeln!(f, "gave up at start    {}", self.gave_up.join(", "))?;
         }
-        let waited = |(millis, of)| format!("{millis} ms from 202 to the inbox, of {of}");
-        let waited = self.small_apps_p99.map_or("too few to tell".to_owned(), waited);
+        let waited = |(millis, of)| format!("{millis} ms from 202 to the inbox, {of} sends");
+        let waited = self.small_apps_p99.map_or("too few sends".to_owned(), waited);
         let (beside, backlog) = self.beside_a_flood;
         writeln!(
             f,
-            "small apps' p99     {waited}, of {beside} while up to {backlog} of the large app's waited"
+            "small apps' p99     {waited}; {beside} of them while up to {backlog} sends of the large app waited"
         )?;
         writeln!(f, "most memory, MiB    {}", listed(&self.peak_mebibytes))?;
         writeln!(
@@ -206,20 +208,20 @@ impl fmt::Display for Report {
             listed(&self.duplicates_at_providers)
         )?;
         for Duplicate { channel, delivery, milliseconds, because } in self.duplicates.iter().take(SHOWN) {
-            let because = because.as_deref().unwrap_or("NOTHING EXPLAINS IT");
+            let because = because.as_deref().unwrap_or("UNEXPLAINED");
             writeln!(f, "  {channel} {delivery} after {milliseconds} ms: {because}")?;
         }
         let unmet: Vec<&Need> = self.needs.iter().filter(|need| !need.is_met()).collect();
-        writeln!(f, "enough of           {} of {}", self.needs.len() - unmet.len(), self.needs.len())?;
+        writeln!(f, "minimums met        {} of {}", self.needs.len() - unmet.len(), self.needs.len())?;
         for need in unmet {
             writeln!(f, "  TOO FEW {need}")?;
         }
-        writeln!(f, "checks that hold    {} of {}", self.held.len(), self.held.len() + self.broken.len())?;
+        writeln!(f, "checks passed       {} of {}", self.held.len(), self.held.len() + self.broken.len())?;
         for (name, violations) in &self.broken {
-            writeln!(f, "  BROKEN: {name} ({violations} times)")?;
+            writeln!(f, "  FAILED: {name} ({violations} violations)")?;
         }
         for (name, reason) in &self.undecided {
-            writeln!(f, "  CANNOT TELL: {name} ({reason})")?;
+            writeln!(f, "  UNDECIDED: {name} ({reason})")?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! The run: load, faults, and when no work is left, the checks.
+//! The run: load and faults, then, when no work remains, the checks.
 //!
-//! `cargo xtask crash` runs it by itself. `TIDINGS_TEST_CRASH_SEED` repeats the schedule of a run, `TIDINGS_TEST_CRASH_LONG=1` is the
-//! long run, `TIDINGS_TEST_CRASH_NOTIFICATIONS` makes it smaller or larger, `TIDINGS_TEST_NATS_SERVER` names another broker.
+//! `cargo xtask crash` runs only this test. `TIDINGS_TEST_CRASH_SEED` repeats the schedule of an earlier run, and
+//! `TIDINGS_TEST_CRASH_LONG=1` selects the long run. `TIDINGS_TEST_CRASH_NOTIFICATIONS` sets the number of notifications.
+//! `TIDINGS_TEST_NATS_SERVER` is the path of another nats-server.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -21,12 +22,11 @@ use crate::system::{Settings, System};
 use crate::workload::{self, Observed, Workload};
 use crate::{check, coverage, faults, idle, record};
 
-/// Number of apps. One of them makes most sends.
+/// Number of apps. The first, the large app, makes most sends.
 const APPS: usize = 8;
-/// Time of sends after the last fault: long enough for a verdict on the time without faults.
+/// Time for which clients continue to send after the last fault, so that the checks see enough sends without faults.
 const AFTERWARDS: Duration = Duration::from_secs(20);
 
-/// Parameters of a run.
 struct Run {
     seed: u64,
     is_long: bool,
@@ -49,14 +49,15 @@ impl Run {
         if self.is_long { Size::LONG } else { Size::CI }
     }
 
-    /// Expected maximum duration with the usual number of notifications, in seconds: reported, not enforced.
+    /// Expected maximum duration with the usual number of notifications, in seconds. The report shows it, but a longer run does
+    /// not fail.
     fn may_take(&self) -> u64 {
         60 * if self.is_long { 30 } else { 4 }
     }
 }
 
 impl fmt::Display for Run {
-    /// Formats the parameters for a shell.
+    /// Formats the parameters as environment variables for a shell, so that the run can be repeated.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Run { seed, is_long, notifications } = self;
         let long = u8::from(*is_long);
@@ -112,7 +113,7 @@ async fn nothing_is_lost_or_shown_twice() {
     assert!(too_few.is_empty(), "{run}\nthe run does not count: {too_few:#?}");
 }
 
-/// Runs load and faults. Returns when every send is accepted and every process is ready again.
+/// Runs load and faults together. Returns when every send is accepted and every process is ready again.
 async fn under_attack(
     system: &mut System,
     workload: &Arc<Workload>,
@@ -127,7 +128,7 @@ async fn under_attack(
     tokio::join!(working, faults::inject(system, schedule, &over))
 }
 
-/// Number of messages in streams of the bulk lane.
+/// Counts the messages in the streams of the bulk lane.
 async fn in_bulk(system: &System) -> u64 {
     let mut messages = 0;
     for stream in StreamName::all(system.scene.partitions) {
@@ -138,7 +139,7 @@ async fn in_bulk(system: &System) -> u64 {
     messages
 }
 
-/// `nats-server: v2.9.10`.
+/// Version line of nats-server, such as `nats-server: v2.9.10`.
 fn broker() -> String {
     let program = std::env::var("TIDINGS_TEST_NATS_SERVER").unwrap_or("nats-server".to_owned());
     let told = Command::new(program).arg("--version").output().map(|output| output.stdout);

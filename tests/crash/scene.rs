@@ -1,4 +1,4 @@
-//! The system as the workload and the checker see it: addresses, files, and the faults with their times.
+//! The system as the workload and the checks see it: addresses, files, and faults with their times.
 
 use std::path::PathBuf;
 
@@ -7,37 +7,34 @@ use event_log::EventLog;
 use service_kit::{Config, connections};
 use suite::{App, Environment};
 
-/// The system under test, from outside.
+/// Addresses and files of the system under test.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
-    /// Determines everything random in the run.
+    /// Seed of all random decisions of the run.
     pub(crate) seed: u64,
     /// Origins of the gateways, without `/v3`.
     pub(crate) gateways: Vec<String>,
     /// The apps, the largest first.
     pub(crate) apps: Vec<App>,
-    /// URL of PostgreSQL, without a proxy.
+    /// URL of PostgreSQL itself, not of a proxy.
     pub(crate) database_url: String,
-    /// URL of nats-server, without a proxy.
+    /// URL of nats-server itself, not of a proxy.
     pub(crate) nats_url: String,
-    /// Partitions of the inbox.
     pub(crate) partitions: u32,
-    /// Endpoints at the push service's stand-in begin with this.
+    /// Origin of all push endpoints at the push service's stand-in.
     pub(crate) push_origin: String,
-    /// File of accepted calls, one [`Accepted`] a line, written before the provider answers.
+    /// File of accepted calls, with one [`Accepted`] per line. The stand-in writes the line before it answers.
     pub(crate) accepted: PathBuf,
-    /// File of the faults of providers, one name a line.
+    /// File of the faults of providers, with one name per line.
     pub(crate) provider_faults: PathBuf,
-    /// File of webhooks that the apps' backends accepted, written before they answer.
+    /// File of webhooks that the apps' backends accepted. A backend writes the line before it answers.
     pub(crate) webhooks: PathBuf,
-    /// Directory of the clients' journal.
     pub(crate) journals: PathBuf,
-    /// Environment of every process and command.
     pub(crate) environment: Environment,
 }
 
 impl Scene {
-    /// Connects to the log without a proxy.
+    /// Connects to the event log, not through a proxy.
     pub(crate) async fn event_log(&self) -> EventLog {
         let mut config = Config::default();
         config.nats.url = Some(self.nats_url.parse().unwrap());
@@ -51,9 +48,9 @@ pub(crate) struct Accepted {
     /// Milliseconds since 1970.
     pub(crate) at: i64,
     pub(crate) channel: Channel,
-    /// The delivery's id that the provider received.
+    /// Delivery id that the provider received.
     pub(crate) delivery: String,
-    /// Address, token or endpoint.
+    /// Address, number, token or endpoint.
     pub(crate) target: String,
 }
 
@@ -64,6 +61,6 @@ pub(crate) struct Fault {
     pub(crate) what: String,
     /// Milliseconds since 1970.
     pub(crate) from: i64,
-    /// End: the process is ready again or resumed, or the connections are open.
+    /// Milliseconds since 1970 at which the process was ready again or resumed, or its connections were open again.
     pub(crate) until: i64,
 }

@@ -1,4 +1,4 @@
-//! The system without a fault, and with each fault once.
+//! Short tests of the system under test: without a fault, and with each fault once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -69,7 +69,7 @@ async fn every_sent_delivery_was_accepted_by_its_provider() {
     let taken: BTreeSet<String> = accepted.into_iter().map(|one| one.delivery).collect();
     assert!(
         sent.is_subset(&taken),
-        "sent, and not accepted: {:?}",
+        "sent, but not accepted: {:?}",
         sent.difference(&taken).collect::<Vec<_>>()
     );
     assert!(sent.len() > USERS, "{} sent", sent.len());
@@ -108,7 +108,7 @@ async fn after_each_fault_every_process_is_ready_and_every_send_ends() {
     assert!(confirmed > 0 && ended >= confirmed as i64, "{ended} of {confirmed}");
 }
 
-/// Each kind of fault, and each crash point, once.
+/// Schedule with each kind of fault and each crash point once.
 fn everything_once() -> Schedule {
     let first = |role| Name { role, number: 1 };
     let second = |role| Name { role, number: 2 };

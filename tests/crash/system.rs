@@ -1,5 +1,5 @@
-//! The system under attack: two processes of every service, each with its own proxies to PostgreSQL and nats-server, set up by the
-//! commands that operators use.
+//! The system under test: two processes of every service, each with its own proxies to PostgreSQL and nats-server. It is set up
+//! with the commands that operators use.
 
 pub(crate) mod files;
 mod setup;
@@ -16,13 +16,12 @@ use testkit::{Servers, Service};
 use crate::scene::Scene;
 use files::Files;
 
-/// Processes of each service.
+/// Number of processes of each service.
 const INSTANCES: usize = 2;
 
-/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Determines everything random in the run.
+    /// Seed of all random decisions of the run.
     pub(crate) seed: u64,
     pub(crate) apps: usize,
 }

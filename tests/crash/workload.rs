@@ -1,4 +1,4 @@
-//! Load during the faults: sends of clients and work of users in their inboxes, with a journal of the answers.
+//! Load during the faults: clients make sends, and users list and change their inboxes. A journal records the answers.
 
 mod notice;
 mod people;
@@ -33,42 +33,41 @@ use crate::redelivery::Watch;
 use crate::scene::{Fault, Scene};
 use crate::workload::probe::Probe;
 
-/// Users of one bulk call, and concurrent subscriptions of browsers.
+/// Number of users in one call of `POST /v3/users/bulk`.
 const USERS_AT_ONCE: usize = 500;
+/// Number of concurrent subscriptions of browsers.
 const BROWSERS_AT_ONCE: usize = 16;
-/// Interval of bursts: short enough for the large app to flood in periods without faults.
+/// Interval between bursts of the large app: so short that some bursts fall in periods without faults.
 const BURST_EVERY: Duration = Duration::from_secs(5);
 /// Interval at which a user visits their inbox.
 const ROUND_EVERY: Duration = Duration::from_secs(20);
-/// Connections of the checker to the database.
+/// Database connections of the workload and the checks.
 const CONNECTIONS: u32 = 4;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Amount of load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) users: usize,
-    /// Sends.
+    /// Number of sends.
     pub(crate) notices: usize,
-    /// Clients that send.
     pub(crate) clients: usize,
-    /// Time over which the sends are spread. The faults should end earlier, so that there is a period without them.
+    /// Time over which the sends are spread. It should be longer than the schedule of faults, so that some sends meet no fault.
     pub(crate) lasting: Duration,
-    /// Maximum time ahead for which a send is scheduled.
+    /// Maximum time from the first try of a scheduled send to its scheduled time.
     pub(crate) ahead: Duration,
-    /// Interval between two bursts of the large app.
     pub(crate) burst_every: Duration,
-    /// Number of visits of each fifth user to their inbox.
+    /// Number of visits to the inbox by every user who reads; every fifth user does.
     pub(crate) rounds: u32,
-    /// Number of changes of email addresses, and of the users whose addresses change.
+    /// Number of changes of email addresses.
     pub(crate) moves: usize,
+    /// Number of users whose addresses change.
     pub(crate) movers: usize,
 }
 
 impl Size {
-    /// Size for at least this many notifications.
+    /// Size of a load of at least this many notifications.
     pub(crate) fn of(notifications: usize, lasting: Duration) -> Size {
-        // A few more, because the number of recipients per send is random.
+        // A twentieth more, because the number of recipients per send is random.
         let notices = (notifications + notifications / 20).div_ceil(notice::AVERAGE);
         Size {
             users: 2_000,
@@ -84,23 +83,23 @@ impl Size {
     }
 }
 
-/// Load that is ready to run.
+/// A load that is ready to run.
 pub(crate) struct Workload {
     pub(crate) size: Size,
     pub(crate) people: People,
     pub(crate) dice: Dice,
-    /// Numbers of the sends of each client. The large app has its own clients, the small ones share the others.
+    /// Numbers of the sends of each client. The large app has its own clients; the small apps share the others.
     sends: Vec<Vec<usize>>,
-    /// Endpoints of the users' browsers.
+    /// Push endpoints of the users' browsers, by user.
     browsers: BTreeMap<usize, String>,
-    /// By app and gateway.
+    /// API clients by app and gateway.
     apis: Vec<Vec<Api>>,
     database: PgPool,
     log: EventLog,
     journal: Journal,
 }
 
-/// Observations during the load.
+/// Observations made while the load ran.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) visible: Vec<Visible>,
@@ -109,7 +108,7 @@ pub(crate) struct Observed {
 }
 
 impl Workload {
-    /// Creates the users, and installs the triggers that record claims and checkpoints.
+    /// Creates the users, and installs the database triggers that record claims and checkpoints.
     pub(crate) async fn prepare(scene: &Scene, size: Size) -> Workload {
         let options = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECTED_WITHIN);
         let database = options.connect(&scene.database_url).await.unwrap();
@@ -148,12 +147,12 @@ impl Workload {
         targets
     }
 
-    /// The send of this number.
+    /// Derives the send with this number.
     pub(crate) fn notice(&self, number: usize) -> Notice {
         Notice::new(self.dice, self.people, self.size.ahead, number)
     }
 
-    /// Runs the load. Returns when every send is confirmed and every user has finished.
+    /// Runs the load. Returns when every send is confirmed and every user has made all visits.
     pub(crate) async fn run(self: &Arc<Self>) -> Observed {
         let (sampler, probe) = (Sampler::start(&self.database), Probe::start(&self.database));
         let watch = Watch::start(self.log.clone());
@@ -169,23 +168,23 @@ impl Workload {
         Observed { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
     }
 
-    /// Client of an app at one of the gateways.
+    /// API client of an app at one of the two gateways.
     fn api(&self, app: usize, gateway: usize) -> &Api {
         let apis = &self.apis[app];
         &apis[gateway % apis.len()]
     }
 
-    /// True for sends that are in the inboxes without a delay: only they are measured.
+    /// Returns true if the latency of the send is measured: it goes to the inbox and is not scheduled for later.
     fn is_measured(&self, notice: &Notice) -> bool {
         notice.delay.is_none() && notice.channels.contains(&Channel::InApp)
     }
 
-    /// Ticks `times` times while the run lasts, and catches up after a delay.
+    /// Creates an interval that ticks `times` times during the load. Late ticks are made up for.
     fn pace(&self, times: usize) -> Interval {
         self.pace_from(times, 0)
     }
 
-    /// As [`pace`](Self::pace), shifted by `late` hundredths of the interval.
+    /// Like [`pace`](Self::pace), but starts later by `late` hundredths of the interval.
     fn pace_from(&self, times: usize, late: usize) -> Interval {
         let period = self.size.lasting / u32::try_from(times.max(1)).unwrap();
         let from = Instant::now() + period * u32::try_from(late).unwrap() / 100;
@@ -207,7 +206,7 @@ fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
     sends
 }
 
-/// Creates users, and returns the endpoints of those who have a browser.
+/// Creates users, and returns the push endpoints of those who have a browser.
 async fn introduce(api: &Api, users: Vec<usize>, push_origin: &str) -> BTreeMap<usize, String> {
     for users in users.chunks(USERS_AT_ONCE) {
         let documents: Vec<Value> = users.iter().map(|user| people::document(*user)).collect();

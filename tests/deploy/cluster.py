@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The test that tests/deploy/cluster describes. Needs TIDINGS_TEST_DATABASE_URL and nats-server."""
+"""Tests Tidings with three NATS servers, as tests/deploy/cluster describes. Needs TIDINGS_TEST_DATABASE_URL and nats-server."""
 import json
 import os
 import shutil
@@ -56,7 +56,7 @@ class Nats:
         self.processes[number].wait()
 
     def ask(self, path):
-        """Asks the servers in turn. Returns the first answer."""
+        """Asks the servers one after the other. Returns the first answer, or None if none answers."""
         for port in self.monitors:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
@@ -74,7 +74,7 @@ class Nats:
         raise SystemExit(f"stream {stream} has no leader: {found}")
 
     def connected(self):
-        """The server that most clients are connected to."""
+        """Returns the number of the server with the most client connections."""
         counts = []
         for port in self.monitors:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/connz", timeout=2) as answer:
@@ -121,12 +121,12 @@ class Load:
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
 
     def end(self):
-        """Stops the load, and prints how many of its sends arrived. Returns True if none is lost or doubled."""
+        """Stops the load, and prints its report. Returns True if no send is lost or duplicated."""
         self.process.terminate()
         code = self.process.wait(300)
         report = json.loads(self.report.read_text())
         print(f"deploy: {self.name}: {report['accepted']} accepted, {report['failedCalls']} calls repeated, longest gap "
-              f"{report['longestGapSeconds']} s, {report['lost']} lost, {report['doubled']} doubled", flush=True)
+              f"{report['longestGapSeconds']} s, {report['lost']} lost, {report['doubled']} duplicated", flush=True)
         return code == 0
 
 
@@ -192,10 +192,10 @@ def main():
         trial("a server hangs for 30 s", pause_connected, resume, 30)
         for service, process in zip(SERVICES, processes):
             if process.poll() is not None:
-                raise SystemExit(f"deploy: FAILED: {service} ended with {process.returncode}")
+                raise SystemExit(f"deploy: FAILED: {service} exited with {process.returncode}")
         if not sound:
-            raise SystemExit("deploy: FAILED: something was lost or doubled")
-        print("deploy: the cluster holds")
+            raise SystemExit("deploy: FAILED: a send was lost or duplicated")
+        print("deploy: the cluster test passed")
         shutil.rmtree(folder)
     finally:
         for process in processes:

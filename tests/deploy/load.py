@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A backend that sends at a steady rate until it gets SIGTERM, and then checks that nothing is lost or doubled.
+"""A backend that sends at a steady rate until it gets SIGTERM, and then checks that no send is lost or duplicated.
 
   load.py ORIGIN KEY SECRET REPORT [--strict]
 
 Each send has one recipient and an Idempotency-Key, and is repeated until it is accepted. With --strict, no call may fail: after a refused
 connection, a broken answer or a 5xx, the exit code is 1. The report is JSON: calls, failures, the longest time without an accepted send,
-and the lost and doubled items of inboxes.
+and the numbers of lost and duplicated items in inboxes.
 """
 import http.client
 import json
@@ -45,7 +45,7 @@ def call(connection, method, path, body=None, headers=()):
 
 
 def send(connection, number):
-    """Repeats one send until it is accepted. Returns the connection to use next."""
+    """Repeats one send until it is accepted. Returns the connection for the next send."""
     global last_accepted, longest_gap, calls
     body = {
         "notification": {"title": f"{RUN}-{number}", "message": "Load"},
@@ -78,7 +78,7 @@ def worker():
 
 
 def inbox(connection, user):
-    """Titles of all items of a user."""
+    """Returns the titles of all items of a user."""
     titles, path = [], f"/v3/notifications?userIdentifier={user}&limit=20"
     while path:
         status, body, _ = call(connection, "GET", path)
@@ -91,7 +91,8 @@ def inbox(connection, user):
 
 
 def missing_and_doubled():
-    """Compares inboxes with the accepted sends, until all of them have arrived or time is over."""
+    """Compares inboxes with the accepted sends until all have arrived or time is over. Returns the numbers of lost and
+    duplicated items."""
     end = time.monotonic() + ARRIVED_WITHIN
     wanted = {}
     for number, user in accepted.items():

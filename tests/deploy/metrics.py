@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that the metrics which dashboards and alert rules name exist in a running system.
+"""Checks that a running system has the metrics to which dashboards and alert rules refer.
 
   metrics.py deploy/observability ADDRESS…
 
-Some metrics exist only after an event: those of failures, and of channels without a send.
+Metrics of failures and of channels without a send are not required, because they exist only after the first event.
 """
 import re
 import sys
@@ -32,5 +32,5 @@ for address in ADDRESSES:
         found |= names(answer.read().decode())
 missing = named - found - NEEDS_AN_EVENT
 if missing:
-    sys.exit(f"no process reports {', '.join(sorted(missing))}")
-print(f"deploy: {len(named & found)} metrics that dashboards and rules name are reported")
+    sys.exit(f"no process has the metrics {', '.join(sorted(missing))}")
+print(f"deploy: {len(named & found)} metrics of dashboards and rules exist")

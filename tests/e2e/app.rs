@@ -1,4 +1,4 @@
-//! `tidings app`: credentials are shown once and stay valid for the given time.
+//! `tidings app`: creates apps, and shows and rotates their credentials.
 
 use credentials::secrets::sha256;
 use domain::{TemplateProfile, TokenSubject};

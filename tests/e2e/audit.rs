@@ -1,4 +1,4 @@
-//! Audit rows of destructive API calls, and log lines of refused credentials.
+//! Audit rows about destructive API calls, and log lines about refused credentials.
 
 use std::time::Duration;
 
@@ -36,7 +36,10 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
     let of = |action: &str| rows.as_array().unwrap().iter().find(|row| row["action"] == action).cloned();
     let erasure = of("user.erase").unwrap();
     assert_eq!(erasure["actor"], "api:127.0.0.1", "{rows}");
-    assert!(erasure["subject"].as_str().unwrap().starts_with("user "), "by number: {rows}");
+    assert!(
+        erasure["subject"].as_str().unwrap().starts_with("user "),
+        "the row names the user by number: {rows}"
+    );
     assert!(
         !listed.output.contains("ursula"),
         "an audit row contains the identifier of the erased user: {rows}"

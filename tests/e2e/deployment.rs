@@ -1,5 +1,5 @@
-//! Tests of `docker-compose.yml` and the files that it mounts, without Docker: the broker's settings on a real nats-server, the
-//! service role on a real PostgreSQL.
+//! Tests of `docker-compose.yml` and the files that it mounts, without Docker. A real nats-server runs with the settings of the
+//! broker, and a real PostgreSQL has the role of the services.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn compose_services_have_limits_and_not_the_owners_password() {
     for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
         assert!(
             !compose_service(service).contains("POSTGRES_PASSWORD"),
-            "{service} knows the owner's password"
+            "{service} gets the owner's password"
         );
         assert!(
             compose_service(service).contains(&format!("command: [run, {service}]")),
@@ -59,7 +59,7 @@ fn compose_services_have_limits_and_not_the_owners_password() {
     assert!(!compose_service("nats").contains("ports:") && !compose_service("postgres").contains("ports:"));
 }
 
-/// During an upgrade, two processes of each service run; commands need 30 more sessions.
+/// During an upgrade, two processes of each service and the migration run. Commands of operators need 30 more sessions.
 #[test]
 fn compose_services_fit_into_the_connections_of_the_compose_database() {
     let settings = include_str!("../../deploy/compose/services.env");
@@ -71,7 +71,7 @@ fn compose_services_fit_into_the_connections_of_the_compose_database() {
     let allowed = number(compose_service("postgres"), "max_connections=");
     assert!(
         8 * 2 * pool + pool + 30 <= allowed,
-        "8 services x 2 x {pool} and one more do not fit into {allowed}"
+        "8 services x 2 processes x {pool} connections, the migration and 30 sessions exceed {allowed}"
     );
 }
 
@@ -100,7 +100,7 @@ async fn the_compose_broker_refuses_clients_without_its_password() {
     let directory = Directory::new();
     let (client, monitor) = (port::free().unwrap(), port::free().unwrap());
     assert!(NATS.contains("http: \"127.0.0.1:8222\""), "monitoring must be reachable only in the container");
-    // Older servers, which Tidings also supports, do not know the setting.
+    // Remove settings that older servers, which Tidings also supports, do not know.
     let settings = NATS
         .replace("  sync_interval: always\n", "")
         .replace("/data", directory.path().join("nats").to_str().unwrap())
@@ -111,7 +111,7 @@ async fn the_compose_broker_refuses_clients_without_its_password() {
     let arguments = ["--config", file.to_str().unwrap(), "--addr", "127.0.0.1", "--port", &port];
     let program = NatsServer::program().unwrap();
     let _server = Service::start_program(&program, &arguments, &[("NATS_PASSWORD", "p0123")]).unwrap();
-    eventually(WITHIN, "the broker admits its password", async || {
+    eventually(WITHIN, "the broker accepts a client with the password", async || {
         async_nats::connect_with_options(
             format!("127.0.0.1:{client}"),
             async_nats::ConnectOptions::with_user_and_password("tidings".to_owned(), "p0123".to_owned()),
@@ -205,7 +205,7 @@ async fn services_need_no_rights_over_the_schema_and_cannot_rewrite_the_audit_lo
         (sent.status() == 202).then_some(())
     })
     .await;
-    eventually(WITHIN, "the inbox shows it", async || {
+    eventually(WITHIN, "the inbox shows the notification", async || {
         let listed = request(Method::GET, "/v3/notifications?userIdentifier=ada").send().await.ok()?;
         let listed: Value = listed.json().await.ok()?;
         (listed["data"][0]["title"] == "Hello").then_some(())

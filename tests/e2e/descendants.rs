@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A process by its id and start time, so that a later process with the same id differs.
+/// A process, identified by its id and start time, because the system reuses ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descendant {
     pub(crate) id: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Descendant {
 }
 
 impl Descendant {
-    /// Returns true if the process runs; a zombie does not.
+    /// Returns true if the process runs. A zombie does not count.
     pub(crate) fn is_running(&self) -> bool {
         read(self.id).is_some_and(|now| now.started == self.started)
     }
@@ -35,10 +35,10 @@ pub(crate) fn of(ancestor: u32) -> Vec<Descendant> {
     found
 }
 
-/// Reads a process by its id; None if it has ended.
+/// Reads a process by its id. Returns None if it has ended.
 fn read(id: u32) -> Option<Descendant> {
     let stat = std::fs::read_to_string(PathBuf::from(format!("/proc/{id}/stat"))).ok()?;
-    // proc_pid_stat(5): the name, in parentheses, may contain anything.
+    // proc_pid_stat(5): the name stands in parentheses and may contain any character.
     let (head, tail) = stat.rsplit_once(')')?;
     let name = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = tail.split_whitespace().collect();

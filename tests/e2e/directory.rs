@@ -10,7 +10,7 @@ use serde_json::Value;
 const NOT_INHERITED: [&str; 4] =
     ["DATABASE_URL", "NATS_URL", "TIDINGS_CONFIG", "TIDINGS_SECURITY__MASTER_KEY_FILE"];
 
-/// An empty directory, removed when this is dropped.
+/// An empty directory, which is removed when this value is dropped.
 pub(crate) struct Directory {
     files: tempfile::TempDir,
 }
@@ -60,7 +60,7 @@ impl Directory {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command without input may end before the input is written.
+        // Ignore a failure: a command that reads no input may end before the input is written.
         child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
         let ended = child.wait_with_output().unwrap();
         Answer {

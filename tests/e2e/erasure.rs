@@ -1,4 +1,4 @@
-//! After an erasure, no data of the user is left in any place that a full run has written.
+//! After an erasure, no table and no log file contains personal data of the user.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::running::Running;
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 const USER: &str = "canary-person";
 const ADDRESS: &str = "canary.address@example.com";
-/// Personal data of the user in a full run.
+/// Personal data of the user that the test sends.
 const CANARIES: [&str; 9] = [
     USER,
     ADDRESS,
@@ -63,7 +63,7 @@ fn log_files(directory: &Path) -> Vec<(String, String)> {
     logs
 }
 
-/// Sends every canary to all places where a run stores such data.
+/// Makes calls that store every canary, in all places where Tidings stores such data.
 async fn plant(running: &Running) {
     let content = json!({"title": CANARIES[6], "message": CANARIES[7]});
     let send = |recipient, send_at| {
@@ -74,7 +74,7 @@ async fn plant(running: &Running) {
         "identifier": USER, "email": ADDRESS, "phoneNumber": CANARIES[2], "name": CANARIES[3],
         "fcm": {"token": CANARIES[4]},
     });
-    // To an unknown user, then to a user with a profile, then scheduled for tomorrow.
+    // Three sends: to an unknown user, to a user with a profile, and scheduled for tomorrow.
     for body in [
         send(json!(USER), json!(null)),
         send(profile.clone(), json!(null)),
@@ -83,7 +83,7 @@ async fn plant(running: &Running) {
         let (status, receipt) = running.call(Method::POST, "/notifications", Some(&body)).await;
         assert_eq!(status, 202, "{receipt}");
         let path = format!("/requests/{}", receipt["requestId"].as_str().unwrap());
-        eventually(SEEN_WITHIN, "the send is done or postponed", async || {
+        eventually(SEEN_WITHIN, "the send is completed or scheduled", async || {
             let (_, request) = running.call(Method::GET, &path, None).await;
             ["completed", "scheduled"].iter().any(|status| request["status"] == *status).then_some(())
         })
@@ -98,26 +98,26 @@ async fn plant(running: &Running) {
     assert_eq!((status, &inbox["unreadCount"]), (200, &json!(1)));
 }
 
-/// Lets both passes of the erasure run, the second without its wait of 15 minutes.
+/// Waits for both passes of the erasure. Skips the wait of 15 minutes before the second.
 async fn wait_for_both_passes(database: &mut PgConnection) {
     let count = async |database: &mut PgConnection, condition: &str| -> i64 {
         let statement = format!("SELECT count(*) FROM erased WHERE {condition}");
         sqlx::query_scalar(AssertSqlSafe(statement)).fetch_one(database).await.unwrap()
     };
-    eventually(SEEN_WITHIN, "the first pass", async || {
+    eventually(SEEN_WITHIN, "the first pass is done", async || {
         (count(database, "next_pass_at > now() + interval '10 minutes'").await == 1).then_some(())
     })
     .await;
     let sooner = "UPDATE erased SET erased_at = erased_at - interval '1 hour', next_pass_at = now()";
     sqlx::query(sooner).execute(&mut *database).await.unwrap();
-    eventually(SEEN_WITHIN, "the last pass", async || {
+    eventually(SEEN_WITHIN, "the last pass is done", async || {
         (count(database, "done_at IS NOT NULL").await == 1).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn no_data_of_an_erased_user_is_left() {
+async fn no_data_of_an_erased_user_remains() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
@@ -135,7 +135,7 @@ async fn no_data_of_an_erased_user_is_left() {
     assert_eq!(status, 202, "{answer}");
     wait_for_both_passes(&mut database).await;
     for canary in CANARIES {
-        assert_eq!(tables_with(&mut database, canary).await, [""; 0], "{canary} is left");
+        assert_eq!(tables_with(&mut database, canary).await, [""; 0], "a table contains {canary}");
     }
     let (status, inbox) = running.get_as(USER, "/notifications").await;
     assert_eq!((status, &inbox["pagination"]["totalCount"]), (200, &json!(0)));

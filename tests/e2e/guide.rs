@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::running::Running;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.md");
-/// A snippet that begins with this word waits for something: it is repeated until it returns the expected answer.
+/// Beginning of a snippet that is repeated until it returns the expected answer.
 const WAITS: &str = "# Once ";
 const HAPPENS_WITHIN: Duration = Duration::from_secs(30);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const ANYTHING: &str = "…";
 const END_OF_SNIPPET: &str = "@@@ ended with ";
 
-/// Lines to type, and their answer if the guide shows it.
+/// Lines of a `sh` block, and the answer if the guide shows it.
 struct Snippet {
     line: usize,
     script: String,
@@ -55,13 +55,13 @@ impl Snippet {
         let (code, output) = shell.run(&self.script);
         let wrong = |why: &str| Err(format!("{why}\n{}\n{output}", self.script));
         match &self.answer {
-            _ if code != 0 => wrong(&format!("it ended with {code}")),
-            None if output.contains(r#""status":"error""#) => wrong("it answers an error"),
+            _ if code != 0 => wrong(&format!("exit code {code}")),
+            None if output.contains(r#""status":"error""#) => wrong("the answer is an error"),
             None => Ok(()),
             Some(expected) => match serde_json::from_str(&output) {
                 Ok(found) if matches(expected, &found) => Ok(()),
-                Ok(_) => wrong(&format!("the guide says {expected}, the answer was")),
-                Err(error) => wrong(&format!("no JSON: {error}")),
+                Ok(_) => wrong(&format!("the guide shows {expected}, the answer is")),
+                Err(error) => wrong(&format!("the answer is not JSON: {error}")),
             },
         }
     }
@@ -142,7 +142,7 @@ impl Shell {
         let (input, lines) =
             (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()).lines());
         let (sender, output) = channel();
-        // Ends with the shell's output.
+        // The thread ends when the shell closes its output.
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Shell { process, input, output }
     }

@@ -30,7 +30,8 @@ async fn a_service_is_healthy_when_ready_and_stays_alive_without_its_servers() {
     assert!(nobody.code == 1 && nobody.errors.contains("no answer"), "{nobody:?}");
 
     let service = Service::start("tidings", &["run", "dispatcher"], &variables).unwrap();
-    eventually(WITHIN, "it is ready", async || (check(&["healthcheck"]).code == 0).then_some(())).await;
+    eventually(WITHIN, "the service is ready", async || (check(&["healthcheck"]).code == 0).then_some(()))
+        .await;
     let metrics = format!("http://127.0.0.1:{}/metrics", listen.rsplit_once(':').unwrap().1);
     let metrics = reqwest::get(metrics).await.unwrap().text().await.unwrap();
     for metric in [
@@ -45,7 +46,10 @@ async fn a_service_is_healthy_when_ready_and_stays_alive_without_its_servers() {
     }
 
     nats.kill();
-    eventually(WITHIN, "it is not ready", async || (check(&["healthcheck"]).code == 1).then_some(())).await;
+    eventually(WITHIN, "the service is not ready", async || {
+        (check(&["healthcheck"]).code == 1).then_some(())
+    })
+    .await;
     let alive = check(&["healthcheck", "--live"]);
     assert_eq!(alive.code, 0, "{alive:?}");
     drop(service);

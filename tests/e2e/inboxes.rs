@@ -1,4 +1,4 @@
-//! An installation with the inbox service, and a log with all kinds of inbox events.
+//! An installation that runs the inbox service only, and a log with all kinds of inbox events.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ pub(crate) struct Inboxes {
     /// The service that projects the inbox.
     _service: Service,
     random: RefCell<Random>,
-    /// The published items, by user.
+    /// Items that were published, by user.
     items: RefCell<HashMap<(AppId, UserNumber), Vec<ItemId>>>,
     directory: Arc<Directory>,
     servers: Servers,
@@ -108,7 +108,7 @@ impl Inboxes {
         }
     }
 
-    /// Publishes that many events: mostly new items, and all kinds of changes to them.
+    /// Publishes this number of events: mostly new items, and all kinds of changes to items.
     pub(crate) async fn publish(&self, events: usize) {
         let mut left = events;
         while left > 0 {
@@ -177,7 +177,7 @@ impl Inboxes {
                 Event::InboxAllChanged(change, AllItemsChanged { user, up_to: some(&known) })
             }
             _ => {
-                // One send in forty is repeated; its items already exist.
+                // One send in forty has one of fifty ids, so that some sends occur twice and their items already exist.
                 let send =
                     SendId(Uuid::from_u128(u128::from(below(if below(40) == 0 { 50 } else { u64::MAX }))));
                 let others = (1..=USERS.cast_signed()).map(UserNumber);
@@ -212,7 +212,8 @@ impl Inboxes {
         Envelope { id, app, at: self.now(), send_id, caused_by: None, trace: None, event }
     }
 
-    /// Erases a user as the directory does, completed or in progress, without an event to the inbox.
+    /// Records the erasure of a user as the directory does, but publishes no event. `is_done` is false while the erasure is in
+    /// progress.
     pub(crate) async fn note_erasure(&self, app: AppId, user: UserNumber, is_done: bool) {
         let done = if is_done { "now()" } else { "NULL" };
         let statement = format!(
@@ -227,12 +228,12 @@ impl Inboxes {
         self.publish_event(app, user, Event::UserErased(UserErased { user, digest: None })).await;
     }
 
-    /// Waits until the live inbox has everything published so far.
+    /// Waits until the live inbox has all events that were published so far.
     pub(crate) async fn projected(&self) {
         for number in 0..PARTITIONS {
             let stream = StreamName::Inbox(number);
             let last = self.log.state(stream).await.unwrap().last_seq;
-            eventually(SOON, "everything is projected", async || {
+            eventually(SOON, "all events are projected", async || {
                 (self.store.inbox().checkpoint(INBOX, stream).await.unwrap() >= last).then_some(())
             })
             .await;
@@ -274,7 +275,8 @@ impl Inboxes {
         earlier
     }
 
-    /// Removes from the log the events that the live inbox has, as the janitor does later, and returns the first sequences.
+    /// Removes the events that the live inbox has from the log, as the janitor does later. Returns the first remaining sequence
+    /// of each partition.
     pub(crate) async fn shorten_log(&self) -> Vec<u64> {
         let mut starts = Vec::new();
         for number in 0..PARTITIONS {
@@ -307,7 +309,7 @@ impl Inboxes {
         command.spawn().unwrap()
     }
 
-    /// Waits until the server notices that a client was killed.
+    /// Waits until PostgreSQL has released the lock of a killed rebuild.
     pub(crate) async fn await_no_rebuild(&self) {
         let locks = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
                      WHERE locktype = 'advisory' AND datname = current_database()";

@@ -35,7 +35,7 @@ impl Installation {
         self.run_configured(arguments, &[], input)
     }
 
-    /// Runs `tidings` with these variables in addition to those that every command needs.
+    /// Runs `tidings` with these environment variables in addition to those that every command needs.
     pub(crate) fn run_configured(
         &self,
         arguments: &[&str],
@@ -47,7 +47,6 @@ impl Installation {
         self.directory.run_with(arguments, &[&needed, variables].concat(), input)
     }
 
-    /// URL of the database.
     pub(crate) fn database_url(&self) -> &str {
         self.database.url()
     }

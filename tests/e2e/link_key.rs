@@ -11,7 +11,7 @@ async fn rotating_the_link_key_revokes_links_after_its_grace() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
-    // As in a process that has just started.
+    // A new value has cached no keys, like a process that has just started.
     let links = || Links::new(installation.store.clone(), installation.master_key.clone(), clock::now);
     let link = Link { app, user: UserNumber(7), purpose: Purpose::Unsubscribe(CategoryId(3)) };
     let token = links().sign(&link).await.unwrap();
@@ -20,7 +20,7 @@ async fn rotating_the_link_key_revokes_links_after_its_grace() {
     assert_eq!((&printed["name"], &printed["version"]), (&"shop".into(), &2.into()));
     assert_eq!(links().verify(&token).await.unwrap(), Some(link), "the link is valid for 60 more days");
     let printed = installation.run(&["app", "link-key", "rotate", "shop", "--grace", "0s"]);
-    assert!(printed.output.contains("end within five seconds"), "{}", printed.output);
+    assert!(printed.output.contains("become invalid within five seconds"), "{}", printed.output);
     assert_eq!(links().verify(&token).await.unwrap(), None);
     let renewed = links().sign(&link).await.unwrap();
     assert_eq!(links().verify(&renewed).await.unwrap(), Some(link));

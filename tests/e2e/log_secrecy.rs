@@ -1,4 +1,5 @@
-//! Logs contain ids, never addresses, tokens, bodies or credentials: runs every channel at `trace`, and searches for canaries.
+//! Logs contain no addresses, tokens, bodies or credentials. The test sends over every channel at level `trace`, and searches the
+//! log for the values that it sent.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ fn forms(planted: &str) -> Vec<String> {
     let mut forms = vec![planted.to_owned(), escaped.replace('+', "%20"), escaped, hexadecimal];
     for before in 0..3 {
         let bytes = [&[0; 2][..before], planted.as_bytes()].concat();
-        // The characters that depend only on the planted text.
+        // Keep only the characters of the base64 text that do not depend on the bytes before and after.
         let characters = (8 * before).div_ceil(6)..8 * bytes.len() / 6;
         forms.extend(
             [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD]
@@ -58,7 +59,7 @@ fn password(url: &str) -> String {
     url.password().unwrap().to_owned()
 }
 
-/// Gives a person a target of every channel.
+/// Gives a user a target on every channel.
 async fn register(running: &Running) -> String {
     let profile = json!({
         "email": ADDRESS, "phoneNumber": PHONE, "fcm": {"tokens": [FCM_TOKEN, "UNREGISTERED"]},
@@ -75,7 +76,7 @@ async fn register(running: &Running) -> String {
     subscription["endpoint"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
 }
 
-/// Sends over every channel, and waits until each delivery has ended.
+/// Sends over every channel, and waits until each delivery has a final status.
 async fn send(running: &Running) {
     let send = json!({
         "notification": {"title": TITLE, "message": MESSAGE, "data": {"value": DATA}},
@@ -85,7 +86,7 @@ async fn send(running: &Running) {
     let (status, sent) = running.call(Method::POST, "/notifications", Some(&send)).await;
     assert_eq!(status, 202, "{sent}");
     let path = format!("/requests/{}/deliveries", sent["requestId"].as_str().unwrap());
-    eventually(SETTLED_WITHIN, "every delivery has ended", async || {
+    eventually(SETTLED_WITHIN, "every delivery has a final status", async || {
         let (_, page) = running.call(Method::GET, &path, None).await;
         let deliveries = page["data"].as_array()?.clone();
         let of = |channel| deliveries.iter().any(|one| one["channel"] == channel);
@@ -96,7 +97,7 @@ async fn send(running: &Running) {
     .await;
 }
 
-/// Sends requests that are refused, each with data that an error could repeat.
+/// Makes calls that are refused. Each contains data that an error message could repeat.
 async fn provoke(running: &Running) {
     let call = || Client::new().post(format!("{}/v3/notifications", running.dev("api")));
     let wrong = call().header("X-SERVICE-API-KEY", running.dev("apiKey")).json(&json!({}));
@@ -118,7 +119,7 @@ async fn no_channel_logs_addresses_tokens_bodies_or_credentials_at_trace() {
     let endpoint = register(&running).await;
     send(&running).await;
     provoke(&running).await;
-    // The greeting shows the demo app's credentials on purpose, so that only what follows it is the log.
+    // The greeting shows the demo app's credentials on purpose. Search only the lines after it.
     let secret = running.dev("apiSecret").to_owned();
     let passwords = [password(running.dev("databaseUrl")), password(running.dev("natsUrl"))];
     let key = std::fs::read_to_string(directory.path().join("data/master.key")).unwrap();
@@ -157,8 +158,8 @@ async fn no_channel_logs_addresses_tokens_bodies_or_credentials_at_trace() {
     check(&log, &[&secret]);
 }
 
-/// Tidings does not control what a library logs below `info`, so operators name one only for a test installation; even then no
-/// line contains the passwords of the servers.
+/// Tidings does not control what a library logs below `info`. An operator who sets the level of a library must expect data in the
+/// log, but never the passwords of the servers.
 #[tokio::test]
 async fn libraries_named_at_trace_still_log_no_password_of_the_servers() {
     let directory = Directory::new();

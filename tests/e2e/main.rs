@@ -1,4 +1,4 @@
-//! Tests of the `tidings` command as people and scripts use it: the real binary, real servers, the printed lines.
+//! Tests of the program `tidings` as operators and scripts use it, with real servers: commands, exit codes and printed lines.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod app;

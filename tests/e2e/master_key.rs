@@ -1,4 +1,4 @@
-//! `tidings master-key`: a rotation while a service works, interrupted at any point, loses nothing.
+//! `tidings master-key`: a rotation loses no secret, even if it is interrupted or a service writes at the same time.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ async fn records_that_neither_key_opens_are_listed_and_the_others_are_resealed()
         .unwrap();
     let refused = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
     assert!(refused.code == 1 && refused.errors.contains("damaged"), "{}", refused.errors);
-    assert_eq!(records_left(&installation), 1, "only the damaged record is left");
+    assert_eq!(records_left(&installation), 1, "only the damaged record still has the old key");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_secret_set_during_a_rotation_is_not_lost() {
     let app = app(&installation).await;
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
     let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();
-    // A process with only the old key sets a password after the rotation has read the previous one.
+    // A process that has only the old key sets a password after the rotation has read the previous password.
     let mut set = database.begin().await.unwrap();
     let sealed = installation
         .master_key
@@ -185,7 +185,7 @@ async fn the_previous_key_is_reported_as_needed_while_any_record_uses_it() {
     sqlx::query("SELECT FROM signing_key FOR UPDATE").execute(&mut *held).await.unwrap();
     let mut rotation = start_rotation(&installation);
     await_lock_wait(&mut watcher).await;
-    // The rotation has passed this table, and a process with only the old key writes to it.
+    // A process that has only the old key writes to a table that the rotation has already finished.
     sqlx::query("UPDATE app_link_key SET sealed = $1").bind(sealed).execute(&mut watcher).await.unwrap();
     held.rollback().await.unwrap();
     let ended = eventually(SOON, "the rotation has ended", async || rotation.ended().unwrap()).await;

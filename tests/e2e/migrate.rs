@@ -1,4 +1,4 @@
-//! `tidings migrate`: repeatable, safe in two processes at once, and never against the existing installation.
+//! `tidings migrate`: can be repeated and run in two processes at once, and refuses settings that contradict the installation.
 
 use credentials::MasterKey;
 use local_servers::NatsServer;
@@ -76,12 +76,12 @@ async fn streams_get_the_configured_limit_and_keep_theirs_if_none_is_configured(
         assert!(!again.output.contains("Limit"), "{}", again.output);
     }
     let replicas = servers.migrate_with(&[("TIDINGS_NATS__REPLICAS", "3")]);
-    assert_eq!(replicas.code, 1, "this server is alone: {}", replicas.output);
+    assert_eq!(replicas.code, 1, "a single server cannot keep replicas: {}", replicas.output);
     assert!(replicas.errors.contains("nats.replicas"), "{}", replicas.errors);
 }
 
 #[tokio::test]
-async fn existing_apps_get_key_pairs_once_a_master_key_exists() {
+async fn existing_apps_get_key_pairs_when_a_master_key_exists() {
     let servers = Servers::start().await;
     let without = servers.migrate_with(&[]);
     assert!(

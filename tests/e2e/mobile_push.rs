@@ -1,4 +1,4 @@
-//! Push to phones through `tidings up`: one message by each service, and a dead token.
+//! Push to phones with `tidings up`: one message over APNs, one over FCM, and a dead token.
 
 use std::time::Duration;
 
@@ -36,14 +36,14 @@ async fn a_send_reaches_phones_over_apns_and_fcm_and_a_dead_token_is_removed_fro
         assert_eq!(message.pointer(title), Some(&json!("Your parcel")), "{message}");
         assert_eq!(message.pointer(data.0), Some(&data.1), "{message}");
     }
-    eventually(WITHIN, "the dead token leaves the profile", async || {
+    eventually(WITHIN, "the dead token is removed from the profile", async || {
         let (_, user) = running.call(Method::GET, "/users/ada", None).await;
         (user["profile"]["fcm"]["tokens"] == json!([ANDROID])).then_some(())
     })
     .await;
     let request = sent["requestId"].as_str().unwrap();
     let path = format!("/requests/{request}/deliveries?channel=mobilePush");
-    let deliveries = eventually(WITHIN, "the deliveries settle", async || {
+    let deliveries = eventually(WITHIN, "all deliveries have a final status", async || {
         let (_, page) = running.call(Method::GET, &path, None).await;
         let mut states: Vec<String> =
             page["data"].as_array()?.iter().map(|d| d["status"].to_string()).collect();

@@ -7,7 +7,7 @@ const RULES: &str = include_str!("../../deploy/observability/rules/tidings.yml")
 const RULE_TESTS: &str = include_str!("../../deploy/observability/tests/tidings.yml");
 const RUNBOOK: &str = include_str!("../../docs/operating.md");
 const METRICS: &str = include_str!("../../libs/service-kit/src/metrics.rs");
-/// Metrics of the process, which a library measures; a test of the health check covers them.
+/// Metrics of the process, which a library provides. The tests of `healthcheck.rs` check that they exist.
 const OF_PROCESSES: [&str; 4] = [
     "process_cpu_seconds_total",
     "process_open_fds",
@@ -66,7 +66,7 @@ fn every_alert_has_a_runbook_entry_and_a_test() {
     for alert in alerts {
         assert!(RUNBOOK.contains(&format!("\n### {alert}\n")), "docs/operating.md has no section {alert}");
         let anchor = format!("runbook: docs/operating.md#{}", alert.to_lowercase());
-        assert!(RULES.contains(&anchor), "{alert} does not lead to its runbook entry");
+        assert!(RULES.contains(&anchor), "the alert {alert} does not link to its runbook entry");
         assert!(RULE_TESTS.contains(&format!("- name: {alert}\n")), "{alert} has no test");
     }
 }

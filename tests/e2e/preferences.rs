@@ -1,4 +1,5 @@
-//! A category that a user turned off does not arrive, and front ends get the data for a preference screen and web push.
+//! A user turns off email for a category and gets no emails of it. Front ends get the data for a preference screen and for web
+//! push.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 const ADDRESS: &str = "ada@example.com";
 
 #[tokio::test]
-async fn a_user_gets_no_email_of_a_category_turned_off() {
+async fn a_user_gets_no_email_of_a_category_that_they_turned_off() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     call(&running, Method::PUT, "/users/ada", json!({"email": ADDRESS})).await;
@@ -31,7 +32,7 @@ async fn a_user_gets_no_email_of_a_category_turned_off() {
     let subjects: Vec<_> =
         running.mails(ADDRESS).await.into_iter().map(|mail| mail["subject"].clone()).collect();
     assert_eq!(subjects, ["News"]);
-    eventually(SETTLED_WITHIN, "the inbox shows both", async || {
+    eventually(SETTLED_WITHIN, "the inbox shows both notifications", async || {
         let (_, list) = running.get_as("ada", "/notifications").await;
         (list["pagination"]["totalCount"] == 2).then_some(())
     })
@@ -61,7 +62,7 @@ async fn send(running: &Running, title: &str, category: Option<&str>) -> String 
     sent["requestId"].as_str().unwrap().to_owned()
 }
 
-/// Waits for the final delivery of a send's email, and returns it.
+/// Waits until the email delivery of a send has a final status, and returns the delivery.
 async fn mail_of(running: &Running, request: &str) -> Value {
     let path = format!("/requests/{request}/deliveries?channel=email");
     eventually(SETTLED_WITHIN, "the delivery is settled", async || {

@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox`: new tables from the log replace the live ones.
+//! `tidings rebuild inbox`: builds new tables from the log, and replaces the live tables by them.
 
 use std::io::{BufRead, BufReader};
 
@@ -9,7 +9,7 @@ use store::inbox::list::{InboxFilter, PageStart};
 use crate::directory::Answer;
 use crate::inboxes::Inboxes;
 
-/// Everything about the tables except their rows.
+/// Query for everything about the tables except their rows: columns, indexes, constraints, rights.
 const SHAPE: &str = "
     SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
       SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'
@@ -71,14 +71,14 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
     assert_eq!(inboxes.text(ROWS).await, rows);
     assert_eq!(inboxes.text(LEFT).await, "0");
 
-    // The same connections, with statements prepared before the switch.
+    // These connections are the same as before the switch, and have prepared their statements before it.
     assert_eq!(inboxes.listed(AppId(1), UserNumber(1)).await, listed);
     inboxes.publish(500).await;
     inboxes.assert_equal().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_inbox_is_reported_and_repaired_once_accepted() {
+async fn a_damaged_inbox_is_reported_and_repaired_if_differences_are_accepted() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(1_000).await;
     inboxes.projected().await;
@@ -129,7 +129,7 @@ async fn a_killed_rebuild_changes_nothing_and_the_next_one_starts_again() {
         inboxes.await_no_rebuild().await;
         let mut child = inboxes.spawn(&["rebuild", "inbox"]);
         let errors = BufReader::new(child.stderr.take().unwrap());
-        // The rebuild may pass a mark between two lines; then the next phase has begun.
+        // The rebuild may print no line with this mark, because it passed it between two lines. Then wait for the next phase.
         let next = if mark == "switching" { mark } else { "comparing" };
         let reached = tokio::task::spawn_blocking(move || {
             errors.lines().map_while(Result::ok).find(|line| line.contains(mark) || line.contains(next))
@@ -138,7 +138,7 @@ async fn a_killed_rebuild_changes_nothing_and_the_next_one_starts_again() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(inboxes.text(TABLE).await, table, "{mark}");
-        assert_eq!(inboxes.text(LEFT).await, "1", "{mark}: its tables are left");
+        assert_eq!(inboxes.text(LEFT).await, "1", "{mark}: the tables of the killed rebuild remain");
     }
     reader.rollback().await.unwrap();
     inboxes.publish(100).await;
@@ -154,7 +154,8 @@ async fn an_erased_user_gets_no_rows_in_the_new_tables() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(600).await;
     inboxes.projected().await;
-    // The log has events of both users; the erasure of one is done, that of the other is not in the log yet.
+    // The log has items of both users. One user's erasure is completed, the other's is in progress; the log has no event of
+    // either erasure yet.
     let (app, done, leaving) = (AppId(1), UserNumber(5), UserNumber(7));
     inboxes.note_erasure(app, done, true).await;
     inboxes.execute("DELETE FROM inbox_item WHERE app_id = 1 AND user_number = 5").await;
@@ -170,7 +171,7 @@ async fn an_erased_user_gets_no_rows_in_the_new_tables() {
     let of_erased = "SELECT (SELECT count(*) FROM inbox_item WHERE app_id = 1 AND user_number IN (5, 7))
                      + (SELECT count(*) FROM inbox_counter WHERE app_id = 1 AND user_number IN (5, 7))";
     assert_eq!(inboxes.text(of_erased).await, "0");
-    // The running projection read the table when it started; it learns of these erasures from their events.
+    // The running projection has read the table `erased` at its start, so it learns of these erasures only from events.
     inboxes.publish_erasure(app, done).await;
     inboxes.publish_erasure(app, leaving).await;
     inboxes.note_erasure(app, leaving, true).await;

@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox` while all services run and sends and changes arrive.
+//! `tidings rebuild inbox` while all services run, apps send, and users change their inboxes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use crate::inboxes::SOON;
 use crate::running::Running;
 
 const PEOPLE: [&str; 4] = ["ada", "bob", "eve", "joe"];
-/// Enough for more than one page per list.
+/// Number of sends before the first rebuild: more than one page of an inbox.
 const BEFORE: usize = 30;
 const REBUILDS: usize = 3;
 
@@ -63,7 +63,7 @@ async fn a_switch_loses_no_item_and_fails_no_request() {
 
     let sent = sent.load(Ordering::Relaxed);
     for person in PEOPLE {
-        eventually(SOON, "every send is in the inbox, once", async || {
+        eventually(SOON, "every send is in the inbox exactly once", async || {
             let (_, inbox) = running.get_as(person, "/notifications").await;
             let found = usize::try_from(inbox["pagination"]["totalCount"].as_u64()?).ok()?;
             assert!(found <= sent, "{found} of {sent}");
@@ -84,7 +84,7 @@ async fn send(running: &Running, sent: &AtomicUsize) {
     sent.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Lists an inbox, marks its latest item as read, and checks that the next list shows that.
+/// Lists an inbox, marks its latest item as read, and checks that the item is read.
 async fn change(running: &Running, person: &str) {
     let (status, inbox) = running.get_as(person, "/notifications").await;
     assert_eq!(status, 200, "{inbox}");
@@ -96,5 +96,5 @@ async fn change(running: &Running, person: &str) {
     }
     let (status, item) = running.get_as(person, &format!("/notifications/{id}")).await;
     assert_eq!(status, 200, "{item}");
-    assert!(!item["clickedAt"].is_null(), "an answered change is not visible: {item}");
+    assert!(!item["clickedAt"].is_null(), "a change that was answered with 200 is not visible: {item}");
 }

@@ -15,7 +15,7 @@ use crate::running::Running;
 const SOON: Duration = Duration::from_secs(60);
 const PASSWORDS: [&str; 2] = ["canary-old-password", "canary-new-password"];
 
-/// Starts a relay that requires this password.
+/// Starts a mail relay that requires this password.
 async fn relay(port: u16, password: &str) -> SmtpStandIn {
     let login = Some(("shop".to_owned(), password.to_owned()));
     SmtpStandIn::start(SmtpSettings { port, login, ..SmtpSettings::default() }, Outbox::in_memory())
@@ -47,7 +47,7 @@ async fn send(running: &Running, title: &str) {
 }
 
 async fn await_message(relay: &SmtpStandIn, title: &str) {
-    eventually(SOON, "the relay has the message", async || {
+    eventually(SOON, "the relay receives the message", async || {
         let captures = relay.outbox().captures();
         captures.iter().any(|capture| String::from_utf8_lossy(&capture.raw).contains(title)).then_some(())
     })

@@ -11,12 +11,12 @@ use crate::descendants::{self, Descendant};
 
 const READY_WITHIN: Duration = Duration::from_secs(90);
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-/// Variables set to empty, which counts as unset: the environment of the test must not configure it.
+/// Variables that are set to an empty text, which counts as unset, so that the environment of the test does not configure
+/// `tidings up`.
 const UNSET: [(&str, &str); 3] = [("DATABASE_URL", ""), ("NATS_URL", ""), ("TIDINGS_CONFIG", "")];
 
 pub(crate) struct Running {
     pub(crate) service: Service,
-    /// Content of dev.json.
     pub(crate) dev: Value,
     directory: PathBuf,
     client: Client,
@@ -34,11 +34,12 @@ impl Running {
         let variables = [&UNSET[..], more].concat();
         let mut service =
             Service::start("tidings", &["up", "--data-dir", data, "--port", "0"], &variables).unwrap();
-        // `tidings up` removes the dev.json of a killed predecessor before it starts the servers.
+        // When this line is printed, dev.json is current: `tidings up` removes the file of an earlier run before it starts the
+        // servers.
         let started = eventually(READY_WITHIN, "the services are started", async || {
             let log = log(&service);
             if service.ended().unwrap().is_some() {
-                panic!("it ended: {log}");
+                panic!("tidings up ended: {log}");
             }
             log.contains("Tidings is running").then_some(())
         });
@@ -57,7 +58,7 @@ impl Running {
         log(&self.service)
     }
 
-    /// Descendants of `tidings up`, without the watcher that ends it with this test.
+    /// Descendants of `tidings up`, without the shell that ends it when the test process ends.
     pub(crate) fn descendants(&self) -> Vec<Descendant> {
         let id = self.service.id();
         descendants::of(id)
@@ -80,28 +81,28 @@ impl Running {
         .await
     }
 
-    /// Calls the API as a user.
+    /// Makes a GET call as a user.
     pub(crate) async fn get_as(&self, user: &str, path: &str) -> (u16, Value) {
         let request = self.client.get(format!("{}/v3{path}", self.dev("api")));
         let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
         answer(request.header("X-SERVICE-USER-ID", user)).await
     }
 
-    /// Changes something as a user.
+    /// Makes a POST call as a user.
     pub(crate) async fn post_as(&self, user: &str, path: &str) -> (u16, Value) {
         let request = self.client.post(format!("{}/v3{path}", self.dev("api")));
         let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
         answer(request.header("X-SERVICE-USER-ID", user)).await
     }
 
-    /// Builds a request with address and credentials, for calls that set more than these.
+    /// Builds a request with the URL and the demo app's credentials.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}/v3{path}", self.dev("api")));
         let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
         request.header("X-SERVICE-API-SECRET", self.dev("apiSecret"))
     }
 
-    /// Reads the outbox for an address, newest first.
+    /// Reads the captured emails to an address, newest first.
     pub(crate) async fn mails(&self, to: &str) -> Vec<Value> {
         let url = format!("{}/messages?channel=email&to={to}", self.dev("outbox"));
         let answer: Value = self.client.get(url).send().await.unwrap().json().await.unwrap();

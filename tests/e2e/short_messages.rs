@@ -1,4 +1,4 @@
-//! SMS through `tidings up`: from the send to the provider's report.
+//! SMS with `tidings up`, from the send to the provider's report.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::running::Running;
 const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 const TEXT: &str = "Grüße, 5 € und ein 😀";
 
-/// Sends to a number, waits until the delivery has this status, and returns it.
+/// Sends an SMS to a number, waits until its delivery has this status, and returns the delivery.
 async fn send(running: &Running, number: &str, status: &str) -> Value {
     let send = json!({
         "notification": {"title": "Hello", "message": TEXT},
@@ -30,7 +30,7 @@ async fn send(running: &Running, number: &str, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_sms_is_delivered_once_the_provider_reports_it() {
+async fn an_sms_becomes_delivered_when_the_provider_reports_it() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     let delivered = send(&running, "+4915112345678", "delivered").await;

@@ -1,4 +1,4 @@
-//! `tidings app signing-key`: shows a signing key once, and stores the verification key.
+//! `tidings app signing-key`: prints a signing key once, and stores the key that verifies its tokens.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
 use secrecy::ExposeSecret;

@@ -1,4 +1,4 @@
-//! `tidings suppression`: lists dead targets masked, and lifts suppressions.
+//! `tidings suppression`: lists suppressed targets in masked form, and lifts suppressions.
 
 use serde_json::json;
 

@@ -9,7 +9,7 @@ async fn shop(installation: &Installation) -> App {
     installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap()
 }
 
-// One switch after the other, as an operator would try them.
+// Long, because it sets and reads every switch.
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn switches_are_set_and_listed() {
@@ -136,7 +136,7 @@ async fn every_invalid_switch_is_named_and_none_is_set() {
 }
 
 #[tokio::test]
-async fn turning_signatures_on_tells_that_a_new_secret_is_required() {
+async fn turning_signatures_on_reports_that_a_new_secret_is_required() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let set = installation.run(&["app", "set", "shop", "hmac=on"]);

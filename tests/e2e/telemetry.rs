@@ -14,7 +14,7 @@ use crate::running::Running;
 
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-/// Personal data and content, none of which may be logged.
+/// Personal data and content that no log line may contain.
 const CANARIES: [&str; 5] =
     ["canary-person", "canary.address@example.com", "canary title", "canary message", "canary-data"];
 
@@ -61,7 +61,7 @@ fn take_exports(mut connection: TcpStream, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 64 * 1024];
     while let Ok(read @ 1..) = connection.read(&mut buffer) {
         kept.lock().unwrap().extend_from_slice(&buffer[..read]);
-        // The exporter waits for its answer before it sends the next request.
+        // Answer at once, because the exporter sends its next request only after the answer.
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
         if read < buffer.len() && connection.write_all(answer.as_bytes()).is_err() {
             return;
@@ -95,18 +95,18 @@ async fn a_send_is_traced_logged_and_counted_without_its_content() {
     let mut running = Running::start_with(&directory.path().join("data"), &variables).await;
 
     let send_id = send_canaries(&running).await;
-    eventually(SEEN_WITHIN, "the email", async || {
+    eventually(SEEN_WITHIN, "the email is captured", async || {
         (running.mails(CANARIES[1]).await.len() == 1).then_some(())
     })
     .await;
-    // The spans of the HTTP request and of the provider's call, in the client's trace.
-    eventually(SEEN_WITHIN, "the spans of the send", async || {
+    // The client's trace contains the spans of the HTTP request and of the provider call.
+    eventually(SEEN_WITHIN, "the spans of the send are exported", async || {
         collector.has(&trace_bytes(), &["request", "attempt"]).then_some(())
     })
     .await;
 
-    // Streams are measured every few seconds.
-    eventually(SEEN_WITHIN, "the metrics of the send and of the streams", async || {
+    // Wait, because services measure streams only every few seconds.
+    eventually(SEEN_WITHIN, "the metrics show the send and the streams", async || {
         let metrics = reqwest::get(running.dev("metrics")).await.unwrap().text().await.unwrap();
         METRICS.iter().all(|line| metrics.contains(line)).then_some(())
     })

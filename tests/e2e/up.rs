@@ -52,7 +52,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// Sends as in the printed first steps, and returns the request's id.
+/// Makes the send of the printed first steps, and returns the request's id.
 async fn send(running: &Running) -> String {
     let send = json!({
         "notification": {"title": TITLE, "message": MESSAGE},
@@ -73,7 +73,7 @@ fn check_contents(item: &Value, mail: &Value, delivery: &Value) {
     assert!(message_id.contains(delivery["id"].as_str().unwrap()), "{message_id} of {delivery}");
 }
 
-/// Only the owner of the data directory can read captured messages (S23).
+/// Only the owner of the data directory can read captured messages (finding S23 in docs/security.md).
 fn check_that_captures_are_private(data: &std::path::Path) {
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let outbox = data.join("outbox");
@@ -108,7 +108,7 @@ fn check_the_printed_first_steps(running: &Running, data: &std::path::Path) {
     assert_eq!(names, expected);
 }
 
-/// A second start reports the running one; the other commands find the running one.
+/// A second `tidings up` fails and names the running one. Other commands find the running one by its data directory.
 fn refuse_a_second(directory: &Directory) {
     let second = directory.run(&["up", "--data-dir", "data", "--port", "0"]);
     assert_eq!(second.code, 1);
@@ -124,7 +124,7 @@ fn refuse_a_second(directory: &Directory) {
 }
 
 async fn inbox_item(running: &Running) -> Value {
-    let inbox = eventually(VISIBLE_WITHIN, "the notification in the inbox, unread", async || {
+    let inbox = eventually(VISIBLE_WITHIN, "the inbox shows the unread notification", async || {
         let (status, inbox) = running.get_as("ada", "/notifications").await;
         assert_eq!(status, 200, "{inbox}");
         (inbox["data"] != json!([])).then_some(inbox)
@@ -136,7 +136,7 @@ async fn inbox_item(running: &Running) -> Value {
 }
 
 async fn mail(running: &Running) -> Value {
-    let mails = eventually(VISIBLE_WITHIN, "the email in the outbox", async || {
+    let mails = eventually(VISIBLE_WITHIN, "the outbox has the email", async || {
         let mails = running.mails(ADDRESS).await;
         (!mails.is_empty()).then_some(mails)
     });
@@ -156,9 +156,9 @@ async fn settled_delivery(running: &Running, request: &str) -> Value {
     .await
 }
 
-/// Waits until no process of an ended `tidings up` is left.
+/// Waits until all processes that `tidings up` had started have ended.
 pub(crate) async fn all_gone(before: &[Descendant]) {
-    eventually(STOPPED_WITHIN, "every process that it started has ended", async || {
+    eventually(STOPPED_WITHIN, "every process of tidings up has ended", async || {
         (!before.iter().any(Descendant::is_running)).then_some(())
     })
     .await;

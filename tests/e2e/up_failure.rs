@@ -16,7 +16,7 @@ fn nats(processes: &[Descendant]) -> u32 {
 }
 
 #[tokio::test]
-async fn a_dead_server_is_named_with_its_log() {
+async fn up_exits_1_and_names_a_dead_server_and_its_log() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let mut running = Running::start(&data).await;

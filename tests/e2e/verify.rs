@@ -98,7 +98,7 @@ async fn missing_and_extra_items_and_wrong_counters_are_reported_and_counted() {
     let answer = inboxes.run(&["verify", "--json", "--show", "3"]).await;
     let found = report(&answer);
     assert_eq!(answer.code, 1);
-    // A row of zeros is equal to a missing row.
+    // `verify` treats a counter row with zeros like a missing row.
     assert_eq!((&found["differences"], found["shown"].as_array().unwrap().len()), (&json!(5), 3), "{found}");
     let shown = &found["shown"];
     assert_eq!([&shown[0]["user"], &shown[1]["user"], &shown[2]["user"]], [&json!(1), &json!(2), &json!(3)]);
@@ -115,7 +115,7 @@ async fn missing_and_extra_items_and_wrong_counters_are_reported_and_counted() {
     }
 }
 
-/// Returns the number of listed items, or the count if the list may be truncated.
+/// Returns the number of listed items, or the count if the list can be truncated.
 fn inbox_size(items: &Value) -> Option<u64> {
     let named = items["first"].as_array().unwrap().len() as u64;
     if named < 10 { Some(named) } else { items["count"].as_u64() }
@@ -162,7 +162,7 @@ async fn the_tables_of_a_killed_verification_are_dropped_and_a_concurrent_one_is
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;
-    // Another verification is running.
+    // Hold the lock that another running verification would hold.
     let mut other = inboxes.database.acquire().await.unwrap();
     let lock = "SELECT pg_advisory_lock(hashtextextended('inbox_verify', 0))";
     sqlx::query(lock).execute(&mut *other).await.unwrap();

@@ -1,4 +1,5 @@
-//! `tidings verify` if the log has lost its first messages: from a restored backup, and the log from there.
+//! `tidings verify --backup`: if the first messages of the log are removed, it starts from a restored backup and replays the log
+//! after it.
 
 use domain::{AppId, UserNumber};
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_that_does_not_reach_the_log_is_refused_and_the_message_says_which_would() {
+async fn a_backup_that_ends_before_the_log_starts_is_refused_with_the_needed_position() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;
@@ -66,7 +67,7 @@ async fn a_restored_backup_and_the_log_after_it_give_the_same_inbox() {
     assert_eq!((verified.code, &found["differences"]), (1, &json!(1)), "{verified:?}");
     assert_eq!(found["shown"][0]["user"], json!(8));
 
-    // The rows that the backup has of an erased user are left out.
+    // `verify` ignores rows of an erased user in the backup.
     let (app, user) = (AppId(1), UserNumber(8));
     inboxes.publish_erasure(app, user).await;
     inboxes.note_erasure(app, user, true).await;
@@ -88,7 +89,7 @@ async fn a_backup_of_an_earlier_release_is_migrated_and_one_of_a_newer_release_r
     let verified = inboxes.run(&from_backup).await;
     assert_eq!((verified.code, &report(&verified)["equal"]), (0, &json!(true)), "{verified:?}");
 
-    // A backup of a later release is not changed.
+    // A backup of a newer release is refused and not migrated.
     let later = "INSERT INTO _sqlx_migrations SELECT version + 1, description, now(), success, checksum, 0
                  FROM _sqlx_migrations ORDER BY version DESC LIMIT 1";
     let backup = PgPool::connect(earlier.url()).await.unwrap();

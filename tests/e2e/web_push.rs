@@ -1,4 +1,4 @@
-//! Web push in a running `tidings up`: its recipients, dry runs, and dead browsers.
+//! Web push with `tidings up`: browsers that get messages, dry runs, and dead browsers.
 
 use std::time::Duration;
 
@@ -55,12 +55,12 @@ async fn each_browser_gets_the_message_and_a_dead_browser_is_never_called_again(
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// Waits until all web push deliveries of a send have ended, and returns them.
+/// Makes a send, waits until all its web push deliveries have a final status, and returns them.
 async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
     let (status, sent) = running.call(Method::POST, "/notifications", Some(send)).await;
     assert_eq!(status, 202, "{sent}");
     let path = format!("/requests/{}/deliveries?channel=webPush", sent["requestId"].as_str().unwrap());
-    eventually(SETTLED_WITHIN, "every delivery has ended", async || {
+    eventually(SETTLED_WITHIN, "every delivery has a final status", async || {
         let (_, deliveries) = running.call(Method::GET, &path, None).await;
         let deliveries = deliveries["data"].as_array()?.clone();
         let ended = !deliveries.is_empty() && deliveries.iter().all(|one| one["settledAt"].is_string());
@@ -69,7 +69,7 @@ async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
     .await
 }
 
-/// Returns the message that the last browser received.
+/// Returns the latest message that a browser received.
 async fn message(running: &Running) -> Value {
     let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
     let answer: Value = Client::new().get(url).send().await.unwrap().json().await.unwrap();
@@ -77,7 +77,7 @@ async fn message(running: &Running) -> Value {
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Stores browsers of one user, each of which fails in a different way: by an answer of the push service, or because of its host.
+/// Stores browsers of one user that all fail, some by the answer of the push service, others because their host cannot be called.
 async fn store_failing_browsers(running: &Running) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {
@@ -102,7 +102,7 @@ async fn store(running: &Running, user: &str, device: &str, subscription: &Value
 }
 
 #[tokio::test]
-async fn another_users_delivery_is_made_at_once_whatever_browsers_one_user_stores() {
+async fn broken_browsers_of_one_user_never_delay_the_delivery_of_another() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
     store_failing_browsers(&running).await;
@@ -117,7 +117,7 @@ async fn another_users_delivery_is_made_at_once_whatever_browsers_one_user_store
     assert_eq!(status, 202, "{sent}");
     let path =
         format!("/requests/{}/deliveries?channel=webPush&limit=100", sent["requestId"].as_str().unwrap());
-    eventually(SETTLED_WITHIN, "every browser of Mallory's was tried", async || {
+    eventually(SETTLED_WITHIN, "every browser of Mallory was tried", async || {
         let (_, deliveries) = running.call(Method::GET, &path, None).await;
         let deliveries = deliveries["data"].as_array()?.clone();
         let tried =

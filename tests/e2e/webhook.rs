@@ -1,4 +1,4 @@
-//! `tidings webhook`, and a backend that receives the events of a running Tidings.
+//! `tidings webhook`, and a backend that receives webhooks of a running Tidings.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn webhooks_report_the_outcome_of_a_send_and_that_it_was_read() {
 
     let rotated = run(&["webhook", "secret", "rotate", "demo", &url, "--json"]).json();
     let tested = run(&["webhook", "test", "demo", &url, "--json"]).json();
-    assert_eq!(tested["taken"], true, "the old secret still signs");
+    assert_eq!(tested["taken"], true, "Tidings still signs with the old secret too");
     backend.trust(&[rotated["secret"].as_str().unwrap()]);
     assert_eq!(run(&["webhook", "test", "demo", &url]).code, 0);
     assert_eq!(backend.refused(), Vec::<&str>::new());

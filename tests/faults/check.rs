@@ -1,4 +1,4 @@
-//! The checks of a round, by their names.
+//! The checks of a round. Each has a name and returns the violations that it finds in the record of the round.
 
 mod accepted;
 mod calls;
@@ -14,15 +14,15 @@ use crate::record::Record;
 type Check = check::Check<Record>;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
-    ("every delivery has ended", final_status::every_delivery_has_ended),
-    ("every end follows from the attempts", final_status::every_end_follows_from_the_attempts),
-    ("every attempt is what its provider made of it", calls::every_attempt_is_what_its_provider_made_of_it),
+    ("every delivery has a final status", final_status::every_delivery_has_ended),
+    ("every final status follows from the attempts", final_status::every_end_follows_from_the_attempts),
+    ("every attempt matches the provider's answers", calls::every_attempt_is_what_its_provider_made_of_it),
     ("no claim after a suppression", suppression::no_claim_after_a_suppression),
-    ("dead targets are suppressed, and no others", suppression::only_the_dead),
+    ("exactly the dead targets are suppressed", suppression::only_the_dead),
     ("nothing is accepted twice without a fault", accepted::nothing_twice_without_a_fault),
     ("no SMS is accepted twice", accepted::no_short_message_twice),
     ("the ledger agrees with what providers accepted", accepted::what_is_sent_was_taken),
-    ("another provider only after a certain no", failover::only_after_a_certain_no),
+    ("failover only after a definite failure", failover::only_after_a_certain_no),
     ("the log agrees with the ledger", outcome_events::the_log_agrees),
     ("the counts of requests add up", outcome_events::the_counts_add_up),
 ];
@@ -32,7 +32,7 @@ pub(crate) fn failures(record: &Record) -> Failures {
 }
 
 /// # Panics
-/// A check fails.
+/// A check has found violations.
 pub(crate) fn pass(record: &Record) {
     let failures = failures(record);
     assert!(failures.is_empty(), "{}", check::describe(&failures));

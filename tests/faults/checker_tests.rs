@@ -1,4 +1,4 @@
-//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
+//! Tests of the checks: a valid record passes all of them, and each falsified record fails the check for its defect.
 
 use std::collections::BTreeSet;
 
@@ -60,8 +60,9 @@ fn taken(target: &str, delivery: &str) -> AcceptedMessage {
     }
 }
 
-/// One sent at the second try, one that was taken and cut and sent again, one dead; and two short messages, of which one
-/// was asked for again where that makes no second one.
+/// Builds a record without violations. Three emails: one sent by the second attempt, one accepted twice because the first answer
+/// was cut off, and one to a dead address. Two SMS: one of them was sent again after an unknown outcome, to a provider that
+/// de-duplicates calls.
 fn valid() -> Record {
     let mut record = Record::default();
     let retried = vec![attempt(1, "retry", "450"), attempt(2, "sent", "250")];
@@ -125,39 +126,39 @@ fn valid() -> Record {
 
 type Falsify = fn(&mut Record);
 
-/// Falsifies the record, so that the check of this name has to find it.
+/// Changes to the valid record, each with the name of the check that must find it.
 const FALSIFIED: &[(&str, Falsify)] = &[
-    ("every delivery has ended", |record| of(record, "a").status = "retrying".to_owned()),
-    ("every end follows from the attempts", |record| of(record, "c").reason = None),
-    ("every end follows from the attempts", |record| of(record, "a").status = "parked".to_owned()),
-    ("every end follows from the attempts", |record| {
+    ("every delivery has a final status", |record| of(record, "a").status = "retrying".to_owned()),
+    ("every final status follows from the attempts", |record| of(record, "c").reason = None),
+    ("every final status follows from the attempts", |record| of(record, "a").status = "parked".to_owned()),
+    ("every final status follows from the attempts", |record| {
         of(record, "d").attempts[0].outcome = "unknown".to_owned();
     }),
-    ("every end follows from the attempts", |record| seen(record, "keyed").keyed = false),
-    ("another provider only after a certain no", |record| {
+    ("every final status follows from the attempts", |record| seen(record, "keyed").keyed = false),
+    ("failover only after a definite failure", |record| {
         of(record, "e").attempts[1].provider = Some("twilio".to_owned());
         let call = seen(record, "keyed").calls.pop().unwrap();
         seen(record, "twilio").calls.push(call);
     }),
-    ("every end follows from the attempts", |record| of(record, "a").attempts[0].number = 7),
-    ("every attempt is what its provider made of it", |record| {
+    ("every final status follows from the attempts", |record| of(record, "a").attempts[0].number = 7),
+    ("every attempt matches the provider's answers", |record| {
         seen(record, "smtp").calls.push(call(13, "ada", None));
     }),
-    ("every attempt is what its provider made of it", |record| {
+    ("every attempt matches the provider's answers", |record| {
         seen(record, "smtp").calls.retain(|call| call.target != "ada");
     }),
-    ("every attempt is what its provider made of it", |record| {
+    ("every attempt matches the provider's answers", |record| {
         of(record, "a").attempts[0].outcome = "failed".to_owned();
     }),
-    ("every attempt is what its provider made of it", |record| {
+    ("every attempt matches the provider's answers", |record| {
         seen(record, "smtp").calls[2].at = at(99);
     }),
     ("no claim after a suppression", |record| of(record, "c").claimed_at.push(at(17))),
     ("no claim after a suppression", |record| {
         record.suppressions.values_mut().next().unwrap().committed_by = None;
     }),
-    ("dead targets are suppressed, and no others", |record| record.suppressions.clear()),
-    ("dead targets are suppressed, and no others", |record| {
+    ("exactly the dead targets are suppressed", |record| record.suppressions.clear()),
+    ("exactly the dead targets are suppressed", |record| {
         let ada = ("email".to_owned(), "ada".to_owned());
         record.suppressions.insert(ada, Suppression { committed_by: Some(at(99)) });
     }),
@@ -175,7 +176,7 @@ const FALSIFIED: &[(&str, Falsify)] = &[
     ("the ledger agrees with what providers accepted", |record| {
         seen(record, "smtp").taken[0].delivery = Some("x".to_owned());
     }),
-    ("another provider only after a certain no", |record| {
+    ("failover only after a definite failure", |record| {
         of(record, "b").attempts[1].provider = Some("other".to_owned());
     }),
     ("the log agrees with the ledger", |record| of(record, "a").told.clear()),

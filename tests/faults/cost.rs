@@ -1,4 +1,4 @@
-//! Processor time for a delivery, with faults and without.
+//! Processor time per delivery, in rounds with and without faults.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use suite::cpu::Processes;
 
 use crate::round::Weather;
 
-/// Runs from its start until it is read.
+/// Measures time and processor time from its start until it is read.
 pub(crate) struct Meter {
     began: Instant,
     before: Vec<(&'static str, Processes, u64)>,
@@ -27,15 +27,14 @@ impl Meter {
     }
 }
 
-/// What a round took.
+/// Time and processor time of a round.
 pub(crate) struct Cost {
     deliveries: usize,
     elapsed: Duration,
-    /// By program.
+    /// Processor time by program, in microseconds.
     micros: BTreeMap<&'static str, u64>,
 }
 
-/// What all rounds took.
 #[derive(Default)]
 pub(crate) struct Costs(Vec<(Weather, Cost)>);
 
@@ -48,11 +47,11 @@ impl Costs {
 impl fmt::Display for Costs {
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "processor time for a delivery, in µs, round by round:")?;
+        writeln!(f, "processor time per delivery in µs, by round:")?;
         for (weather, cost) in &self.0 {
             let total: u64 = cost.micros.values().sum();
             let each = |micros: u64| micros as f64 / cost.deliveries as f64;
-            write!(f, "  {weather:?}: {:.0} in all", each(total))?;
+            write!(f, "  {weather:?}: {:.0} in total", each(total))?;
             for (name, micros) in &cost.micros {
                 write!(f, ", {name} {:.0}", each(*micros))?;
             }

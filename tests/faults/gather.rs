@@ -13,18 +13,18 @@ use crate::record::{Attempt, Delivery, Record, ReportedOutcome, Request, Suppres
 use crate::round::UNSTEADY;
 use crate::system::System;
 
-/// Records of the log that are read at once.
+/// Maximum number of messages per read of the log.
 const BATCH: usize = 5_000;
 const LINGER: Duration = Duration::from_millis(5);
 
-/// A send that was accepted.
+/// A send that the gateway accepted.
 pub(crate) struct AcceptedSend {
     pub(crate) request: String,
     pub(crate) notice: String,
     pub(crate) recipients: usize,
 }
 
-/// Everything about these sends.
+/// Assembles the record of a round with these sends.
 pub(crate) async fn record(
     system: &mut System,
     sent: &[AcceptedSend],
@@ -97,7 +97,7 @@ async fn claims(database: &PgPool, ids: &[Uuid], deliveries: &mut BTreeMap<Strin
     }
 }
 
-/// Adds what the log tells, and returns by delivery when a suppression was told.
+/// Adds the outcome events in the log to the deliveries. Returns the times of the events about suppressions, by delivery.
 async fn outcomes(
     system: &mut System,
     deliveries: &mut BTreeMap<String, Delivery>,
@@ -117,7 +117,11 @@ async fn outcomes(
                         reason: settled.reason.map(|reason| reason.to_string()),
                     };
                     let id = settled.delivery_id.to_string();
-                    deliveries.get_mut(&id).expect("an event about a delivery").told.push(told);
+                    deliveries
+                        .get_mut(&id)
+                        .expect("the event names a delivery of the ledger")
+                        .told
+                        .push(told);
                 }
                 Event::TargetSuppressed(suppressed) => {
                     committed.insert(suppressed.delivery_id.to_string(), envelope.at);

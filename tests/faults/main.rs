@@ -1,7 +1,8 @@
 //! Twenty thousand deliveries over every channel to providers with random faults from a seed: temporary errors, dead targets, cut
-//! connections, `Retry-After`, and one outage. Then checks compare every delivery with the calls that its providers received.
+//! connections, `Retry-After`, and one outage. Afterwards checks compare every delivery with the calls that its providers
+//! received.
 //!
-//! `TIDINGS_TEST_FAULTS_SEED` repeats a run; `TIDINGS_TEST_FAULTS_DELIVERIES` makes it smaller or larger.
+//! `TIDINGS_TEST_FAULTS_SEED` repeats the random faults of a run; `TIDINGS_TEST_FAULTS_DELIVERIES` sets the number of deliveries.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod check;
@@ -21,13 +22,14 @@ use crate::round::{Round, Weather};
 use crate::system::System;
 
 const DELIVERIES: usize = 20_000;
-/// As many with faults as without, in turns. Every provider of short messages has one of each.
+/// Number of rounds with faults, and of rounds without. Each of the three SMS providers has the highest priority in one round of
+/// each kind.
 const ROUNDS: usize = 3;
-/// Rounds without faults are this much smaller.
+/// Factor by which rounds without faults have fewer deliveries.
 const CLEAN_SHARE: usize = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_delivery_ends_as_its_providers_would_have_it() {
+async fn every_delivery_ends_as_the_answers_of_its_providers_require() {
     let seed = variable("TIDINGS_TEST_FAULTS_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
     let deliveries = variable("TIDINGS_TEST_FAULTS_DELIVERIES").map_or(DELIVERIES, |number| number as usize);
     println!("TIDINGS_TEST_FAULTS_SEED={seed} TIDINGS_TEST_FAULTS_DELIVERIES={deliveries}");

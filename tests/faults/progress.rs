@@ -7,22 +7,22 @@ use uuid::Uuid;
 
 use crate::system::System;
 
-/// Longer than the longest rest of a provider, which is five minutes: the last deliveries of a round may wait for the trial of one
-/// that failed several trials by chance.
+/// Time limit without progress. It is longer than the longest pause of a provider's breaker, five minutes: if the trial calls to
+/// a provider fail by chance, the last deliveries of a round wait for such a pause.
 const STALLED_AFTER: Duration = Duration::from_secs(360);
 
 impl System {
-    /// Waits until this many deliveries of the requests have ended.
+    /// Waits until this number of deliveries of the requests have a final status.
     pub(crate) async fn until_ended(&mut self, requests: &[Uuid], deliveries: usize) {
         let ended = "SELECT count(*) FROM delivery
              WHERE send_id = ANY($1) AND status NOT IN ('queued', 'sending', 'retrying')";
         self.until_counted(ended, requests, deliveries).await;
     }
 
-    /// Waits until the requests are planned for so many recipients together, and no work is left.
+    /// Waits until the requests are planned for this number of recipients in total, and no work remains.
     ///
     /// # Panics
-    /// Nothing changes for a while although work is left, or a service has ended.
+    /// Nothing changes for [`STALLED_AFTER`] although work remains, or a service ends.
     pub(crate) async fn until_done(&mut self, requests: &[Uuid], recipients: usize) {
         let planned = "SELECT count(*) FROM planned_recipient WHERE send_id = ANY($1)";
         self.until_counted(planned, requests, recipients).await;
@@ -32,11 +32,15 @@ impl System {
     async fn until_counted(&mut self, query: &'static str, requests: &[Uuid], wanted: usize) {
         let mut last = -1;
         while last < i64::try_from(wanted).unwrap() {
-            last = eventually(STALLED_AFTER, &format!("more than {last} of {wanted}: {query}"), async || {
-                let count: i64 =
-                    sqlx::query_scalar(query).bind(requests).fetch_one(&self.database).await.unwrap();
-                (count > last).then_some(count)
-            })
+            last = eventually(
+                STALLED_AFTER,
+                &format!("the count exceeds {last} of {wanted}: {query}"),
+                async || {
+                    let count: i64 =
+                        sqlx::query_scalar(query).bind(requests).fetch_one(&self.database).await.unwrap();
+                    (count > last).then_some(count)
+                },
+            )
             .await;
             self.assert_running();
         }

@@ -21,31 +21,31 @@ use suite::{Person, numbered_send};
 
 use crate::record::{AcceptedMessage, Codes, ProviderView};
 
-/// Of all calls, but for the dead: of all targets.
+/// Shares of the calls that fail in each way. `gone` is a share of the targets, not of the calls.
 const SHARES: Shares =
     Shares { temporary: 0.05, busy: 0.005, gone: 0.01, cut_before: 0.005, cut_after: 0.005, ..Shares::NONE };
 
-/// A provider, running.
+/// The running stand-in of a provider.
 pub(crate) struct Peer {
     pub(crate) faults: Arc<Faults>,
-    /// As `tidings provider set` reads it.
+    /// Document for `tidings provider set`.
     pub(crate) document: Value,
     /// Properties that are the same in every round.
     seen: ProviderView,
     outbox: Arc<Outbox>,
-    /// The delivery that a message names.
+    /// Reads the delivery id from a message, if the protocol has a place for it.
     delivery: fn(&Capture) -> Option<String>,
-    /// Calls of earlier rounds.
+    /// Number of calls in earlier rounds.
     earlier: usize,
     _stand_in: Box<dyn Any + Send + Sync>,
 }
 
-/// What makes a provider one of its kind.
+/// Fixed properties of a provider.
 struct Kind {
     identifier: &'static str,
     channel: &'static str,
     kind: &'static str,
-    /// The lowest is tried first.
+    /// Priority; the provider with the lowest number is tried first.
     priority: u32,
     settings: Value,
     prefix: &'static str,
@@ -73,7 +73,7 @@ impl Peer {
         Peer { faults, document, seen, outbox, delivery, earlier: 0, _stand_in: Box::new(stand_in) }
     }
 
-    /// The name that the service knows it by.
+    /// Identifier of the provider in its document.
     pub(crate) fn identifier(&self) -> String {
         self.document["identifier"].as_str().unwrap().to_owned()
     }
@@ -82,18 +82,18 @@ impl Peer {
         &self.seen.channel
     }
 
-    /// Begins a round, with faults or without.
+    /// Starts a round, with or without faults.
     pub(crate) fn begin(&mut self, faults: bool) {
         self.faults.rest(!faults);
         self.outbox.clear().unwrap();
         self.earlier = self.faults.calls().len();
     }
 
-    /// Calls and messages of this round.
+    /// Calls and messages that the provider received in this round.
     pub(crate) fn seen(&self, down: Option<(Timestamp, Timestamp)>) -> ProviderView {
         let taken = |capture: &Arc<Capture>| {
             let [target] = &capture.to[..] else {
-                panic!("a message to {:?}", capture.to);
+                panic!("a message must have one recipient: {:?}", capture.to);
             };
             AcceptedMessage {
                 target: target.strip_prefix(self.seen.prefix).unwrap_or(target).to_owned(),
@@ -110,7 +110,7 @@ impl Peer {
     }
 }
 
-/// All providers, running.
+/// The running stand-ins of all providers.
 pub(crate) struct Providers {
     pub(crate) peers: Vec<Peer>,
     push_service: Arc<PushServiceStandIn>,
@@ -119,7 +119,7 @@ pub(crate) struct Providers {
 const SMS: [&str; 3] = ["twilio", "sms-http", "smpp"];
 
 impl Providers {
-    /// Starts every provider. Each has chances of its own, which the seed decides.
+    /// Starts every provider. The seed decides the faults, differently for each provider.
     pub(crate) async fn start(seed: u64) -> Providers {
         let mut number = 0;
         let mut next = || {
@@ -144,7 +144,8 @@ impl Providers {
         self.push_service.url()
     }
 
-    /// The subscription of a browser that is new, and that chance knows by the person's name.
+    /// Subscribes a new browser at the push service, and returns its subscription. Faults are drawn for the person's identifier
+    /// instead of the endpoint, which is random.
     pub(crate) fn browser(&self, person: Person) -> Value {
         let browser = self.push_service.subscribe(None).unwrap();
         let peer = self.peers.iter().find(|peer| peer.channel() == "webPush").unwrap();
@@ -152,7 +153,7 @@ impl Providers {
         browser.subscription()
     }
 
-    /// Documents of the SMS providers for a round: another one has the highest priority in each.
+    /// Documents of the SMS providers for a round. In each round, another provider has the highest priority.
     pub(crate) fn prioritized(&self, round: usize) -> impl Iterator<Item = Value> {
         let first = SMS[round % SMS.len()];
         let peers = self.peers.iter().filter(|peer| SMS.contains(&peer.identifier().as_str()));
@@ -164,16 +165,16 @@ impl Providers {
     }
 }
 
-/// Where the caller heard nothing, or not why it was refused.
+/// Codes of attempts that received no answer, or only a part of one.
 const LOST: &[&str] = &["connection_lost", "cut_short"];
 
-/// "Wait a second", with this answer.
+/// Adds `Retry-After: 1` to an answer.
 fn after_a_second(mut answer: Response<Bytes>) -> Response<Bytes> {
     answer.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
     answer
 }
 
-/// The stand-in's word for anything else.
+/// Answers of an HTTP stand-in to each fault.
 fn answers(temporary: Response<Bytes>, busy: Response<Bytes>, gone: Response<Bytes>) -> Answers {
     let [down, refused, pause] = [502, 400, 403].map(stand_ins::http::status);
     Answers { temporary, busy: after_a_second(busy), gone, down, refused, pause }

@@ -1,4 +1,5 @@
-//! Record of a round: ledger, log, and the calls that providers received. Plain data, so that a test can falsify it.
+//! Record of a round: ledger, log, and the calls that providers received. The record is plain data, so that the tests of the
+//! checks can falsify it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,31 +7,31 @@ use std::fmt;
 use domain::Timestamp;
 use stand_ins::faults::{Call, Fault};
 
-/// All of a round.
+/// All data that the checks of a round read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
-    /// By id.
+    /// Deliveries by id.
     pub(crate) deliveries: BTreeMap<String, Delivery>,
-    /// By identifier.
+    /// Providers by identifier.
     pub(crate) providers: BTreeMap<String, ProviderView>,
     pub(crate) suppressions: BTreeMap<Target, Suppression>,
     pub(crate) requests: Vec<Request>,
 }
 
-/// A channel and an address, token or subscription on it.
+/// A channel, and an address, number, token or endpoint on it.
 pub(crate) type Target = (String, String);
 
-/// A row of the ledger, with everything that hangs on it.
+/// A delivery in the ledger, with its attempts, claims and outcome events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     pub(crate) target: Target,
-    /// Title of the notice.
+    /// Title of the send.
     pub(crate) notice: String,
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
-    /// Number of the last attempt, or of the one that was not made.
+    /// Number of the last attempt. If the delivery ended before an attempt, the number of that attempt.
     pub(crate) attempt: i32,
-    /// By number.
+    /// Attempts in the order of their numbers.
     pub(crate) attempts: Vec<Attempt>,
     /// Times of claims.
     pub(crate) claimed_at: Vec<Timestamp>,
@@ -49,12 +50,13 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// On a busy machine our own database was too slow, before the provider was called.
+    /// Returns true if the worker did not call the provider, because its own database was too slow on a busy machine.
     pub(crate) fn was_not_made(&self) -> bool {
         (self.outcome.as_str(), self.code.as_str()) == ("retry", "database")
     }
 
-    /// The browser was found gone before its push service was called: another delivery had learnt it meanwhile.
+    /// Returns true if the worker did not call the push service, because another delivery had already found that the browser is
+    /// gone.
     pub(crate) fn found_gone(&self) -> bool {
         (self.outcome.as_str(), self.code.as_str()) == ("failed", "unsubscribed")
     }
@@ -67,69 +69,67 @@ pub(crate) struct ReportedOutcome {
     pub(crate) reason: Option<String>,
 }
 
-/// A target that the service calls dead.
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
-    /// By now it was committed: the event that follows was made. None where there is no such event.
+    /// Time of the event about the suppression, which is created after the commit. None if the log has no such event.
     pub(crate) committed_by: Option<Timestamp>,
 }
 
-/// A send.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) notice: String,
     pub(crate) recipients: usize,
-    /// What the API says, by channel and status.
+    /// Counts that the API reports, by channel and status.
     pub(crate) counts: BTreeMap<String, BTreeMap<String, i64>>,
-    /// What planning decided against, by channel and reason.
+    /// Number of skipped recipients in the plans, by channel and reason.
     pub(crate) skips: BTreeMap<Target, i64>,
 }
 
-/// How a provider says something.
+/// Codes that attempts record for the answers of a provider.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Codes {
     pub(crate) temporary: &'static str,
     pub(crate) busy: &'static str,
     pub(crate) gone: &'static str,
-    /// Any of these where the caller heard nothing, or not enough.
+    /// Codes of an attempt that received no answer, or only a part of one.
     pub(crate) lost: &'static [&'static str],
-    /// Any of these, while it is down.
+    /// Codes of an attempt while the provider is down.
     pub(crate) down: &'static [&'static str],
 }
 
-/// Calls and messages of a provider.
+/// Calls and messages that a provider received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProviderView {
     pub(crate) channel: String,
-    /// What stands before its names of targets in the ledger.
+    /// Prefix of the provider's targets in the ledger, such as `apns:`.
     pub(crate) prefix: &'static str,
     pub(crate) codes: Codes,
-    /// Several calls go over one connection at a time, so that a cut hits more than its own.
+    /// True if concurrent calls share one connection, so that a cut affects other calls too.
     pub(crate) multiplexed: bool,
-    /// It takes calls for the same delivery for one: what may have been taken can be asked for again.
+    /// True if the provider de-duplicates calls for the same delivery, so that an attempt with an unknown outcome may be
+    /// repeated.
     pub(crate) keyed: bool,
     pub(crate) calls: Vec<Call>,
     pub(crate) taken: Vec<AcceptedMessage>,
-    /// When it was down.
+    /// Start and end of the time in which the provider was down.
     pub(crate) down: Option<(Timestamp, Timestamp)>,
 }
 
-/// A message that a provider took.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedMessage {
     pub(crate) target: String,
     pub(crate) notice: String,
-    /// The delivery that the message names, where its protocol has a place for that.
+    /// Delivery id in the message, if the protocol has a place for it.
     pub(crate) delivery: Option<String>,
 }
 
 impl ProviderView {
-    /// A target as the ledger names it.
+    /// Returns a target of the provider as the ledger names it.
     pub(crate) fn target(&self, named: &str) -> Target {
         (self.channel.clone(), format!("{}{named}", self.prefix))
     }
 
-    /// Targets that it called dead, as the ledger names them.
+    /// Returns the targets that the provider reported as dead, as the ledger names them.
     pub(crate) fn gone(&self) -> BTreeSet<Target> {
         let gone = self.calls.iter().filter(|call| call.fault == Some(Fault::Gone));
         gone.map(|call| self.target(&call.target)).collect()
@@ -144,7 +144,7 @@ impl Record {
         attempt.outcome == "unknown" && delivery.target.0 == "sms" && !is_keyed
     }
 
-    /// The deliveries by target and notice.
+    /// Returns the ids of deliveries by target and title.
     pub(crate) fn by_content(&self) -> BTreeMap<(&Target, &str), &str> {
         self.deliveries
             .iter()
@@ -169,7 +169,7 @@ impl fmt::Display for Record {
             for fault in seen.calls.iter().filter_map(|call| call.fault) {
                 *faults.entry(fault).or_default() += 1;
             }
-            write!(f, "\n  {name}: {} calls, {} taken, {faults:?}", seen.calls.len(), seen.taken.len())?;
+            write!(f, "\n  {name}: {} calls, {} accepted, {faults:?}", seen.calls.len(), seen.taken.len())?;
         }
         Ok(())
     }

@@ -15,17 +15,17 @@ use crate::gather::{self, AcceptedSend};
 use crate::record::Record;
 use crate::system::{HASTE, System};
 
-/// Sends to each user, so that dead targets are addressed again.
+/// Number of sends to each user. The second send addresses targets that the first one found dead.
 const WAVES: usize = 2;
-/// Recipients of a send; more would make every send a bulk one.
+/// Number of recipients of a send; with more, every send would go to the bulk lane.
 const RECIPIENTS: usize = 100;
-/// Users of one call.
+/// Number of users in one call of `POST /v3/users/bulk`.
 const USERS: usize = 500;
-/// The provider that is down for a while: another one can stand in for it.
+/// Identifier of the provider that is down for a part of the round. Deliveries can fail over to another one.
 pub(crate) const UNSTEADY: &str = "smtp";
 const DOWN: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Faulty or faultless.
+/// Kind of a round: `Foul` with faults, `Fair` without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
     Foul,
@@ -46,7 +46,7 @@ impl fmt::Display for Round {
 }
 
 impl Round {
-    /// A round of about so many deliveries, to people whom no other round knows.
+    /// Creates a round of about this number of deliveries. No other round has the same users.
     pub(crate) fn new(number: usize, weather: Weather, deliveries: usize, system: &System) -> Round {
         let targets = Person::targets(&system.channels());
         let first = 1 + number * 200_000 + if weather == Weather::Fair { 100_000 } else { 0 };
@@ -85,7 +85,7 @@ impl Round {
         system.subscribe(&people).await;
     }
 
-    /// The first wave goes the fast lane, the second the slow one.
+    /// Makes the sends of a wave. The first wave uses the transactional lane, the second the bulk lane.
     async fn send(&self, system: &System, wave: usize) -> Vec<AcceptedSend> {
         let lane = ["transactional", "bulk"][wave % 2];
         let people: Vec<usize> = self.people.clone().collect();
@@ -106,7 +106,7 @@ fn ids(sent: &[AcceptedSend]) -> Vec<Uuid> {
     sent.iter().map(|sent| sent.request.parse().unwrap()).collect()
 }
 
-/// Keeps a provider down for its time, and returns from when to when that was.
+/// Keeps a provider down for a while. Returns the start and the end of this time.
 async fn be_down(system: &System) -> (Timestamp, Timestamp) {
     let peer = system.providers.peers.iter().find(|peer| peer.identifier() == UNSTEADY).unwrap();
     let (from, began) = (clock::now(), Instant::now());

@@ -1,4 +1,4 @@
-//! The system without the inbox and webhooks, with an app and eight providers that fail.
+//! The system under test: all services except inbox and webhooks, an app, and eight providers that can fail.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,9 +12,10 @@ use crate::providers::{Peer, Providers};
 
 const ROLES: [Role; 6] =
     [Role::Gateway, Role::Dispatcher, Role::Email, Role::WebPush, Role::MobilePush, Role::Sms];
-/// Waits of the services, and the outage of a provider, are shorter than by default by this factor.
+/// Factor by which retry delays and the outage of a provider are shorter than in a real installation.
 pub(crate) const HASTE: u32 = 10;
-/// The default schedule up to ten minutes, shortened. The last delays keep an outage of a provider from parking deliveries.
+/// A shorter form of the default retry schedule. It has enough attempts for deliveries to survive the outage of a provider
+/// without being parked.
 const SCHEDULE: &str = "0s,500ms,1s,1s,2s,2s,3s,3s,5s,5s";
 
 const APP: &str = "faults";
@@ -23,7 +24,7 @@ const SUBSCRIBED_AT_ONCE: usize = 32;
 pub(crate) struct System {
     pub(crate) api: Api,
     pub(crate) providers: Providers,
-    /// Continues where the last round ended.
+    /// Reader of the outcome events, which continues where the last round ended.
     pub(crate) outcomes: Reader,
     system: suite::System,
 }
@@ -60,15 +61,15 @@ impl System {
         System { api, providers, outcomes, system }
     }
 
-    /// The channels that have a provider.
+    /// Channels that have a provider.
     pub(crate) fn channels(&self) -> Vec<&str> {
         let mut channels: Vec<&str> = self.providers.peers.iter().map(Peer::channel).collect();
         channels.dedup();
         channels
     }
 
-    /// Gives a round's first providers the highest priority. The others stay enabled, because an attempt with an unknown outcome
-    /// is only repeated at its provider.
+    /// Gives the first SMS provider of a round the highest priority. The others stay enabled, because an attempt with an unknown
+    /// outcome can be repeated only at the same provider.
     pub(crate) fn prioritize(&self, round: usize) {
         for document in self.providers.prioritized(round) {
             self.set_provider(APP, &document);

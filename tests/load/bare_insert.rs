@@ -1,4 +1,4 @@
-//! The lower bound of writing inbox items: four connections that insert 500 rows at a time into a table like that of the inbox.
+//! The minimum work of writing inbox items: four connections insert 500 rows at a time into a copy of the inbox table.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use store::inbox::projection::NewItem;
 
 const ROWS: usize = 500;
 
-/// Creates the table.
 pub(crate) async fn prepare(database_url: &str) {
     let mut connection = PgConnection::connect(database_url).await.unwrap();
     let statement = "CREATE TABLE bare_item (LIKE inbox_item INCLUDING ALL)";

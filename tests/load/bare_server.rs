@@ -1,4 +1,4 @@
-//! The lower bound of a durable accept: HTTP, a body parsed as JSON, one acknowledgement of the log.
+//! The minimum work of accepting a send durably: read HTTP, parse JSON, and wait for one acknowledgement of the log.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(crate) const LISTEN: &str = "LOAD_LISTEN";
 pub(crate) const NATS: &str = "LOAD_NATS";
 const STREAM: &str = "BARE";
-/// The same number of unconfirmed messages as in the services.
+/// Maximum number of unconfirmed messages, the same as in the services.
 const MAX_UNCONFIRMED: usize = 16_384;
 
 /// Serves until it is killed.

@@ -24,7 +24,8 @@ use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;
 
-/// Concurrent calls: the worker's default. Protocols with one call per connection use as many connections.
+/// Number of concurrent calls, which is the default of the workers. Protocols with one call per connection use this number of
+/// connections.
 const AT_ONCE: usize = 32;
 const LONG: Duration = Duration::from_secs(120);
 
@@ -152,7 +153,7 @@ impl Subject {
     }
 }
 
-/// Splits the members `names` off the settings. Returns the other settings and these members.
+/// Removes the members `names` from the settings. Returns the remaining settings and the removed members.
 fn secret_apart(mut settings: Value, names: &[&str]) -> (Value, Value) {
     let members = settings.as_object_mut().unwrap();
     let secrets = names.iter().map(|name| ((*name).to_owned(), members.remove(*name).unwrap())).collect();

@@ -13,9 +13,9 @@ use store::inbox::projection::NewItem;
 
 use crate::installation::PARTITIONS;
 
-/// Users of each partition; an inbox gets several items in one measurement.
+/// Number of users per partition. Each inbox gets several items in one measurement.
 const USERS: usize = 5_000;
-/// Messages that are published together.
+/// Number of messages that are published together.
 const CHUNK: usize = 2_000;
 
 /// The rows of the published events.
@@ -43,7 +43,7 @@ impl Users {
     }
 }
 
-/// Publishes events of `recipients` each to every partition, `items` rows in total.
+/// Publishes events to every partition. Each event has `recipients` recipients; all events together produce `items` rows.
 pub(crate) async fn publish(
     log: &EventLog,
     app: AppId,

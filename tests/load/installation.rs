@@ -19,7 +19,7 @@ use crate::role::Role;
 pub(crate) const PARTITIONS: u32 = 4;
 const SOON: Duration = Duration::from_secs(60);
 
-/// The installation under measurement.
+/// The installation that is measured.
 pub(crate) struct Installation {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
@@ -27,7 +27,7 @@ pub(crate) struct Installation {
     pub(crate) api_key: String,
     pub(crate) api_secret: String,
     pub(crate) servers: Servers,
-    /// Waits for the disk, as in production. None if TIDINGS_TEST_DATABASE_URL names a server.
+    /// PostgreSQL that waits for the disk at every commit, as in production. None if TIDINGS_TEST_DATABASE_URL names a server.
     _postgres: Option<Postgres>,
     _files: TempDir,
 }
@@ -85,13 +85,13 @@ impl Installation {
         self.store.control().put_provider(self.app, provider, "load").await.unwrap();
     }
 
-    /// Starts a service with its default configuration and these variables.
+    /// Starts a service with its default configuration and additional environment variables.
     pub(crate) fn serve(&self, role: Role, more: &[(&str, &str)]) -> Service {
         let partitions = PARTITIONS.to_string();
         let variables = self.servers.environment();
         let mut environment: Vec<_> =
             variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // One app makes all the load.
+        // Raise the limits, because one app makes the whole load.
         environment.extend([
             ("TIDINGS_STREAMS__PARTITIONS", partitions.as_str()),
             ("TIDINGS_GATEWAY__RATE_LIMIT", "1000000"),
@@ -100,7 +100,7 @@ impl Installation {
         role.start(&environment)
     }
 
-    /// Waits for the disk, so that no measurement includes writes of the previous one.
+    /// Makes PostgreSQL write all data to disk, so that no measurement includes writes of the previous one.
     pub(crate) async fn settle(&self) {
         let url = self.database_url();
         let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();

@@ -1,7 +1,7 @@
-//! Sends accepted, inbox events projected and deliveries made per second, each compared with a bare implementation in the same
-//! run.
+//! Sends accepted, inbox events projected, deliveries made and webhooks sent per second, each compared with a bare implementation
+//! in the same run.
 //!
-//! Speeds of different runs cannot be compared, because machines drift; the ratios can.
+//! Only the ratios of different runs can be compared, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
@@ -15,6 +15,7 @@ mod project;
 mod report;
 mod role;
 mod series;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,24 +28,30 @@ use crate::installation::Installation;
 use crate::report::Report;
 use crate::role::Role;
 
-/// Measures sends accepted, inbox events projected and deliveries made per second.
+/// Measures sends accepted, inbox events projected, deliveries made and webhooks sent per second.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything by default.
+    /// Measurement to make; all by default.
     #[arg(value_enum)]
     only: Option<Measurement>,
     /// Number of rounds; each measures everything once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seconds of one measurement of accepting
+    /// Seconds for each measurement of accepted sends
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Inbox items of one measurement of projecting
+    /// Inbox items for each measurement of the projection
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
-    /// Deliveries of one measurement of a channel
+    /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     deliveries: u32,
+    /// Messages of one measurement of webhooks
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
+    webhooks: u32,
+    /// Webhooks that wait behind the measured ones, in the second measurement of webhooks
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100_000..=2_000_000))]
+    backlog: u32,
     /// Append the results to this file, as one line of JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -58,6 +65,7 @@ enum Measurement {
     Accept,
     Project,
     Deliver,
+    Webhooks,
 }
 
 fn main() -> ExitCode {
@@ -68,6 +76,7 @@ fn main() -> ExitCode {
         Some(Role::WebPush) => service("tidings-web-push", web_push::run),
         Some(Role::MobilePush) => service("tidings-mobile-push", mobile_push::run),
         Some(Role::Sms) => service("tidings-sms", sms::run),
+        Some(Role::Webhooks) => service("tidings-webhooks", ::webhooks::run),
         Some(Role::BareServer) => bare_server::main(),
         None => {
             let arguments = Arguments::parse();
@@ -90,18 +99,23 @@ where
 async fn measure(arguments: &Arguments) {
     let installation = Installation::start().await;
     let wanted = |what| arguments.only.is_none_or(|only| only == what);
-    let (mut accept, mut project, mut deliver) = (Vec::new(), Vec::new(), Vec::new());
+    let mut report = Report::new();
     if wanted(Measurement::Accept) {
         let span = Duration::from_secs(arguments.seconds);
-        accept = accept::measure(&installation, arguments.rounds, span).await;
+        report.accept = accept::measure(&installation, arguments.rounds, span).await;
     }
     if wanted(Measurement::Project) {
-        project = project::measure(&installation, arguments.rounds, arguments.items).await;
+        report.project = project::measure(&installation, arguments.rounds, arguments.items).await;
     }
     if wanted(Measurement::Deliver) {
-        deliver = deliver::measure(&installation, arguments.rounds, arguments.deliveries as usize).await;
+        report.deliver =
+            deliver::measure(&installation, arguments.rounds, arguments.deliveries as usize).await;
     }
-    let report = Report::new(accept, project, deliver);
+    if wanted(Measurement::Webhooks) {
+        let webhooks = arguments.webhooks as usize;
+        report.webhooks =
+            webhooks::measure(&installation, arguments.rounds, webhooks, arguments.backlog).await;
+    }
     println!("{report}");
     if let Some(path) = &arguments.json {
         report.append_to(path).unwrap();

@@ -16,7 +16,7 @@ use crate::role::Role;
 use crate::series::Series;
 
 const LONG: Duration = Duration::from_secs(120);
-/// Poll interval of the checkpoints; short in comparison with the measured time.
+/// Poll interval of the checkpoints. It is short compared to the measured time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Results of the projection and of bare inserts for events of one size, by round.
@@ -91,16 +91,19 @@ impl ProjectionReport {
         self.bare_postgres_micros.push(each(before[1], used()[1]));
     }
 
-    /// Items per second, from the first batch visible in the database to the last, so that the start of the process does not
-    /// count; and the processor time of the service, in microseconds.
+    /// Measures items per second, and the processor time of the service in microseconds. The time runs from the first batch that
+    /// is visible in the database to the last, so that the start of the process does not count.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn project(&self, installation: &Installation, items: f64) -> (f64, u64) {
         let start = position(installation).await;
         let end = end(installation).await;
         let recipients = self.recipients as f64;
-        assert!(((end - start) as f64 * recipients - items).abs() < 0.5, "the log holds what was published");
+        assert!(
+            ((end - start) as f64 * recipients - items).abs() < 0.5,
+            "the log holds exactly the published events"
+        );
         let inbox = installation.serve(Role::Inbox, &[]);
-        let (seen, began) = eventually(LONG, "the projection begins", async || {
+        let (seen, began) = eventually(LONG, "the projection starts", async || {
             let seen = position(installation).await;
             (seen > start).then(|| (seen, Instant::now()))
         })
@@ -116,7 +119,7 @@ impl ProjectionReport {
     }
 }
 
-/// Sum of the checkpoints.
+/// Sum of the checkpoints of all partitions.
 async fn position(installation: &Installation) -> u64 {
     let mut sum = 0;
     for number in 0..PARTITIONS {
@@ -125,7 +128,7 @@ async fn position(installation: &Installation) -> u64 {
     sum
 }
 
-/// Sum of the last sequences.
+/// Sum of the last sequences of all partitions.
 async fn end(installation: &Installation) -> u64 {
     let mut sum = 0;
     for number in 0..PARTITIONS {

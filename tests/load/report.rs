@@ -1,4 +1,4 @@
-//! The report of a run: a table for people, a line of JSON for a series.
+//! Report of a run, as a table and as a line of JSON that can be appended to those of earlier runs.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -14,27 +14,34 @@ use crate::connections::CONNECTIONS;
 use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
 use crate::project::ProjectionReport;
+use crate::webhooks::WebhookReport;
 
-/// The machine and all results.
+/// Description of the machine, and all results.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     at: Timestamp,
     cores: usize,
     processor: String,
-    accept: Vec<Accepted>,
-    project: Vec<ProjectionReport>,
-    deliver: Vec<DeliveryReport>,
+    pub(crate) accept: Vec<Accepted>,
+    pub(crate) project: Vec<ProjectionReport>,
+    pub(crate) deliver: Vec<DeliveryReport>,
+    pub(crate) webhooks: Vec<WebhookReport>,
 }
 
 impl Report {
-    pub(crate) fn new(
-        accept: Vec<Accepted>,
-        project: Vec<ProjectionReport>,
-        deliver: Vec<DeliveryReport>,
-    ) -> Report {
+    /// Creates a report without results.
+    pub(crate) fn new() -> Report {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        Report { at: clock::now(), cores, processor: processor(), accept, project, deliver }
+        Report {
+            at: clock::now(),
+            cores,
+            processor: processor(),
+            accept: Vec::new(),
+            project: Vec::new(),
+            deliver: Vec::new(),
+            webhooks: Vec::new(),
+        }
     }
 
     /// Appends the report to a file, as one line.
@@ -63,6 +70,9 @@ impl fmt::Display for Report {
         }
         if !self.deliver.is_empty() {
             self.show_delivered(f)?;
+        }
+        if !self.webhooks.is_empty() {
+            self.show_webhooks(f)?;
         }
         Ok(())
     }
@@ -131,6 +141,28 @@ impl Report {
                 delivered.per_second.median(),
                 delivered.per_second.of(&delivered.bare_per_second),
                 delivered.bare_per_second.median(),
+                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn show_webhooks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = "webhooks, one process";
+        writeln!(
+            f,
+            "\n{title:<32}{:>10}{:>10}{:>10}{:>24}",
+            "sent/s", "of bare", "bare/s", "µs own/nats/postgres"
+        )?;
+        for sent in &self.webhooks {
+            let micros = [&sent.service_micros, &sent.nats_micros, &sent.postgres_micros];
+            writeln!(
+                f,
+                "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}",
+                format!("{} waiting", sent.waiting),
+                sent.per_second.median(),
+                sent.per_second.of(&sent.bare_per_second),
+                sent.bare_per_second.median(),
                 micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
             )?;
         }

@@ -1,5 +1,5 @@
-//! Roles of the benchmark's processes. The benchmark starts itself again for every service that it measures, so that each runs in
-//! a separate process, with the `main` of production.
+//! Roles of the benchmark's processes. The benchmark starts its own program again for every service that it measures, so that
+//! each service runs in a separate process, with the same code as in production.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use testkit::Service;
 
 const VARIABLE: &str = "LOAD_ROLE";
 
-/// Role of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Gateway,
@@ -16,25 +15,27 @@ pub(crate) enum Role {
     WebPush,
     MobilePush,
     Sms,
+    Webhooks,
     /// The bare server: accepts over HTTP, and waits for the log's confirmation.
     BareServer,
 }
 
 impl Role {
-    const ALL: [Role; 7] = [
+    const ALL: [Role; 8] = [
         Role::Gateway,
         Role::Inbox,
         Role::Email,
         Role::WebPush,
         Role::MobilePush,
         Role::Sms,
+        Role::Webhooks,
         Role::BareServer,
     ];
 
-    /// The role of this process; None for the process that measures.
+    /// Role of this process; None for the process that measures.
     pub(crate) fn of_this_process() -> Option<Role> {
         let name = std::env::var(VARIABLE).ok()?;
-        Some(Role::ALL.into_iter().find(|role| role.name() == name).expect("a role of the bench"))
+        Some(Role::ALL.into_iter().find(|role| role.name() == name).expect("the variable names a role"))
     }
 
     /// Starts a child process with this role.
@@ -53,6 +54,7 @@ impl Role {
             Role::WebPush => "web-push",
             Role::MobilePush => "mobile-push",
             Role::Sms => "sms",
+            Role::Webhooks => "webhooks",
             Role::BareServer => "bare-server",
         }
     }

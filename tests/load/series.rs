@@ -1,4 +1,4 @@
-//! The results of all rounds of one measurement.
+//! Results of all rounds of one measurement.
 
 use serde::Serialize;
 
@@ -12,14 +12,14 @@ impl Series {
         self.0.push((value * 1_000.0).round() / 1_000.0);
     }
 
-    /// The median; of two middle values, the larger.
+    /// Median. If the number of values is even, the larger of the two middle values.
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         sorted[sorted.len() / 2]
     }
 
-    /// The median of the ratios to `other`, round by round: a slow moment of the machine slows both.
+    /// Median of the ratios to `other`, one per round. A moment in which the machine is slow affects both values of a round.
     pub(crate) fn of(&self, other: &Series) -> f64 {
         let mut ratios = Series::default();
         for (own, others) in self.0.iter().zip(&other.0) {

@@ -1,5 +1,5 @@
-//! Throughput and latency of one app's sends during an attack on the service, compared with the same without it. Each attack needs no
-//! secret, and stopped all apps of an earlier release.
+//! Throughput and latency of one app's sends during an attack on the gateway, compared with the figures without the attack. No
+//! attack needs a secret. In an earlier release, each of them stopped all apps.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,45 +27,48 @@ const PACE: Duration = Duration::from_millis(100);
 /// Poll interval of an inbox, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Address of an attacker, which is a separate peer.
+/// IP address of the attacker, so that the gateway does not take it for the same peer as the test.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 66, 1);
-/// Number of connections that each send a body without its end; closed ones are opened again.
+/// Number of connections whose body never ends. A closed connection is opened again.
 const STALLED: usize = 160;
 const STALLED_PACE: Duration = Duration::from_secs(1);
-/// Largest bodies that a caller without the secret, and a provider, may send.
+/// Maximum size of a body from a caller without the secret.
 const BODY: usize = 128 * 1024;
+/// Maximum size of a provider's callback.
 const CALLBACK: usize = 16 * 1024;
-/// Number of connections with a wrong key or secret, and the interval of their requests.
+/// Number of connections with a wrong key or secret.
 const GUESSING: usize = 8;
+/// Interval of the requests on each of these connections.
 const GUESSING_PACE: Duration = Duration::from_millis(40);
-/// Number of clients that patch one profile, and the interval of their patches: together more than a user may make.
+/// Number of clients that patch one profile.
 const PATCHING: usize = 4;
+/// Interval of each client's patches. All clients together exceed the rate limit of a user.
 const PATCHING_PACE: Duration = Duration::from_millis(16);
-/// Maximum number of operations for a caller without the secret, on the largest profile that their budget allows.
+/// Number of operations per patch: the maximum for a caller without the secret.
 const OPERATIONS: usize = 100;
+/// Size of the profile in bytes: the largest on which the work budget allows these operations.
 const PROFILE: usize = 10_000;
 
-/// An attack, with the credentials that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
-    /// Bodies that stall, with a public key.
+    /// Calls with a public key, whose bodies stall.
     Bodies,
-    /// Patches of one profile, with a public key, and sends of the same app to this user.
+    /// Patches of one profile with a public key, while the same app sends to this user.
     Patches,
-    /// Callbacks of a provider that stall, without credentials.
+    /// Callbacks without credentials, whose bodies stall.
     Callbacks,
-    /// Wrong secrets of the measured app, and unknown keys.
+    /// Calls with wrong secrets of the measured app, and with unknown keys.
     Guesses,
 }
 
-/// Sends per second over one connection, and the median from 202 to the inbox.
+/// Sends per second over one connection, and the median time from 202 to the inbox.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     per_second: f64,
     median: Duration,
 }
 
-/// Results of all attacks.
+/// Figures without and with each attack.
 pub(crate) struct Report(Vec<(Attack, Figures, Figures)>);
 
 /// Measures an app's sends without and with each attack, in turns.
@@ -146,7 +149,7 @@ async fn repeat(address: SocketAddr, request: Vec<u8>, every: Duration) {
     let mut pace = pace(every);
     loop {
         pace.tick().await;
-        // The answer does not matter.
+        // Ignore the answer: only the load on the gateway matters.
         drop(exchange(address, &request).await);
     }
 }
@@ -193,7 +196,6 @@ async fn send_inline(request: Request) {
     }
 }
 
-/// Measures the app's sends.
 async fn figures(system: &System, span: Duration) -> Figures {
     let (per_second, mut latencies) = tokio::join!(accepted(system, span), latencies(system, span));
     latencies.sort_unstable();
@@ -255,7 +257,8 @@ impl fmt::Display for Report {
         for (attack, without, beside) in &self.0 {
             writeln!(
                 f,
-                "{attack:?}: {:.0} sends a second beside it, {:.0} without; 202 to inbox median {:?} beside it, {:?} without",
+                "{attack:?}: {:.0} sends per second during the attack, {:.0} without; \
+                 median from 202 to inbox {:?} during the attack, {:?} without",
                 beside.per_second, without.per_second, beside.median, without.median,
             )?;
         }

@@ -1,5 +1,5 @@
-//! The long form of the overload scenarios, in a release build. Exit code 1 if transactional sends take longer to the inbox than promised
-//! while the bulk lane is saturated.
+//! The long form of the overload scenarios, in a release build. The exit code is 1 if transactional sends take too long to reach
+//! the inbox while the bulk lane is saturated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
@@ -16,7 +16,7 @@ use clap::Parser;
 
 use crate::scale::Scale;
 
-/// From 202 to the inbox, of 99 in 100 transactional sends.
+/// Limit of the 99th percentile of the time from 202 to the inbox, for transactional sends.
 const P99_LIMIT: Duration = Duration::from_millis(100);
 
 /// Offers ten times the accepted load, saturates the bulk lane, and attacks.
@@ -37,9 +37,9 @@ struct Arguments {
 enum Part {
     /// Ten times the accepted load.
     Flood,
-    /// Transactional sends beside a saturated bulk lane.
+    /// Transactional sends while the bulk lane is saturated.
     Lanes,
-    /// One app's sends beside attacks that need no secret.
+    /// One app's sends during attacks that need no secret.
     Attacks,
 }
 
@@ -66,6 +66,6 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let report = runtime.block_on(lanes::run(&scale));
-    println!("{report}\np99 may be at most {P99_LIMIT:?}");
+    println!("{report}\nlimit of the p99: {P99_LIMIT:?}");
     if report.p99() <= P99_LIMIT { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,5 +1,5 @@
-//! The email worker does not run, and sends fill the streams until the dispatcher pauses and the gateway refuses. Then a generator offers
-//! ten times the accepted load, and after a third of its time the worker starts.
+//! Flood of sends. First the email worker does not run, and sends fill the streams until the dispatcher pauses and the gateway
+//! refuses. Then a generator offers ten times the accepted load; after a third of this time, the email worker starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,22 +18,21 @@ use crate::system::System;
 
 /// Memory limit of every process in MiB, in release and debug builds.
 const MOST_MEMORY: u64 = 256;
-/// Messages of a stream: the fewest that can be configured.
+/// Maximum number of messages of a stream: the smallest that can be configured.
 const STREAM: &str = "1000";
 /// Maximum number of concurrently waiting requests.
 const WAITING_ROOM: &str = "16";
 /// Minimum share of the offered requests that must be made, in percent.
 const MADE: usize = 90;
 const SOON: Duration = Duration::from_secs(60);
-/// Limits above the load of any generator.
+/// Rate limits that no load generator reaches.
 const UNLIMITED: [&str; 2] = ["rate-limit=100000", "transactional-rate=100000"];
 const LIMITED: [&str; 2] = ["rate-limit=default", "transactional-rate=default"];
-/// Poll interval while deliveries are settled.
+/// Time limit without progress while deliveries are settled.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Results.
 pub(crate) struct Report {
-    /// Number of sends until the streams were full.
+    /// Sends that filled the streams.
     filled: Offered,
     offered: Offered,
     scale: Scale,
@@ -54,7 +53,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     system.set_app(&UNLIMITED);
     system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
     let filled = fill(system.request()).await;
-    eventually(SOON, "the dispatcher stops", async || {
+    eventually(SOON, "the dispatcher pauses the lane", async || {
         system.is_dispatch_paused(Lane::Transactional).await.then_some(())
     })
     .await;
@@ -81,7 +80,7 @@ async fn limit(system: &System, rate_limit: u32) {
     system.set_app(&LIMITED);
     let (client, request, limit) = (Client::new(), system.request(), rate_limit.to_string());
     let trying = Request { url: format!("{}?dryRun=true", request.url), ..request };
-    eventually(SOON, "the app is limited", async || {
+    eventually(SOON, "the gateway applies the rate limit", async || {
         let answer = trying.send(&client, &body(0)).await;
         (answer.headers().get("ratelimit-limit")?.to_str().unwrap() == limit).then_some(())
     })
@@ -92,11 +91,14 @@ impl Report {
     fn check(&self) {
         let Report { filled, offered, scale, memory } = self;
         let wanted = usize::try_from(scale.span.as_secs()).unwrap() * scale.offered_per_second as usize;
-        assert!(offered.made() * 100 >= wanted * MADE, "not as much as was to be offered: {self}");
-        // The burst may contain the requests of one second.
+        assert!(offered.made() * 100 >= wanted * MADE, "too few of the planned requests were made: {self}");
+        // The rate limit also admits a burst of one second's requests.
         let taken = (offered.took + Duration::from_secs(1)).as_secs_f64() * f64::from(scale.rate_limit);
         assert!(f64::from(u32::try_from(offered.accepted.len()).unwrap()) <= taken, "{self}");
-        assert!(filled.refused.keys().eq([&503]), "for want of room: {self}");
+        assert!(
+            filled.refused.keys().eq([&503]),
+            "sends were refused for another reason than full streams: {self}"
+        );
         assert!(offered.refused.contains_key(&429), "{self}");
         assert!(memory.values().all(|most| *most <= MOST_MEMORY), "{self}");
     }
@@ -108,15 +110,15 @@ impl fmt::Display for Report {
         let Offered { accepted, refused, not_made, took } = offered;
         writeln!(
             f,
-            "flood: after {} sends there was no room, {:?}; {} requests within {took:?} over {} connections ({not_made} more had none), \
-             {} of them accepted; all that was accepted was delivered; refused by status {refused:?}",
+            "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections ({not_made} more found none free), \
+             {} of them accepted and delivered; refused by status: {refused:?}",
             filled.accepted.len(),
             filled.refused,
             offered.made(),
             scale.connections,
             accepted.len(),
         )?;
-        write!(f, "most memory in MiB, of {MOST_MEMORY}: {memory:?}")
+        write!(f, "peak memory in MiB, limit {MOST_MEMORY}: {memory:?}")
     }
 }
 
@@ -124,13 +126,16 @@ async fn everything_is_settled(system: &System, accepted: &Accepted) {
     let wanted: i64 = i64::try_from(accepted.len() * RECIPIENTS).unwrap();
     let mut last = (-1, -1);
     loop {
-        let now =
-            eventually(STALLED_AFTER, &format!("more than {last:?} of {wanted} is settled"), async || {
+        let now = eventually(
+            STALLED_AFTER,
+            &format!("the counts of items and deliveries exceed {last:?} of {wanted}"),
+            async || {
                 let items = system.count("SELECT count(*) FROM inbox_item").await;
                 let sent = system.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await;
                 ((items, sent) != last).then_some((items, sent))
-            })
-            .await;
+            },
+        )
+        .await;
         if now == (wanted, wanted) {
             return;
         }
@@ -150,7 +155,7 @@ async fn every_recipient_has_it_once(system: &System, accepted: &Accepted) {
         .iter()
         .flat_map(|(&send, request)| recipients(send).map(move |name| (name, request.clone())))
         .collect();
-    assert_eq!(shown.len(), promised.len(), "in inboxes");
+    assert_eq!(shown.len(), promised.len(), "number of items in inboxes");
     assert_eq!(shown.into_iter().collect::<BTreeSet<_>>(), promised);
 
     let mut sent: BTreeMap<(String, String), usize> = BTreeMap::new();

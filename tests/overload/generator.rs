@@ -23,15 +23,15 @@ pub(crate) const RECIPIENTS: usize = 5;
 /// One in this many sends is nearly of the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
-/// Number of connections that fill the streams. They are refused only because of full streams.
+/// Number of connections that fill the streams: so few that only full streams cause refusals.
 const FILLING: usize = 8;
 /// Number of requests that may wait for each connection, so that no request is lost in a short pause of the service.
 const WAITING: usize = 16;
 
-/// Numbers of the accepted sends, with their ids.
+/// Ids of the accepted sends, by number.
 pub(crate) type Accepted = BTreeMap<usize, String>;
 
-/// Requests and answers.
+/// Numbers of requests, and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) accepted: Accepted,
@@ -75,17 +75,14 @@ impl Offered {
     }
 }
 
-/// The title of a send.
 pub(crate) fn title(send: usize) -> String {
     format!("flood {send}")
 }
 
-/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> impl Iterator<Item = String> {
     (0..RECIPIENTS).map(move |index| person((send * RECIPIENTS + index) % PEOPLE))
 }
 
-/// A person's identifier.
 pub(crate) fn person(number: usize) -> String {
     format!("person-{number}")
 }
@@ -109,7 +106,7 @@ pub(crate) async fn fill(request: Request) -> Offered {
     Offered::of_all(connections).await
 }
 
-/// Offers the load of `scale`: sends from the number `first` on.
+/// Offers the load of `scale`. The first send has the number `first`.
 pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offered {
     let (give, take) = mpsc::channel(scale.connections * WAITING);
     let take = Arc::new(Mutex::new(take));
@@ -142,7 +139,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// One call.
     pub(crate) async fn send(&self, client: &Client, body: &Value) -> Response {
         let request = client.post(&self.url).header("X-SERVICE-API-KEY", &self.key);
         request.header("X-SERVICE-API-SECRET", &self.secret).json(body).send().await.expect("an answer")

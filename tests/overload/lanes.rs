@@ -29,29 +29,30 @@ const MOST_MEMORY: u64 = 256;
 const WAITING: u64 = 50;
 const PEOPLE: usize = 5_000;
 const BULK_CONNECTIONS: usize = 2;
-/// Poll interval of inboxes and of the lane, which is also the precision of a measurement.
+/// Poll interval of inboxes; also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
+/// Poll interval of the bulk lane.
 const LOOK_AT_LANE: Duration = Duration::from_millis(50);
 /// Time for which the bulk lane is busy before the measurement starts.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Minimum share of the bulk rate that remains during the measurement: one item in this many.
+/// Maximum factor by which the bulk lane may be slower during the measurement.
 const BULK_SLOWER_BY: f64 = 4.0;
 
-/// Results.
 pub(crate) struct Report {
     /// Latencies of all transactional sends, shortest first.
     latencies: Vec<Duration>,
-    /// Recipients of all bulk sends.
+    /// Number of recipients of all bulk sends.
     bulk_recipients: usize,
-    /// Bulk items per second, alone and during the measurement.
+    /// Bulk items per second before the measurement.
     bulk_alone: f64,
+    /// Bulk items per second during the measurement.
     bulk_beside: f64,
     /// Minimum number of large sends that waited at any time.
     fewest_waiting: u64,
     memory: BTreeMap<&'static str, u64>,
 }
 
-/// Saturates the bulk lane, and measures the other.
+/// Saturates the bulk lane, and measures the transactional lane.
 pub(crate) async fn run(scale: &Scale) -> Report {
     let mut system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &[]).await;
     system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
@@ -92,13 +93,12 @@ async fn items_during<T>(system: &System, work: impl Future<Output = T>) -> (f64
 impl Report {
     fn check(&self) {
         assert!(self.fewest_waiting > 0, "the bulk lane was not saturated: {self}");
-        assert!(self.bulk_alone > 0.0, "the bulk lane stands still: {self}");
+        assert!(self.bulk_alone > 0.0, "the bulk lane makes no progress: {self}");
         let floor = self.bulk_alone / BULK_SLOWER_BY;
-        assert!(self.bulk_beside >= floor, "the bulk lane waits for the other: {self}");
+        assert!(self.bulk_beside >= floor, "the bulk lane is too slow during the measurement: {self}");
         assert!(self.memory.values().all(|most| *most <= MOST_MEMORY), "{self}");
     }
 
-    /// The 99th percentile.
     pub(crate) fn p99(&self) -> Duration {
         self.quantile(99)
     }
@@ -121,14 +121,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "beside bulk sends to {bulk_recipients}, {bulk_beside:.0} items a second ({bulk_alone:.0} while they were alone); \
-             at least {fewest_waiting} of them waited"
+            "bulk sends to {bulk_recipients} recipients: {bulk_beside:.0} items per second ({bulk_alone:.0} before the measurement); \
+             at least {fewest_waiting} sends waited at any time"
         )?;
-        write!(f, "most memory in MiB, of {MOST_MEMORY}: {memory:?}")
+        write!(f, "peak memory in MiB, limit {MOST_MEMORY}: {memory:?}")
     }
 }
 
-/// The bulk lane, seen from outside.
+/// Reader of the bulk lane's progress.
 #[derive(Clone)]
 struct BulkLane {
     log: EventLog,
@@ -142,7 +142,7 @@ impl BulkLane {
     }
 }
 
-/// Makes enough sends for some to wait at any time. Returns the number of their recipients.
+/// Makes so many bulk sends that some wait at any time. Returns the total number of recipients.
 async fn feed(
     request: Request,
     lane: BulkLane,
@@ -168,7 +168,7 @@ async fn feed(
     all
 }
 
-/// Recipients of a send. Small sends, and sends whose last chunk is small, are mixed with the large ones.
+/// Number of recipients of a bulk send. Small sends, and sends whose last chunk is small, are mixed with large ones.
 fn recipients(send: usize, scale: &Scale) -> usize {
     match send % 4 {
         1 => CHUNK_RECIPIENTS + 1,
@@ -187,8 +187,8 @@ async fn watch(lane: &BulkLane, span: Duration) -> u64 {
     fewest
 }
 
-/// Makes sends at the pace of the scale, and measures the time until each is in the inbox. Returns the number of sends, including
-/// those before the measurement.
+/// Makes sends at the rate of the scale, and measures the time until each is in the inbox. Returns these times, and the number of
+/// all sends, including those before the measurement.
 async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     let (told, mut accepted) = mpsc::unbounded_channel();
     let sending = tokio::spawn(send_all(system.request(), *scale, told));
@@ -226,7 +226,7 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     (latencies, all)
 }
 
-/// Makes sends at the pace of the scale. Reports the time of every 202, and if it is measured.
+/// Makes sends at the rate of the scale. Reports for each the time of its 202, and whether it counts for the measurement.
 async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
     let told = Arc::new(told);

@@ -1,5 +1,5 @@
-//! The system under more load than it accepts, in short form. `cargo xtask overload` is the long form in a release build, with a bound on
-//! latency.
+//! The system under more load than it accepts, in short form. `cargo xtask overload` runs the long form in a release build, which
+//! also checks latency.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
@@ -33,7 +33,7 @@ async fn transactional_sends_arrive_while_the_bulk_lane_is_saturated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attack_never_halves_what_another_app_gets() {
+async fn an_attack_never_halves_the_throughput_of_another_app() {
     let scale = Scale { span: SHORT.span / 2, ..SHORT };
     println!("{}", attacks::run(&scale).await);
 }

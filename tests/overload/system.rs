@@ -16,7 +16,7 @@ use testkit::Servers;
 use crate::generator::Request;
 
 const APP: &str = "shop";
-/// Larger than the number of emails of a run.
+/// Capacity of the outbox, larger than the number of emails in a run.
 const KEPT_EMAILS: usize = 2_000_000;
 
 pub(crate) struct System {
@@ -55,7 +55,7 @@ impl System {
         System { outbox, app, system, _providers: providers }
     }
 
-    /// Returns true once the dispatcher reports that it pauses the lane because the streams of jobs lack room.
+    /// Returns true if the dispatcher reports that it has paused the lane because the streams of jobs are nearly full.
     pub(crate) async fn is_dispatch_paused(&self, lane: Lane) -> bool {
         let dispatcher = self.process(Name { role: Role::Dispatcher, number: 1 });
         dispatcher.has_metric(&self.client, &format!("{DISPATCH_PAUSED}{{lane=\"{lane}\"}} 1")).await
@@ -66,17 +66,16 @@ impl System {
         self.environment.tidings(&[&["app", "set", APP], switches].concat());
     }
 
-    /// A request that sends.
+    /// Request that makes a send of the app.
     pub(crate) fn request(&self) -> Request {
         self.request_of(&self.app)
     }
 
-    /// Address of the gateway.
     pub(crate) fn address(&self) -> SocketAddr {
         self.gateways[0].parse().unwrap()
     }
 
-    /// Creates an app whose public key alone may act for users, and returns a request that sends.
+    /// Creates an app in which the public key is enough to act for users. Returns a request that makes a send of this app.
     pub(crate) fn another_app(&self, name: &str) -> Request {
         let app = App::read(&self.environment.tidings(&["app", "create", name, "--json"]));
         self.environment.tidings(&["app", "set", name, "secure-mode=off"]);

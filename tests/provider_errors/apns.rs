@@ -14,7 +14,7 @@ use crate::state::{State, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// The answer on the page, and the status and reason of the server.
+/// Answer in the table, and the status and reason that the stand-in returns for it.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str)] = &[
     ("200", 200, ""),
@@ -39,7 +39,7 @@ pub(crate) const CASES: &[(&str, u16, &str)] = &[
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn every_answer_of_apns_has_the_effect_on_the_page() {
+async fn every_answer_of_apns_has_the_effect_in_the_table() {
     let phones = Phones::start().await;
     for (number, (answer, status, reason)) in CASES.iter().enumerate() {
         println!("{answer}");

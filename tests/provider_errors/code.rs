@@ -1,4 +1,4 @@
-//! Compares the page with the tables of the code, and with the cases of this suite.
+//! Compares the table of this suite with the tables in the code of the channels, and with the cases of this suite.
 
 use domain::Outcome;
 use domain::sms::twilio;
@@ -8,7 +8,7 @@ use worker::Verdict;
 
 use crate::table::{Class, ELSEWHERE, Note, Provider, ROWS};
 
-/// Answers without a code, which the tables do not contain.
+/// Answers without a code. The tables in the code of the channels do not contain them.
 const NO_CODES: &[(Provider, &str)] = &[
     (Provider::Smtp, "connect"),
     (Provider::Smtp, "TLS"),
@@ -21,7 +21,7 @@ const NO_CODES: &[(Provider, &str)] = &[
 ];
 
 #[test]
-fn every_answer_on_the_page_has_a_case_and_every_case_is_on_the_page() {
+fn every_answer_in_the_table_has_a_case_and_every_case_is_in_the_table() {
     let cases: Vec<(Provider, &str)> = crate::smtp::CASES
         .iter()
         .map(|case| (Provider::Smtp, case.0))
@@ -41,7 +41,7 @@ fn every_answer_on_the_page_has_a_case_and_every_case_is_on_the_page() {
 }
 
 #[test]
-fn every_answer_on_the_page_is_in_the_code_with_its_class() {
+fn every_answer_in_the_table_is_in_the_code_with_its_class() {
     for row in ROWS {
         for answer in row.answers {
             if NO_CODES.contains(&(row.provider, answer)) {
@@ -57,9 +57,12 @@ fn every_answer_on_the_page_is_in_the_code_with_its_class() {
                 Provider::WebPush => of_web_push(answer),
                 Provider::Twilio => of_twilio(answer),
             };
-            let found = found.unwrap_or_else(|| panic!("{answer} of {:?} is not in the code", row.provider));
+            let found = found.unwrap_or_else(|| {
+                panic!("{answer} of {:?} is not in the table of its channel", row.provider)
+            });
             assert_eq!(found.0, row.class, "{answer} of {:?}", row.provider);
-            // The tables contain only notes about the answer's code, not about its body or headers.
+            // The tables of the channels have only notes that depend on the code, not those that depend on the body or headers of
+            // the answer.
             if let Note::NotBefore(_) | Note::Limit(_) | Note::HereOnly = row.note {
                 assert_eq!(found.1, row.note, "{answer} of {:?}", row.provider);
             }
@@ -70,7 +73,7 @@ fn every_answer_on_the_page_is_in_the_code_with_its_class() {
 #[test]
 fn notes_checked_elsewhere_name_existing_tests() {
     for (what, test, source) in ELSEWHERE {
-        assert!(source.contains(&format!("fn {test}()")), "{what}: no test {test}");
+        assert!(source.contains(&format!("fn {test}()")), "{what}: the test {test} does not exist");
     }
 }
 

@@ -13,7 +13,8 @@ use crate::state::{ASKED, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// The answer on the page, status and code of the server, the members that it reports as invalid, and the recorded code.
+/// Answer in the table, the status and code that the stand-in returns for it, the members that it reports as invalid, and the
+/// code that the ledger records.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("404 UNREGISTERED", 404, "UNREGISTERED", &[], "404 UNREGISTERED"),
@@ -30,11 +31,11 @@ pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("oauth 403", 403, "access_denied", &[], "oauth 403 access_denied"),
 ];
 pub(crate) const OVER_A_FIFTH: &str = "403 SENDER_ID_MISMATCH of over 20 %";
-/// Users with a mismatch before the one that exceeds the share.
+/// Number of users with a mismatch before the one that exceeds the share.
 const BEFORE: i64 = 4;
 
 #[tokio::test]
-async fn every_answer_of_fcm_has_the_effect_on_the_page() {
+async fn every_answer_of_fcm_has_the_effect_in_the_table() {
     let world = World::start(Channel::MobilePush, |_| {}).await;
     world.context.serve("mobile push", mobile_push::run);
     let [first, second] = [google().await, google().await];
@@ -81,7 +82,7 @@ async fn a_token_of_another_sender_counts_as_dead_if_there_is_no_other_provider(
     state.assert_ended("failed", Some("target_gone"), Some("403 SENDER_ID_MISMATCH"));
 }
 
-/// Adds the `Retry-After` of the row to a response.
+/// Adds the `Retry-After` that the note of a row requires to a response.
 pub(crate) fn waiting(mut response: Response<Bytes>, note: Note) -> Response<Bytes> {
     if note == Note::AsAsked {
         response.headers_mut().insert("retry-after", ASKED.as_secs().into());

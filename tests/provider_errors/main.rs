@@ -1,5 +1,5 @@
-//! The page of provider answers: for each row, the stand-in gives this answer, and class, suppression, failover and ledger must
-//! be as the page states. A row without a case fails.
+//! The table of providers' answers ([`table::ROWS`]). For each row, the stand-in gives the answer; outcome, suppression, failover
+//! and ledger must be as the row states. A row without a case fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apns;

@@ -11,7 +11,8 @@ use crate::state::check_row;
 use crate::table::{Class, Note, Provider, Row, row_of};
 use crate::world::World;
 
-/// The answer on the page, stage and reply of the server, and the recorded code. An empty reply closes the connection.
+/// Answer in the table, the stage and reply of the stand-in for it, and the code that the ledger records. An empty reply closes
+/// the connection.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
     ("connect", Stage::Connect, "", "connect"),
@@ -44,7 +45,7 @@ pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn every_answer_of_smtp_has_the_effect_on_the_page() {
+async fn every_answer_of_smtp_has_the_effect_in_the_table() {
     let authority = Authority::new().unwrap();
     let [plain, encrypted, second] = [
         server(None).await,
@@ -75,7 +76,7 @@ async fn every_answer_of_smtp_has_the_effect_on_the_page() {
     }
 }
 
-/// Number of messages that a server accepts if it first answers as in the row, and then accepts.
+/// Number of messages that the first server accepts, if it answers as in the row and accepts afterwards.
 fn expected_at_first(row: &Row) -> usize {
     match (row.class, row.note) {
         (Class::Unknown, _) => 2,

@@ -1,4 +1,4 @@
-//! State of a delivery in the ledger, and the state that the page requires.
+//! State of a delivery in the ledger, and the state that the table requires.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::table::{Class, Note, Row};
 use crate::world::{Subject, USUAL, World};
 
-/// An attempt. If the provider reported later, the report replaces its answer.
+/// An attempt in the ledger. If the provider reported later, outcome and code are those of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) provider: Option<String>,
@@ -26,9 +26,9 @@ pub(crate) struct State {
     pub(crate) next: Option<Duration>,
 }
 
-/// The `Retry-After` of the answers.
+/// `Retry-After` that the stand-ins send.
 pub(crate) const ASKED: Duration = Duration::from_secs(240);
-/// Tolerance of times: the jitter of a fifth of the usual wait, and as much again for a slow machine.
+/// Tolerance for the time of the next attempt: a fifth of the usual delay, for jitter and a slow machine.
 const SPREAD: Duration = Duration::from_secs(20);
 
 impl State {
@@ -59,8 +59,8 @@ impl State {
     }
 }
 
-/// Checks a row: follows a delivery to its end. Provider `first` answers as in the row, and afterwards accepts; `second` accepts.
-/// The attempts are recorded with `code`, or with `taken` if accepted.
+/// Checks a row by following a delivery to its final status. The provider `first` answers as in the row and accepts afterwards;
+/// `second` accepts. The ledger must record the code `code` for the answer of the row, and `taken` for an acceptance.
 pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code: &str, taken: &str) {
     let state = world.state_after(subject, 1).await;
     state.assert_attempts(&[("first", row.class, code)]);
@@ -68,7 +68,7 @@ pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code:
         (Class::Sent, _) => state.assert_ended("sent", None, None),
         (Class::Failed, _) => state.assert_ended("failed", Some("provider_refused"), None),
         (Class::Gone, Note::HereOnly) | (Class::Pause, _) => {
-            // A report comes after the answer, so the next attempt follows after the usual wait.
+            // A report comes later than the answer, so the next attempt follows after the usual delay.
             let wait = if subject.report.is_some() { usual_wait() } else { (Duration::ZERO, SPREAD) };
             state.assert_retried_after(wait);
             follow_second_attempt(world, subject, row, code, ("second", taken)).await;

@@ -1,10 +1,9 @@
-//! The answers of providers and their meaning: the page, row by row.
+//! The table of providers' answers and their meaning.
 
 use std::time::Duration;
 
 use domain::outcome::RetryLimit;
 
-/// The answering provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     Smtp,
@@ -18,35 +17,34 @@ pub(crate) enum Provider {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Sent,
-    /// R: retry.
     Retry,
-    /// P: permanently refused.
+    /// The provider permanently refused the message.
     Failed,
-    /// D: permanently refused, and the target is dead.
+    /// The provider permanently refused the message, because the target is dead.
     Gone,
-    /// Z: a problem with the credential or the account; the next provider is called.
+    /// The credential or the account has a problem, so the next provider is called.
     Pause,
-    /// ?: the message may or may not have been accepted.
+    /// The provider may or may not have accepted the message.
     Unknown,
 }
 
-/// The page's addition to the class.
+/// Addition to the class of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     None,
-    /// Not before this delay.
+    /// The retry comes after this delay at the earliest.
     NotBefore(Duration),
-    /// Not before the time that `Retry-After` names.
+    /// The retry comes after the time in `Retry-After` at the earliest.
     AsAsked,
-    /// At most this many retries, then permanently refused.
+    /// At most this number of retries; then the delivery fails.
     Limit(RetryLimit),
-    /// Dead for this provider only.
+    /// The target is dead for this provider only.
     HereOnly,
-    /// Dead if the token was registered before the time in the answer.
+    /// The token is dead if it was registered before the time in the answer.
     Since,
 }
 
-/// A row: answers with the same meaning.
+/// A row of the table: answers of a provider with the same meaning.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) provider: Provider,
@@ -76,7 +74,7 @@ const fn row(provider: Provider, answers: &'static [&'static str], class: Class,
 const DAY: u64 = 24 * 60;
 const FIVE_MINUTES: Note = Note::NotBefore(Duration::from_secs(300));
 
-/// Codes are written as in the tables of the code; `x` is any digit, `*` is any other name.
+/// The table. Codes are written as in the tables of the channels; `x` stands for any digit, `*` for any other name.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
     row(Provider::Smtp, &["connect", "TLS", "EHLO", "421"], Class::Retry, Note::None),
@@ -126,7 +124,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(Provider::Twilio, &["5xx", "timeout"], Class::Unknown, Note::None),
 ];
 
-/// Notes of the page that other tests check: the note, and the test with its file.
+/// Rules about answers that tests of the channels check: the rule, the name of the test, and its source file.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("SMTP that fails counts for the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
@@ -145,8 +143,7 @@ pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
      include_str!("../api/twilio_callbacks.rs")),
 ];
 
-/// Finds the row of an answer.
 pub(crate) fn row_of(provider: Provider, answer: &str) -> &'static Row {
     let names = |row: &&Row| row.provider == provider && row.answers.contains(&answer);
-    ROWS.iter().find(names).unwrap_or_else(|| panic!("the page has no {answer} of {provider:?}"))
+    ROWS.iter().find(names).unwrap_or_else(|| panic!("the table has no answer {answer} of {provider:?}"))
 }

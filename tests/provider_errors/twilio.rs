@@ -23,7 +23,7 @@ pub(crate) enum TwilioAnswer {
     Nothing,
 }
 
-/// The answer on the page, the answer of Twilio, and the recorded code.
+/// Answer in the table, the answer of the stand-in for it, and the code that the ledger records.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
     ("2xx", TwilioAnswer::Yes, "201"),
@@ -51,11 +51,11 @@ pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
     ("5xx", TwilioAnswer::Refusal(503, 20503), "20503"),
     ("timeout", TwilioAnswer::Nothing, "timeout"),
 ];
-/// The worker waits half of this time for an answer of Twilio.
+/// Lease of a claim. The worker waits half of this time for an answer of Twilio.
 const LEASE: Duration = Duration::from_secs(8);
 
 #[tokio::test]
-async fn every_answer_of_twilio_has_the_effect_on_the_page() {
+async fn every_answer_of_twilio_has_the_effect_in_the_table() {
     let world = World::start(Channel::Sms, |config| config.delivery.lease = LEASE).await;
     world.context.serve("sms", sms::run);
     let [first, second] = [twilio().await, twilio().await];

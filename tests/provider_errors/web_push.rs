@@ -16,7 +16,7 @@ use crate::state::check_row;
 use crate::table::{Class, Provider, row_of};
 use crate::world::World;
 
-/// The answer on the page, and the status.
+/// Answer in the table, and the status that the stand-in returns for it.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16)] = &[
     ("200", 200),
@@ -35,12 +35,12 @@ pub(crate) const CASES: &[(&str, u16)] = &[
     ("3xx", 301),
     ("3xx", 307),
 ];
-/// Number of refused messages after which the next refusal shows that the push service rejects the key. Each message fails only
-/// for its own subscription.
+/// Number of messages that are refused first. Each of them fails alone, as if its subscription were invalid. The next refusal
+/// shows that the push service rejects the key, and pauses the provider.
 const BEFORE: usize = 4;
 
 #[tokio::test]
-async fn every_answer_of_a_push_service_has_the_effect_on_the_page() {
+async fn every_answer_of_a_push_service_has_the_effect_in_the_table() {
     let browsers = Browsers::start().await;
     let world = &browsers.world;
     for (answer, code) in CASES {
@@ -80,7 +80,7 @@ impl Browsers {
         Browsers { world, service }
     }
 
-    /// A browser of a new user of the app.
+    /// Creates a user of the app with a subscribed browser.
     async fn subscribe(&self, app: AppId) -> (Arc<Browser>, UserNumber) {
         let browser = self.service.subscribe(None).unwrap();
         let (mut problems, hosts) = (Vec::new(), [self.service.url().parse().unwrap()]);

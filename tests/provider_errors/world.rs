@@ -21,10 +21,9 @@ use crate::state::{Attempt, State};
 
 const SOON: Duration = Duration::from_secs(30);
 const SEND: SendId = SendId(Uuid::from_u128(7));
-/// Usual delay between attempts: long enough to be distinguished from a retry at once.
+/// Usual delay between attempts, long enough to distinguish it from an immediate retry.
 pub(crate) const USUAL: Duration = Duration::from_secs(100);
 
-/// Servers and a worker.
 pub(crate) struct World {
     pub(crate) channel: Channel,
     installation: Installation,
@@ -38,12 +37,12 @@ impl Deref for World {
     }
 }
 
-/// A delivery of its own app, and the provider's later report about each accepted attempt.
+/// A delivery of a separate app.
 pub(crate) struct Subject {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
     pub(crate) target: String,
-    /// Twilio's error code, and the number of attempts that are reported with it.
+    /// Error code of Twilio's later reports, and the number of attempts that it reports as failed.
     pub(crate) report: Option<(u32, u32)>,
 }
 
@@ -121,7 +120,7 @@ impl World {
         StreamName::Job(self.channel, Lane::Transactional)
     }
 
-    /// Publishes the job of the next attempt, whenever it is due.
+    /// Publishes the job of the next attempt now, even if it is due later.
     pub(crate) async fn make_next_attempt(&self, subject: &Subject) {
         let query = "DELETE FROM timer WHERE app_id = $1 AND stream = $2 RETURNING id, message";
         let timers = sqlx::query(query).bind(subject.app.0).bind(self.jobs().to_string());
@@ -131,10 +130,11 @@ impl World {
         self.publish_as(Some(id), self.jobs(), timer.get("message")).await;
     }
 
-    /// Waits until this attempt is made and, if it is reported on, records the report. Returns the state in the ledger.
+    /// Waits until this attempt is made and, if the subject has a report about it, records the report. Returns the state in the
+    /// ledger.
     pub(crate) async fn state_after(&self, subject: &Subject, attempt: u32) -> State {
         let made = usize::try_from(attempt).unwrap();
-        let state = eventually(SOON, "an attempt is made", async || {
+        let state = eventually(SOON, "the attempt is made", async || {
             let state = self.state(subject).await;
             (state.attempts.len() >= made).then_some(state)
         });
@@ -145,7 +145,7 @@ impl World {
                 assert_eq!(
                     (last.outcome.as_str(), last.code.as_str()),
                     ("sent", "201"),
-                    "it was taken first"
+                    "Twilio accepted the message before the report"
                 );
                 let answer = Answer::new(of_undelivered(Some(code)), code.to_string(), "undelivered");
                 self.report(subject, attempt, answer).await;
@@ -170,7 +170,6 @@ impl World {
         assert!(matches!(recorded[..], [ReceiptResult::Settled(_)]), "{recorded:?}");
     }
 
-    /// Reads the state of the delivery from the ledger.
     pub(crate) async fn state(&self, subject: &Subject) -> State {
         let mut transaction = self.pool.begin().await.unwrap();
         sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

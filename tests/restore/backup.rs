@@ -1,4 +1,4 @@
-//! The commands of an operator.
+//! Dump and restore, as an operator runs them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) async fn dump(system: &System) -> PathBuf {
     path
 }
 
-/// Runs `tidings restore`, which is killed in the middle the first time. Returns its report.
+/// Runs `tidings restore` twice. The first run is killed in the middle. Returns the report of the second.
 pub(crate) async fn restore(system: &System) -> Value {
     let planned = system.environment.tidings(&["restore", "--dry-run"]);
     assert!(planned.contains("reaches back") && planned.contains("Nothing was changed"), "{planned}");
@@ -30,12 +30,12 @@ pub(crate) async fn restore(system: &System) -> Value {
     report["report"].clone()
 }
 
-/// Locks the plans, so that the restore stops after it has read jobs.
+/// Kills a restore in the middle: a lock on the table `plan` stops it after it has read jobs.
 async fn kill_half_way(system: &System) {
     let mut holder = system.database.begin().await.unwrap();
     sqlx::query("LOCK TABLE plan IN ACCESS EXCLUSIVE MODE").execute(&mut *holder).await.unwrap();
     let mut child = system.environment.command("tidings").arg("restore").spawn().unwrap();
-    eventually(SOON, "the restore waits for the plans", async || {
+    eventually(SOON, "the restore waits for the lock", async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
         )
@@ -48,7 +48,7 @@ async fn kill_half_way(system: &System) {
     child.kill().unwrap();
     child.wait().unwrap();
     holder.rollback().await.unwrap();
-    eventually(SOON, "the server notices that it is gone", async || {
+    eventually(SOON, "PostgreSQL has closed the session of the killed restore", async || {
         let others: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tidings'",
         )

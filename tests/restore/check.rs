@@ -1,4 +1,4 @@
-//! Checks of a restored installation once no work is left.
+//! Checks of a restored installation, made when no work remains.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,9 +11,9 @@ use crate::load::Load;
 use crate::outcomes::Outcomes;
 use crate::system::System;
 
-/// Content of the lost database.
+/// State of the database before it was lost.
 pub(crate) struct LostState {
-    /// Users with a send, by number.
+    /// Identifiers of users with a send, by number.
     users: HashMap<i64, String>,
 }
 
@@ -62,7 +62,7 @@ impl Aftermath<'_> {
         let known: HashSet<String> = known.iter().map(Uuid::to_string).collect();
         let lost = self.load.sends.iter().filter(|sent| !known.contains(&sent.id));
         let lost: Vec<_> = lost.map(|sent| (sent.number, &sent.id, &sent.body["sendAt"])).collect();
-        assert!(lost.is_empty(), "lost: {lost:?}");
+        assert!(lost.is_empty(), "lost sends: {lost:?}");
         for sent in &self.load.sends {
             let request = self.system.api.request(&sent.id).await;
             let expected = if self.load.cancelled.contains(&sent.id) { "cancelled" } else { "completed" };
@@ -75,14 +75,14 @@ impl Aftermath<'_> {
         }
     }
 
-    /// Numbers of users with a send, and of the next new user.
+    /// Users in published plans keep their numbers, and a new user gets a number above all of them.
     pub(crate) async fn numbers_belong_to_the_same_users(&self) {
         let now: Vec<(i64, String)> = sqlx::query_as("SELECT number, identifier FROM app_user")
             .fetch_all(&self.system.database)
             .await
             .unwrap();
         let now: HashMap<i64, String> = now.into_iter().collect();
-        // A chunk that was frozen just before the loss and not published is planned again.
+        // Other users may get new numbers: a chunk that was frozen but not published before the loss is planned again.
         let known = || self.before.users.iter().filter(|(number, _)| self.outcomes.planned.contains(number));
         for (number, identifier) in known() {
             assert_eq!(now.get(number), Some(identifier), "{number}");
@@ -92,7 +92,7 @@ impl Aftermath<'_> {
             .fetch_one(&self.system.database)
             .await
             .unwrap();
-        assert!(known().all(|(number, _)| *number < late), "{late} was somebody's");
+        assert!(known().all(|(number, _)| *number < late), "the number {late} belonged to another user");
     }
 
     pub(crate) async fn inboxes_hold_each_notice_once(&self) {
@@ -127,7 +127,7 @@ impl Aftermath<'_> {
         assert_eq!(counters, 0);
     }
 
-    /// No provider accepted a delivery twice: a delivery whose outcome the log does not contain ends as unknown.
+    /// No provider accepted a delivery twice. A delivery with a final status in the log keeps it.
     pub(crate) async fn nothing_was_sent_again(&self) {
         let taken = self.taken();
         let ended = self.outcomes.ended();
@@ -139,12 +139,18 @@ impl Aftermath<'_> {
                 .unwrap_or(0);
             let Delivery { id, channel, status, .. } = &delivery;
             let had_ended = ended.contains(id);
-            assert!(calls <= 1, "{id} over {channel}, {status}: {calls} calls; had ended: {had_ended}");
+            assert!(
+                calls <= 1,
+                "{id} over {channel}, {status}: {calls} calls; final status in the log: {had_ended}"
+            );
             if status == "sent" {
-                assert_eq!(calls, 1, "{id} over {channel} is sent");
+                assert_eq!(calls, 1, "{id} over {channel} is sent, but not accepted once");
             }
             let told = self.outcomes.told.get(id).filter(|told| told.is_terminal());
-            assert!(told.is_none_or(|told| told.as_str() == status), "{id} was {told:?} and is {status}");
+            assert!(
+                told.is_none_or(|told| told.as_str() == status),
+                "{id} was {told:?} in the log, but is {status}"
+            );
         }
     }
 
@@ -158,12 +164,15 @@ impl Aftermath<'_> {
                 .fetch_one(&self.system.database)
                 .await
                 .unwrap();
-        assert_eq!(nameless, 0, "sends that wait must not bring them back");
+        assert_eq!(
+            nameless, 0,
+            "an open erasure without its digest would not keep waiting sends from creating the user again"
+        );
         let titles = self.titles();
         let taken = self.taken();
         for id in &self.load.cancelled {
             let title = &titles[&id.parse::<Uuid>().unwrap()];
-            assert!(taken.keys().all(|(_, taken)| taken != title), "{title} went out");
+            assert!(taken.keys().all(|(_, taken)| taken != title), "{title} was cancelled, but sent");
         }
         let (parked, dead): (i64, i64) = sqlx::query_as(
             "SELECT (SELECT count(*) FROM delivery WHERE status = 'parked' AND target LIKE '%@full.example'),
@@ -175,7 +184,7 @@ impl Aftermath<'_> {
         assert!(parked > 0 && dead == 1, "{parked} parked, {dead} dead");
     }
 
-    /// Deliveries by status, and how many calls were made again.
+    /// Numbers of deliveries by status, and of messages that were accepted more than once.
     pub(crate) async fn summary(&self) -> String {
         let statuses: Vec<(String, String, i64)> =
             sqlx::query_as("SELECT channel, status, count(*) FROM delivery GROUP BY 1, 2 ORDER BY 1, 2")
@@ -187,14 +196,16 @@ impl Aftermath<'_> {
         let again = self.taken().values().filter(|calls| **calls > 1).count();
         let app: i64 =
             sqlx::query_scalar("SELECT min(id) FROM app").fetch_one(&self.system.database).await.unwrap();
-        format!("app {}: {}; called again {again}", AppId(app), statuses.join(", "))
+        format!("app {}: {}; accepted again {again}", AppId(app), statuses.join(", "))
     }
 
     /// Number of accepted messages for each target and notification.
     fn taken(&self) -> HashMap<(String, String), usize> {
         let mut taken = HashMap::new();
         for capture in self.system.providers.outbox.captures() {
-            let [target] = &capture.to[..] else { panic!("a message to {:?}", capture.to) };
+            let [target] = &capture.to[..] else {
+                panic!("a message must have one recipient: {:?}", capture.to)
+            };
             *taken.entry((target.clone(), numbered_send::title_in(&capture))).or_default() += 1;
         }
         taken

@@ -1,4 +1,4 @@
-//! Chunks that are unfinished when the database is lost, and that the backup has as waiting or parked.
+//! Chunks that were unfinished when the database was lost. In the backup they are still scheduled or parked.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn message(app: AppId, send_id: SendId, event: Event) -> Vec<u8> {
     envelope.encode().unwrap()
 }
 
-/// Sends with a chunk that is ordered by a timer that the backup lacks.
+/// Sends for which the restore created a timer that publishes a chunk. The timer in the backup does not count.
 async fn ordered(database: &Database) -> Vec<Uuid> {
     let pool = PgPool::connect(database.url()).await.unwrap();
     let ordered = sqlx::query_scalar(
@@ -37,13 +37,13 @@ async fn ordered(database: &Database) -> Vec<Uuid> {
     .await
     .unwrap();
     let parked: i64 = sqlx::query_scalar("SELECT count(*) FROM parked").fetch_one(&pool).await.unwrap();
-    assert_eq!(parked, 0, "what was put back is not set aside any more");
+    assert_eq!(parked, 0, "a redriven chunk is no longer parked");
     pool.close().await;
     ordered
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chunks_ordered_by_a_timer_or_a_redrive_are_ordered_once_more_after_a_restore() {
+async fn chunks_published_by_a_timer_or_a_redrive_are_published_again_after_a_restore() {
     let installation = Installation::start().await;
     installation.accepts(&installation.database, &["app", "create", "shop"]);
     let pool = PgPool::connect(installation.database.url()).await.unwrap();
@@ -85,7 +85,7 @@ async fn chunks_ordered_by_a_timer_or_a_redrive_are_ordered_once_more_after_a_re
     let dump = installation.dump();
     store.close().await;
 
-    // The timer was published, and the other chunk was redriven.
+    // After the dump, the timer's message was published and the parked chunk was redriven.
     let log = installation.log().await;
     for (id, payload) in [(TIMER, continues), (Uuid::from_u128(6), accepted)] {
         log.publish(Message { stream: STREAM, id: Some(id.to_string()), payload: payload.into() })
@@ -96,5 +96,9 @@ async fn chunks_ordered_by_a_timer_or_a_redrive_are_ordered_once_more_after_a_re
     installation.accepts(&restored, &["restore"]);
     assert_eq!(ordered(&restored).await, [scheduled.0, put_back.0]);
     installation.accepts(&restored, &["restore", "--physical-copy"]);
-    assert_eq!(ordered(&restored).await, [scheduled.0, put_back.0], "of an earlier run");
+    assert_eq!(
+        ordered(&restored).await,
+        [scheduled.0, put_back.0],
+        "a second restore creates no second timer"
+    );
 }

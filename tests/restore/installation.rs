@@ -1,4 +1,4 @@
-//! An installation without services, and the commands of operators on its database or another one.
+//! An installation without services, and the commands that operators run on its database or another one.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Actions of the app: users, sends of every kind, erasures and cancellations.
+//! Load of the app: users, sends of every kind, erasures and cancellations.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::system::System;
 const PEOPLE: usize = 24;
 const AT_ONCE: usize = 8;
 const CHANNELS: [&str; 5] = ["inApp", "email", "sms", "mobilePush", "webPush"];
-/// Channels of a large send.
+/// Number of recipients of a large send.
 const LARGE: usize = 700;
 
 /// A send that was confirmed.
@@ -24,11 +24,10 @@ pub(crate) struct ConfirmedSend {
     pub(crate) id: String,
     pub(crate) key: String,
     pub(crate) body: Value,
-    /// Identifiers.
+    /// Identifiers of the recipients.
     pub(crate) recipients: Vec<String>,
 }
 
-/// Everything that the app requested.
 pub(crate) struct Load {
     pub(crate) sends: Vec<ConfirmedSend>,
     /// Identifiers of users that were erased.
@@ -38,7 +37,7 @@ pub(crate) struct Load {
     next: usize,
 }
 
-/// A user from before the dump. Some have addresses that make providers fail.
+/// Profile of a user that is created before the dump. Some have addresses that make providers fail.
 fn person(number: usize) -> Value {
     let domain = match number {
         1 => SLOW_DOMAIN,
@@ -58,7 +57,7 @@ fn identifier(number: usize) -> String {
 }
 
 impl Load {
-    /// Waits until the users exist.
+    /// Creates the users.
     pub(crate) async fn begin(system: &System) -> Load {
         let users: Vec<_> = (0..PEOPLE)
             .map(|number| json!({"identifier": identifier(number), "profile": person(number)}))
@@ -93,9 +92,9 @@ impl Load {
         ConfirmedSend { number, id, key, body, recipients }
     }
 
-    /// After the dump: erases users, recreates one of them with the same identifier, and cancels sends.
+    /// Erases users and cancels a scheduled send. This happens after the dump.
     pub(crate) async fn change_minds(&mut self, system: &System) {
-        // The last user was created after the dump, and no send names them.
+        // The user `fleeting` is created after the dump, and no send names this user.
         system.api.create_users(&[json!({"identifier": "fleeting", "profile": {}})]).await;
         for identifier in [identifier(10), "new-50".to_owned(), "fleeting".to_owned()] {
             system.api.erase(&identifier).await;
@@ -111,10 +110,9 @@ impl Load {
     }
 }
 
-/// Recipients and content of a send.
 fn compose(number: usize) -> (Vec<String>, Value) {
     if number % 60 == 37 {
-        // Two chunks.
+        // A large send has two chunks.
         let recipients: Vec<_> = (0..LARGE).map(|person| format!("crowd-{number}-{person}")).collect();
         let named: Vec<_> =
             recipients.iter().map(|name| json!({"identifier": name, "profile": {"first": name}})).collect();
@@ -126,7 +124,7 @@ fn compose(number: usize) -> (Vec<String>, Value) {
         (0..3).map(|place| identifier((number * 7 + place * 5) % PEOPLE)).collect();
     let mut named: Vec<Value> = recipients.iter().map(|name| json!(name)).collect();
     if number.is_multiple_of(2) {
-        // Users that the service does not know, half of them with an address.
+        // Add a user that does not exist yet. Half of these users have addresses.
         let name = format!("new-{number}");
         let profile = json!({"email": format!("{name}@example.com"), "phone": format!("+1416{number:07}")});
         named.push(json!({"identifier": name, "profile": if number.is_multiple_of(4) { profile } else { json!({}) }}));

@@ -1,5 +1,6 @@
-//! Rehearsal of a loss: a dump under load, more load, loss of the database; then the dump is restored, the log is read again, and
-//! the services start. Accepted sends are not lost, and sent messages are not sent again.
+//! Rehearsal of the loss of a database. A dump is taken under load, more load follows, and the database is lost. Then the dump is
+//! restored, `tidings restore` reads the log again, and the services start. No accepted send is lost, and no sent message is sent
+//! again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backup;
@@ -24,7 +25,7 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     load.send(&system, 40).await;
     system.is_marked().await;
 
-    // The snapshot of the dump falls into the middle of the load.
+    // The dump runs at the same time as the load, so that its snapshot is in the middle of it.
     let dump = tokio::join!(backup::dump(&system), load.send(&system, 80)).0;
     load.send(&system, 40).await;
     load.change_minds(&system).await;

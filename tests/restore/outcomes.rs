@@ -1,4 +1,4 @@
-//! Outcomes in the log when the database was lost.
+//! Outcomes in the log at the time when the database was lost.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -49,9 +49,9 @@ impl Outcomes {
     }
 }
 
-/// Returns once the log has the erasures and cancellations, and most outcomes.
+/// Waits until the log has all erasures and cancellations, and more final outcomes than there are sends.
 pub(crate) async fn told_of_all(system: &System, load: &Load) {
-    eventually(LONGEST, "the log knows of the erasures and the cancellations", async || {
+    eventually(LONGEST, "the erasures, cancellations and most outcomes are in the log", async || {
         let timers: i64 =
             sqlx::query_scalar("SELECT count(*) FROM timer WHERE stream = 'OUTCOME' OR stream LIKE 'INBOX%'")
                 .fetch_one(&system.database)

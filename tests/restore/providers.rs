@@ -5,13 +5,13 @@ use stand_ins::outbox::Outbox;
 use stand_ins::providers::Providers;
 use stand_ins::smtp::{self, Stage};
 
-/// The first six attempts are refused temporarily.
+/// Domain whose server refuses the first six attempts temporarily.
 pub(crate) const SLOW_DOMAIN: &str = "slow.example";
-/// Every message is refused temporarily.
+/// Domain whose server refuses every message temporarily.
 pub(crate) const FULL_DOMAIN: &str = "full.example";
-/// Every message is refused permanently.
+/// Domain whose server refuses every message permanently.
 pub(crate) const DEAD_DOMAIN: &str = "dead.example";
-/// An SMS to it is never answered.
+/// Number for which the SMS provider never answers.
 pub(crate) const SILENT: &str = "+14150000007";
 
 pub(crate) async fn start() -> Providers {
@@ -22,7 +22,7 @@ pub(crate) async fn start() -> Providers {
     let gone = smtp::Rule::answer(Stage::Rcpt, "550 5.1.1 nobody").times(u32::MAX);
     providers.smtp.script(gone.to(format!("*@{DEAD_DOMAIN}")));
     providers.sms_http.script(Rule::new(Reaction::Stall).to(SILENT).times(u32::MAX));
-    // Some calls fail, so that retries exist at any time.
+    // Let some calls fail, so that some deliveries are waiting for a retry.
     providers.fcm.script(Rule::answer(http::status(503)).times(15));
     providers.push_service.script(Rule::answer(http::status(503)).times(15));
     providers

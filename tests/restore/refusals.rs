@@ -1,4 +1,4 @@
-//! Refusals of `tidings restore`, and of services until it has run.
+//! Refusals of `tidings restore`, and refusals of services to start before it has run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::{Database, Service, eventually};
 use crate::installation::Installation;
 
 const SOON: Duration = Duration::from_secs(60);
-/// Undoes the migrations for restoring and the latest one: the schema of an earlier release, without marks.
+/// Turns the schema into that of an earlier release, which does not record how far the log was processed.
 const OF_BEFORE: &str =
     "ALTER TABLE installation DROP COLUMN system_identifier, DROP COLUMN database_oid, DROP COLUMN table_oid;
     DROP TABLE log_mark, restored_job;
@@ -51,7 +51,8 @@ async fn a_database_in_use_is_not_restored() {
         installation.refuses(database, arguments, at_work);
     }
     service.kill();
-    eventually(SOON, "the server notices that it is gone", async || sessions(0).await).await;
+    eventually(SOON, "PostgreSQL has closed the sessions of the killed service", async || sessions(0).await)
+        .await;
 
     for arguments in [&["restore"][..], &["restore", "--dry-run"]] {
         installation.refuses(database, arguments, "this is the database that services work on");
@@ -96,7 +97,7 @@ async fn a_dump_of_an_earlier_release_is_restored_or_stays_refused() {
     assert!(said.contains("Restored.") && said.contains("Cannot be recovered:"), "{said}");
     installation.accepts(&restored, &["migrate"]);
 
-    // The dump has no marks, so the restore needs the log from its beginning.
+    // The dump does not record how far the log was processed, so the restore needs the log from its beginning.
     let log = installation.log().await;
     for _ in 0..3 {
         log.publish(Message { stream: StreamName::Outcome, id: None, payload: "event".into() })

@@ -13,9 +13,9 @@ use testkit::{Database, SERVICES, Servers, eventually};
 use crate::providers;
 
 const SOON: Duration = Duration::from_secs(60);
-/// Longer than a lease, an ack_wait and the longest sendAt together.
+/// Time limit without progress, longer than a lease, an `ack_wait` and the longest `sendAt` together.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
-/// Providers of other kinds are not called.
+/// Identifiers of the providers that the app uses.
 const USED: [&str; 4] = ["smtp", "sms-http", "fcm", "vapid"];
 const SETTINGS: [(&str, &str); 4] = [
     ("TIDINGS_STREAMS__PARTITIONS", "2"),
@@ -73,14 +73,14 @@ impl System {
 
     /// Waits until the database has recorded how far the log has been processed.
     pub(crate) async fn is_marked(&self) {
-        eventually(SOON, "the log is marked", async || {
+        eventually(SOON, "the processed positions of the log are recorded", async || {
             let marks = self.count("SELECT count(*) FROM log_mark WHERE seq > 0").await;
             (marks >= 3).then_some(())
         })
         .await;
     }
 
-    /// Waits until no work is left.
+    /// Waits until no work remains.
     pub(crate) async fn idle(&mut self) {
         self.until_idle(STALLED_AFTER).await;
     }
@@ -90,7 +90,7 @@ impl System {
         self.processes.iter_mut().for_each(|process| process.service.kill());
     }
 
-    /// Leaves the database, and restores the dump into an empty one.
+    /// Restores the dump into a new database, and uses it instead of the old one.
     pub(crate) async fn lose_the_database(&mut self, dump: &Path) {
         self.database.close().await;
         self.current = Arc::new(Database::restored(dump).await.unwrap());
@@ -98,14 +98,14 @@ impl System {
         self.environment = self.environment.with([("TIDINGS_DATABASE__URL", self.current.url())]);
     }
 
-    /// Every program fails, and names the command that must run first.
+    /// Asserts that every program fails and names `tidings restore` as the command that must run first.
     pub(crate) fn services_refuse_to_start(&self) {
         for program in SERVICES.into_iter().chain(["tidings"]) {
             let arguments = if program == "tidings" { &["migrate"][..] } else { &[] };
             let output = self.environment.run(program, arguments);
             let printed = [output.stdout, output.stderr].concat();
             let printed = String::from_utf8_lossy(&printed);
-            assert!(!output.status.success(), "{program} starts: {printed}");
+            assert!(!output.status.success(), "{program} must not start: {printed}");
             assert!(printed.contains("`tidings restore`"), "{program}: {printed}");
         }
     }

@@ -28,13 +28,13 @@ impl App {
     }
 }
 
-/// Returns true for statuses after which the request can be repeated: the gateway did not receive it in time, or did not
-/// process it.
+/// Returns true for a status after which the client can repeat the request: the gateway did not receive all of it in time (408),
+/// or did not process it (503).
 fn is_busy(status: u16) -> bool {
     matches!(status, 408 | 503)
 }
 
-/// Client of one gateway, as the app's backend or on behalf of a user.
+/// Client of one gateway, which makes calls as the app's backend or on behalf of a user.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -61,14 +61,15 @@ impl Api {
         request.header("X-SERVICE-API-KEY", &self.app.key).header("X-SERVICE-API-SECRET", &self.app.secret)
     }
 
-    /// Makes the call once, and returns the status and the body; None if no complete answer arrived.
+    /// Makes the call once, and returns the status and the body. Returns None if no complete answer arrived.
     pub async fn try_once(request: RequestBuilder) -> Option<(u16, Value)> {
         let answer = request.send().await.ok()?;
         let (status, body) = (answer.status().as_u16(), answer.bytes().await.ok()?);
         Some((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    /// Repeats the request while the gateway answers 503, or 408 if a busy machine was slow to send it. Returns the body.
+    /// Makes the call, and repeats it while the gateway answers 503, or 408 because a busy machine sent the request too slowly.
+    /// Returns the body of the answer.
     ///
     /// # Panics
     /// The status is not `expected`.
@@ -81,7 +82,7 @@ impl Api {
         .await
     }
 
-    /// Reads a resource; None if it is unknown. Repeats the request while the gateway is busy.
+    /// Reads a resource. Returns None if the gateway answers 404. Repeats the call while the gateway is busy.
     pub async fn find(&self, path: &str) -> Option<Value> {
         eventually(SOON, "an answer", async || {
             let (status, answer) = Self::try_once(self.call(Method::GET, path)).await?;
@@ -105,7 +106,7 @@ impl Api {
         Self::answer(call.json(subscription), 200).await;
     }
 
-    /// Sends a notification and returns the id of the request. A repeated call with the same key does not send again.
+    /// Sends a notification, and returns the id of the request. A second call with the same key does not send again.
     pub async fn send(&self, key: &str, body: &Value) -> String {
         let call = self.call(Method::POST, "/v3/notifications").header("Idempotency-Key", key);
         let answer = Self::answer(call.json(body), 202).await;
@@ -116,9 +117,9 @@ impl Api {
         Self::answer(self.call(Method::GET, &format!("/v3/requests/{id}")), 200).await
     }
 
-    /// Cancels a request; waits until the request is stored.
+    /// Cancels a request. Repeats the call until the gateway finds the request, which the dispatcher stores after the 202.
     pub async fn cancel(&self, request: &str) {
-        eventually(STORED_WITHIN, "the request is cancelled", async || {
+        eventually(STORED_WITHIN, "the request can be cancelled", async || {
             let call = self.call(Method::DELETE, &format!("/v3/requests/{request}"));
             (call.send().await.unwrap().status() == 200).then_some(())
         })

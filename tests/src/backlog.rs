@@ -11,12 +11,12 @@ use crate::checkpoint::{self, Place};
 use crate::process::Role;
 use crate::system::System;
 
-/// Work in all places of a system. The places are read one after the other.
+/// Remaining work in the tables and streams of a system, which are read one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Number of remaining items by kind, without zeros.
+    /// Amount of remaining work by kind, without zeros.
     pub left: BTreeMap<String, i64>,
-    /// Number of messages that all streams have ever had. The messages of a stream with several readers count once per reader.
+    /// Number of messages that were ever published. A message counts once for each service that reads its stream.
     written: u64,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Backlog {
 }
 
 impl Backlog {
-    /// Reads the backlog. None if a server does not answer, or a consumer does not exist yet.
+    /// Reads the backlog. Returns None if a server does not answer, or a consumer does not exist yet.
     pub async fn read(system: &System) -> Option<Backlog> {
         let mut backlog = Backlog { left: BTreeMap::new(), written: 0 };
         for &lane in Lane::ALL {
@@ -47,7 +47,7 @@ impl Backlog {
             backlog.written += last;
             let passed = at.get(&place).copied().unwrap_or_default();
             let behind = i64::try_from(last).unwrap() - passed;
-            backlog.add(format!("events of {stream} that {} has not passed", place.0), behind);
+            backlog.add(format!("events of {stream} that {} has not committed", place.0), behind);
         }
         let (timers, deliveries, webhooks) = sqlx::query_as(
             "SELECT (SELECT count(*) FROM timer),
@@ -58,8 +58,8 @@ impl Backlog {
         .await
         .ok()?;
         backlog.add("timers".to_owned(), timers);
-        backlog.add("deliveries that have not ended".to_owned(), deliveries);
-        backlog.add("webhooks that are pending".to_owned(), webhooks);
+        backlog.add("deliveries without a final status".to_owned(), deliveries);
+        backlog.add("pending webhooks".to_owned(), webhooks);
         Some(backlog)
     }
 
@@ -77,8 +77,8 @@ impl Backlog {
         }
     }
 
-    /// Returns true if no work remains and this backlog equals the previous one. Work that moved between two places while one
-    /// backlog was read changes `written`.
+    /// Returns true if no work remains and no message was published since the previous backlog was read. A single empty backlog
+    /// is not enough, because a message may move from a stream to a table, or back, while the backlog is read.
     #[must_use]
     pub fn is_idle_since(&self, before: Option<&Backlog>) -> bool {
         self.left.is_empty() && before == Some(self)
@@ -93,7 +93,7 @@ impl System {
     pub async fn until_idle(&mut self, stalled_after: Duration) {
         let mut last: Option<Backlog> = None;
         loop {
-            let now = eventually(stalled_after, &format!("less is left than {last:?}"), async || {
+            let now = eventually(stalled_after, &format!("the backlog differs from {last:?}"), async || {
                 self.assert_running();
                 let now = Backlog::read(self).await?;
                 (now.left.is_empty() || last.as_ref() != Some(&now)).then_some(now)

@@ -1,4 +1,4 @@
-//! Checks of the record of a run, by name.
+//! Checks that read the record of a run.
 
 use std::collections::BTreeMap;
 

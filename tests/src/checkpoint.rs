@@ -5,7 +5,7 @@ use sqlx::PgExecutor;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
-/// Projection and stream, such as `inbox` and `INBOX_0`.
+/// Names of a projection and of a stream that it follows, such as `inbox` and `INBOX_0`.
 pub type Place = (String, String);
 
 /// Last sequence of a stream that a projection has committed.

@@ -1,12 +1,12 @@
-//! Recording every claim of a delivery, by triggers of the database that grants it.
+//! Records of all claims of deliveries, which triggers in the database write.
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// Records every claim with the start time of its statement, by which the claim is decided. A changed token identifies a claim,
-/// because only claims change the token of a delivery. `seen` is the snapshot before the statement reads suppressions: a
-/// statement trigger fires before the statement reads its rows.
+/// Triggers that record every claim. An update is a claim if it changes the token of a delivery. `at` is the start of the
+/// statement, which is the time that decides the claim. `seen` is a snapshot from before the statement: a statement trigger fires
+/// before the statement reads suppressions.
 const CLAIMS: &str = "
     CREATE TABLE claimed (
       delivery_id uuid NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL, seen pg_snapshot NOT NULL
@@ -31,8 +31,8 @@ pub async fn record(database: &PgPool) {
     sqlx::raw_sql(CLAIMS).execute(database).await.unwrap();
 }
 
-/// A recorded claim: delivery, attempt, time, and true if the suppression of its target was already committed. One transaction
-/// writes a suppression, which never changes afterwards.
+/// A recorded claim: delivery, attempt, time, and true if the suppression of the target was committed before the claim. The query
+/// reads this from `xmin`, because a suppression is never updated.
 pub type Claim = (Uuid, i32, DateTime<Utc>, bool);
 
 /// Reads all recorded claims, earliest first.
@@ -61,11 +61,11 @@ mod tests {
     const SUPPRESSION: &str = "
         INSERT INTO suppression (app_id, channel, target, delivery_id, code)
         SELECT app_id, channel, target, id, '550' FROM delivery";
-    /// A claim that ignores suppressions.
+    /// A statement that claims every delivery, even of suppressed targets.
     const CLAIM: &str = "UPDATE delivery SET status = 'sending', token = gen_random_uuid()";
 
     #[tokio::test]
-    async fn a_claim_is_late_once_the_suppression_is_committed_and_not_before() {
+    async fn a_claim_counts_as_late_only_after_the_suppression_is_committed() {
         let database = Database::create().await;
         let settings = store::Settings { url: database.url().to_owned(), max_connections: 2 };
         store::Store::connect(&settings).await.unwrap().migrate().await.unwrap();

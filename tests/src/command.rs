@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 pub struct Environment(Vec<(String, String)>);
 
 impl Environment {
-    /// Returns these variables and `more`, which take precedence.
+    /// Returns a copy with the variables of `more` added. They replace variables of the same name.
     #[must_use]
     pub fn with<N: AsRef<str>, V: AsRef<str>>(&self, more: impl IntoIterator<Item = (N, V)>) -> Environment {
         let more =
@@ -40,7 +40,7 @@ impl Environment {
         self.tidings_with_input(arguments, "")
     }
 
-    /// As [`tidings`](Self::tidings), with standard input.
+    /// Like [`tidings`](Self::tidings), with standard input.
     pub fn tidings_with_input(&self, arguments: &[&str], input: &str) -> String {
         let mut command = self.command("tidings");
         let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -16,7 +16,7 @@ impl Processes {
         Processes { root }
     }
 
-    /// Finds the child of this process that runs the program; None if no such child or no `/proc` exists.
+    /// Finds the child of this process that runs the program. Returns None if it does not exist, or the system has no `/proc`.
     pub fn named(program: &str) -> Option<Processes> {
         let us = std::process::id();
         let ours = all().into_iter().find(|process| process.parent == us && process.name == program);
@@ -26,7 +26,7 @@ impl Processes {
     /// Processor time so far, in microseconds.
     pub fn micros(self) -> u64 {
         let ticks = |process: Process| match process {
-            // The parent's counters include children that have ended.
+            // The counters of the root process include its children that have ended.
             Process { id, own, ended, .. } if id == self.root => own + ended,
             Process { parent, own, .. } if parent == self.root => own,
             _ => 0,

@@ -1,5 +1,5 @@
-//! The system under test as processes, and tools for scenarios: API calls, providers, users, numbered sends, and the backlog of
-//! remaining work.
+//! The library of the suites: a system of service processes, an API client, users, numbered sends, checkpoints, and the backlog
+//! of remaining work.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod api;

@@ -1,4 +1,4 @@
-//! Sends with a number in title and text, so that a test can trace a message that a provider received back to its delivery.
+//! Sends with a number in their title and text, so that a test knows to which send a message at a provider belongs.
 
 use serde_json::{Value, json};
 use stand_ins::outbox::Capture;
@@ -31,7 +31,7 @@ pub fn title_in(capture: &Capture) -> String {
     let summary = &capture.summary;
     let texts = [summary.subject.as_deref(), summary.text.as_deref(), Some(&raw)];
     let mut found = texts.into_iter().flatten().filter_map(title_of);
-    found.next().unwrap_or_else(|| panic!("a message without the title of a send: {capture:?}"))
+    found.next().unwrap_or_else(|| panic!("the message contains no title of a numbered send: {capture:?}"))
 }
 
 fn title_of(text: &str) -> Option<String> {

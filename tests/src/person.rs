@@ -1,4 +1,4 @@
-//! Users with an address on every channel.
+//! Users with a target on every channel except web push.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub struct Person(pub usize);
 
 impl Person {
-    /// Number of targets that a user has on these channels.
+    /// Number of targets that a user has on these channels: two on `mobilePush`, one on any other.
     pub fn targets(channels: &[&str]) -> usize {
         channels.iter().map(|channel| if *channel == "mobilePush" { 2 } else { 1 }).sum()
     }

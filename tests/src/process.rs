@@ -11,10 +11,10 @@ use testkit::{Service, binary, eventually};
 
 use crate::command::Environment;
 
-/// Time that a service has for an orderly stop.
+/// Time limit for an orderly stop of a service.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Time limit for an answer, so that a paused process does not block the caller.
+/// Time limit for an answer of a health endpoint, so that a paused process does not block the test.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The service that a process runs.
@@ -81,9 +81,9 @@ impl fmt::Display for Name {
 pub struct Process {
     pub name: Name,
     pub service: Service,
-    /// Origin of the metrics and health endpoints.
+    /// Origin (scheme, host and port) of the metrics and health endpoints.
     origin: String,
-    /// Peak memory over all restarts so far, in bytes.
+    /// Highest peak memory of all runs of the process so far, in bytes.
     most_memory: u64,
 }
 
@@ -125,7 +125,7 @@ impl Process {
         answer.text().await.unwrap().lines().any(|other| other == line)
     }
 
-    /// Returns the exit status; None while the process runs.
+    /// Returns the exit status, or None while the process runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.service.ended().unwrap()
     }
@@ -134,10 +134,10 @@ impl Process {
     /// The process has ended.
     pub fn assert_running(&mut self) {
         let (ended, name) = (self.ended(), self.name);
-        assert!(ended.is_none(), "{name} ended by itself ({ended:?}); {}", self.service.last_words());
+        assert!(ended.is_none(), "{name} ended unexpectedly ({ended:?}); {}", self.service.last_words());
     }
 
-    /// Waits until a process that has received SIGTERM ends.
+    /// Waits until the process ends; it must have received SIGTERM before.
     ///
     /// # Panics
     /// The process runs for longer than 30 s.
@@ -158,13 +158,14 @@ impl Process {
         self.ready(client).await;
     }
 
-    /// Kills the process with SIGKILL if it runs, and starts it again with additional environment variables for this run only.
+    /// Kills the process with SIGKILL if it runs, and starts it again. The new process gets these additional environment
+    /// variables, later ones do not.
     pub fn restart(&mut self, environment: &[(&str, &str)]) {
         self.note_memory();
         self.service.restart_with(environment).unwrap();
     }
 
-    /// Returns the peak memory over all restarts so far, in bytes.
+    /// Returns the highest peak memory of all runs of the process so far, in bytes.
     pub fn most_memory(&mut self) -> u64 {
         self.note_memory();
         self.most_memory

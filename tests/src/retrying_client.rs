@@ -1,4 +1,4 @@
-//! A client of two gateways: if one does not answer, the client calls the other.
+//! A client of two gateways. If one gateway does not answer, the client calls the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::pace;
 
 /// Time limit of one try.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Maximum number of tries of one call, over both gateways. At least one gateway always runs.
+/// Maximum number of tries of one call at both gateways together. At least one gateway always runs.
 const TRIES: usize = 6;
 /// Interval between tries.
 const BACK_OFF: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ impl RetryingClient {
         RetryingClient { client, origins: origins.to_vec(), app: app.clone(), tries }
     }
 
-    /// Makes a call, and tries the gateway with this number first.
+    /// Makes a call. The first try goes to the gateway with the number `first`, later tries alternate.
     ///
     /// # Panics
     /// Every try fails.
@@ -67,10 +67,10 @@ impl RetryingClient {
                 Err(error) => heard.push(format!("{error:?}")),
             }
         }
-        panic!("{} {} failed for good: {heard:#?}", call.method, call.path);
+        panic!("every try of {} {} failed: {heard:#?}", call.method, call.path);
     }
 
-    /// Number of calls that were tried at least once, number that were tried at least twice, and so on.
+    /// Number of calls that took at least one try, number that took at least two, and so on.
     pub fn tries(&self) -> Vec<usize> {
         self.tries.iter().map(|tried| tried.load(Ordering::Relaxed)).collect()
     }

@@ -14,7 +14,7 @@ use crate::api::App;
 use crate::command::Environment;
 use crate::process::{Name, Process, Role};
 
-/// Private servers with schema and streams, and the processes that run on them.
+/// Private servers with schema and streams, and the service processes that use them.
 pub struct System {
     pub servers: Servers,
     pub database: PgPool,
@@ -31,7 +31,8 @@ pub struct System {
 
 impl System {
     /// Creates schema and streams, but starts no process. `settings` are environment variables for every process and command.
-    /// For each started role, one process runs per address in `gateways`.
+    /// `gateways` are the addresses of the gateways; every role that is started later gets as many processes as there are
+    /// gateways.
     pub async fn prepare<V: AsRef<str>>(
         servers: Servers,
         gateways: Vec<String>,
@@ -96,7 +97,7 @@ impl System {
         self.gateways.iter().map(|address| format!("http://{address}")).collect()
     }
 
-    /// Creates an app in open mode, with these providers as documents of `tidings provider set`.
+    /// Creates an app in open mode. `providers` are documents for `tidings provider set`.
     pub fn create_app(&self, name: &str, providers: &[Value]) -> App {
         let created = self.environment.tidings(&["app", "create", name, "--open", "--json"]);
         for provider in providers {
@@ -109,7 +110,7 @@ impl System {
         self.environment.tidings_with_input(&["provider", "set", app], &document.to_string());
     }
 
-    /// Sets the app's webhook endpoint for all events, and returns its secret.
+    /// Sets a webhook endpoint of the app for all events, and returns the endpoint's secret.
     pub fn set_webhook(&self, app: &str, url: &str) -> String {
         let endpoint = self.environment.tidings(&["webhook", "set", app, url, "--json"]);
         let endpoint: Value = serde_json::from_str(&endpoint).unwrap();

@@ -1,4 +1,4 @@
-//! Users and sends: every tenth send goes to all users, over the bulk lane and in two chunks; every tenth is scheduled.
+//! Users and sends. Of ten sends, one goes to all users over the bulk lane in two chunks, and another is scheduled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use stand_ins::push_service::Browser;
 use suite::retrying_client::{Call, RetryingClient};
 use suite::{Person, numbered_send};
 
-/// Those who have an address on every channel.
+/// Number of users with a target on every channel.
 pub(crate) const PEOPLE: usize = 20;
-/// Total number of users, including those with only an inbox: more than a chunk holds.
+/// Number of all users, including those that have only an inbox. A chunk cannot hold all of them.
 const EVERYONE: usize = 510;
 const LATER: Duration = Duration::from_secs(2);
 
@@ -25,7 +25,6 @@ pub(crate) struct Audience {
 pub(crate) type Message = (String, String, String);
 
 impl Audience {
-    /// Creates the users.
     pub(crate) async fn create(client: &RetryingClient, providers: &Providers) -> Audience {
         let users = (0..EVERYONE).map(|number| match number {
             ..PEOPLE => Person(number).user(),
@@ -44,7 +43,7 @@ impl Audience {
         Audience { browsers }
     }
 
-    /// Messages of a send, each of which a provider must accept once.
+    /// Messages of a send. A provider must accept each of them exactly once.
     pub(crate) fn messages(&self, send: usize) -> Vec<Message> {
         let reached = recipients(send).into_iter().filter(|person| person.0 < PEOPLE);
         reached.flat_map(|person| self.messages_to(person, send)).collect()
@@ -65,7 +64,6 @@ impl Audience {
     }
 }
 
-/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> Vec<Person> {
     match send % 10 {
         3 => (0..EVERYONE).map(Person).collect(),
@@ -73,7 +71,7 @@ pub(crate) fn recipients(send: usize) -> Vec<Person> {
     }
 }
 
-/// The body of the request. A scheduled send is due in the future.
+/// Body of the request. `sendAt` of a scheduled send is in the future.
 pub(crate) fn body(send: usize) -> Value {
     let people: Vec<String> = recipients(send).into_iter().map(Person::identifier).collect();
     let lane = if send % 10 == 3 { "bulk" } else { "transactional" };

@@ -1,7 +1,7 @@
-//! Every message of `libs/domain/golden` is put into its stream in its stored form, on a separate installation, and the real
-//! services process it. The resulting rows must be those in the file of the same name in `rows`.
+//! Every message of `libs/domain/golden` is published unchanged to its stream, in a separate installation, and the real services
+//! process it. They must produce the rows in the file of the same name in `rows`.
 //!
-//! `TIDINGS_TEST_WRITE_ROWS=1` writes missing files. Existing files never change.
+//! `TIDINGS_TEST_WRITE_ROWS=1` writes missing files. It never changes existing files.
 
 pub(crate) mod installation;
 mod rows;
@@ -61,7 +61,7 @@ fn all_expected_rows_are_those_of_a_golden_message() {
     assert_eq!(names("upgrades/rows"), names("../libs/domain/golden"));
 }
 
-/// Rows that a message produces.
+/// Processes a message, and returns the rows that it produces.
 async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     let message = std::fs::read(folder("../libs/domain/golden").join(name)).unwrap();
     let envelope = Envelope::decode(&message).unwrap();
@@ -72,7 +72,7 @@ async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     rows::all(&installation.pool, &installation.outbox).await
 }
 
-/// The stream that holds such messages.
+/// Stream for messages of this type.
 fn home(event: &Event) -> StreamName {
     match event {
         Event::SendAccepted(_) | Event::SendContinues(_) => StreamName::Send(Lane::Transactional),
@@ -97,8 +97,10 @@ fn difference(name: &str, rows: &Value) -> Option<String> {
             std::fs::write(&path, text).unwrap();
             return None;
         }
-        return Some(format!("{name} has no expected rows; {WRITE}=1 writes these: {text}"));
+        return Some(format!(
+            "{name} has no file with expected rows; {WRITE}=1 writes it with these: {text}"
+        ));
     }
     let expected: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    (expected != *rows).then(|| format!("{name} comes to {text}"))
+    (expected != *rows).then(|| format!("{name} produces other rows than expected: {text}"))
 }

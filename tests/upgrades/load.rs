@@ -1,4 +1,4 @@
-//! Load, with a journal of the answers.
+//! Load during upgrades, with a journal of the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::audience::{PEOPLE, body};
 
 const SENDERS: usize = 4;
 const READERS: usize = 2;
-/// Pauses of a sender between two sends, and of a reader between two visits.
+/// Pause of a sender between two sends.
 const SEND_PACE: Duration = Duration::from_millis(250);
+/// Pause of a reader between two visits to an inbox.
 const READ_PACE: Duration = Duration::from_millis(100);
-/// Maximum number of sends between two calls of `goes_on`, so that a busy machine does not fall behind.
+/// Maximum number of sends between two calls of `goes_on`, so that a busy machine can keep up.
 const MOST_SENDS: usize = 30;
 
 /// Load that runs until it is stopped.
@@ -32,9 +33,9 @@ pub(crate) struct Load {
     readers: JoinSet<BTreeSet<String>>,
 }
 
-/// Answers to clients.
+/// Answers that the clients received.
 pub(crate) struct Journal {
-    /// Every 202: the request's id, by the number of the send.
+    /// Request id of every send that was answered with 202, by the number of the send.
     pub(crate) sends: BTreeMap<usize, String>,
     /// Notifications that were marked as read.
     pub(crate) read: BTreeSet<String>,
@@ -62,14 +63,14 @@ impl Load {
         Load { client: client.clone(), ending, allowed, confirmed, senders, readers }
     }
 
-    /// Waits until `sends` further sends are confirmed. The load continues after that, up to [`MOST_SENDS`].
+    /// Waits until `further` more sends are confirmed. After that the load continues, up to [`MOST_SENDS`] sends.
     pub(crate) async fn goes_on(&mut self, further: usize) {
         self.allowed.add_permits(MOST_SENDS.saturating_sub(self.allowed.available_permits()));
         let wanted = *self.confirmed.borrow() + further;
         while *self.confirmed.borrow_and_update() < wanted {
             tokio::select! {
                 changed = self.confirmed.changed() => changed.unwrap(),
-                // A client that fails ends the test at once.
+                // End the test at once if a client fails.
                 Some(ended) = self.senders.join_next() => panic!("a sender ended: {ended:?}"),
                 Some(ended) = self.readers.join_next() => panic!("a reader ended: {ended:?}"),
             }
@@ -115,7 +116,7 @@ async fn send(
     promised
 }
 
-/// Visits one inbox after the other, and reads new items. Items that were read must stay read.
+/// Visits one inbox after the other, and marks new items as read. These must never be listed as unread again.
 async fn read(client: RetryingClient, number: usize, ending: Arc<AtomicBool>) -> BTreeSet<String> {
     let (mut known, mut pace) = (BTreeSet::new(), pace(READ_PACE));
     for visit in 0.. {
@@ -123,7 +124,7 @@ async fn read(client: RetryingClient, number: usize, ending: Arc<AtomicBool>) ->
             break;
         }
         pace.tick().await;
-        // No two readers share an inbox.
+        // Readers never visit the same inbox at the same time.
         let user = Person((visit * READERS + number) % PEOPLE).identifier();
         let user = Some(user.as_str());
         let get = |path| Call { method: "GET", path, user, idempotency_key: None, body: None };
@@ -131,15 +132,18 @@ async fn read(client: RetryingClient, number: usize, ending: Arc<AtomicBool>) ->
         assert_eq!(status, 200, "{page}");
         let Some(newest) = page["data"].as_array().unwrap().first() else { continue };
         let id = newest["id"].as_str().map_or_else(|| newest["id"].to_string(), str::to_owned);
-        assert!(!known.contains(&id), "{id} was read, and is unread again");
+        assert!(!known.contains(&id), "{id} was marked as read, but is listed as unread");
         let path = format!("/v3/notifications/{id}/reads");
         let (status, answer) = client.call(visit + 1, Call { method: "PUT", ..get(&path) }).await;
-        // 202: durable, but not yet visible.
+        // 202: the change is stored, but not visible yet.
         assert!(status == 200 || status == 202, "{status}: {answer}");
         if status == 200 {
             let (_, page) = client.call(visit, get("/v3/notifications?filter=unread&limit=20")).await;
             let unread = page["data"].as_array().unwrap();
-            assert!(unread.iter().all(|item| item["id"] != newest["id"]), "{id} is denied: {page}");
+            assert!(
+                unread.iter().all(|item| item["id"] != newest["id"]),
+                "{id} is still listed as unread: {page}"
+            );
         }
         known.insert(id);
     }

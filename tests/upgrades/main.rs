@@ -1,5 +1,5 @@
-//! Upgrades: messages of every release still produce the same rows, a rolling restart fails no call, and two releases work side
-//! by side.
+//! Upgrades. Messages of earlier releases still produce the same rows, no call fails during a rolling restart, and two releases
+//! can run side by side.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audience;

@@ -1,4 +1,4 @@
-//! Every service is restarted in order, one process after the other, while there is load.
+//! Rolling restart: every service is stopped in an orderly way and started again, one process after the other, under load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -42,11 +42,12 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
     the_backend_receives_every_webhook(&system, &journal).await;
 }
 
-/// Shorter than any lease or wait for an acknowledgement.
+/// Waits until all messages are sent and all items shown. The time limit is shorter than any lease and `ack_wait`. So the test
+/// fails if a stopping process leaves work that others get only when these expire.
 async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
     let items: usize = journal.sends.keys().map(|&send| recipients(send).len()).sum();
     let wanted = (i64::try_from(messages).unwrap(), i64::try_from(items).unwrap());
-    eventually(SOON, &format!("so much is sent and shown: {wanted:?}"), async || {
+    eventually(SOON, &format!("the numbers of sent deliveries and of items are {wanted:?}"), async || {
         let settled: (i64, i64) = sqlx::query_as(
             "SELECT (SELECT count(*) FROM delivery WHERE status = 'sent'), (SELECT count(*) FROM inbox_item)",
         )
@@ -63,7 +64,7 @@ async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
     .fetch_one(database)
     .await
     .unwrap();
-    assert_eq!(left, (0, 0, 0), "deliveries, timers, parked");
+    assert_eq!(left, (0, 0, 0), "unsent deliveries, timers, parked messages");
 }
 
 async fn every_inbox_has_all_sends(database: &PgPool, journal: &Journal) {
@@ -104,11 +105,12 @@ fn every_provider_accepted_everything_once(system: &System, messages: &[Message]
     let promised: BTreeMap<_, _> = messages.iter().map(|message| (message.clone(), 1)).collect();
     let differing: Vec<_> =
         taken.iter().filter(|(message, times)| promised.get(*message) != Some(times)).collect();
-    assert!(differing.is_empty(), "not once: {differing:?}");
+    assert!(differing.is_empty(), "not accepted exactly once: {differing:?}");
     assert_eq!(taken.len(), promised.len());
 }
 
-/// One message for every delivery and every item that was read, regardless of repeated calls.
+/// The backend receives one webhook for every delivery and every item that was marked as read. Repeated calls of a webhook count
+/// once.
 async fn the_backend_receives_every_webhook(system: &System, journal: &Journal) {
     let backend = &system.backend;
     let sent: Vec<(String, String, String, String)> = sqlx::query_as(
@@ -119,42 +121,42 @@ async fn the_backend_receives_every_webhook(system: &System, journal: &Journal) 
     .await
     .unwrap();
     let wanted = sent.len() + journal.read.len();
-    let told = eventually(SOON, &format!("the backend is told of {wanted} things"), async || {
+    let told = eventually(SOON, &format!("the backend receives {wanted} webhooks"), async || {
         let received = backend.received();
         (received.len() >= wanted).then_some(received)
     })
     .await;
     let (read, outcomes): (Vec<_>, Vec<_>) =
         told.iter().map(|told| &told.body).partition(|body| body["type"] == "notification.read");
-    assert!(outcomes.iter().all(|body| body["type"] == "delivery.sent"), "nothing failed");
+    assert!(outcomes.iter().all(|body| body["type"] == "delivery.sent"), "no delivery failed");
     let text = |body: &Value, member: &str| body["data"][member].as_str().unwrap().to_owned();
     let tell =
         |body: &&Value| ["deliveryId", "requestId", "recipient", "channel"].map(|member| text(body, member));
     let mut outcomes: Vec<_> =
         outcomes.iter().map(tell).map(<(String, String, String, String)>::from).collect();
     outcomes.sort_unstable();
-    assert!(outcomes == sent, "{} are told, {} were sent", outcomes.len(), sent.len());
+    assert!(outcomes == sent, "{} webhooks about {} sent deliveries", outcomes.len(), sent.len());
     let read: Vec<_> = read.iter().map(|body| body["data"]["notificationId"].to_string()).collect();
     let distinct: BTreeSet<_> = read.iter().cloned().collect();
     assert_eq!((distinct, read.len()), (journal.read.clone(), journal.read.len()));
     assert_eq!(backend.refused(), Vec::<&str>::new());
-    println!("{} calls told of {wanted} things", backend.attempts().len());
+    println!("{} calls for {wanted} webhooks", backend.attempts().len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_gateway_reports_it_while_it_still_serves() {
     let mut system = System::start().await;
     let origin = system.origins().remove(0);
-    // Each request uses a new connection, as from a new client.
+    // This client opens a new connection for each request, like a new client.
     let stranger = Client::builder().pool_max_idle_per_host(0).build().unwrap();
     let customer = Client::new();
     let ask = |client: &Client, path: &str| client.get(format!("{origin}{path}")).send();
     let before = ask(&customer, "/healthz").await.unwrap();
-    assert!(before.headers().get("connection").is_none(), "it keeps connections: {before:?}");
+    assert!(before.headers().get("connection").is_none(), "the gateway closes the connection: {before:?}");
     let gateway = &mut system.processes[0];
     gateway.service.terminate().unwrap();
-    let told = eventually(SOON, "it says that it stops", async || {
-        let answer = ask(&stranger, "/readyz").await.expect("it takes connections");
+    let told = eventually(SOON, "the gateway reports that it is stopping", async || {
+        let answer = ask(&stranger, "/readyz").await.expect("the gateway accepts connections");
         (answer.status() == 503).then_some(answer)
     })
     .await;

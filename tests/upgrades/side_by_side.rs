@@ -1,5 +1,5 @@
-//! Two releases side by side. Only one exists here, so the test simulates the next one: by a newer schema, by messages that this release
-//! does not read, and by a consumer that does.
+//! Two releases side by side. The tests have only this release, so they simulate the next one: by a newer schema, by messages
+//! that this release cannot read, and by a consumer that reads them.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::system::System;
 const SOON: Duration = Duration::from_secs(60);
 const JOB: &[u8] = include_bytes!("../../libs/domain/golden/DeliveryJob.v1.json");
 const LANE: Lane = Lane::Transactional;
-/// A schema with one more migration, which only adds.
+/// A migration of the next release, which only adds to the schema.
 const AHEAD: &str = "
     ALTER TABLE request ADD COLUMN of_the_future text NOT NULL DEFAULT 'unknown';
     ALTER TABLE inbox_item ADD COLUMN of_the_future jsonb;
@@ -52,7 +52,7 @@ async fn a_newer_schema_keeps_services_running_and_is_not_downgraded() {
     assert_eq!(client.call(0, send).await.0, 202);
     let database = system.database.clone();
     let delivered = async |count: i64| {
-        eventually(SOON, "it is delivered", async || {
+        eventually(SOON, "every message is delivered", async || {
             let done: (i64, i64) = sqlx::query_as(
                 "SELECT (SELECT count(*) FROM inbox_item), (SELECT count(*) FROM delivery WHERE status = 'sent')",
             )
@@ -65,7 +65,7 @@ async fn a_newer_schema_keeps_services_running_and_is_not_downgraded() {
         .await;
     };
     delivered(1).await;
-    // A process can be restarted on the newer schema.
+    // Processes of this release can be restarted on the newer schema.
     let own = system.client.clone();
     for process in system.processes.iter_mut().step_by(2) {
         process.restart_orderly(&own).await;
@@ -139,16 +139,24 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
     let items = "SELECT count(*) FROM inbox_item";
     assert_eq!(installation.count(items).await, 1);
 
-    // A newer release processes its messages. This release continues behind them.
+    // Now a newer release processes its messages, and this release continues with the messages after them.
     let store = &installation.context.store;
-    store.inbox().project(held, before, before + 1).await.unwrap().expect("it waits").commit().await.unwrap();
+    store
+        .inbox()
+        .project(held, before, before + 1)
+        .await
+        .unwrap()
+        .expect("the event waits")
+        .commit()
+        .await
+        .unwrap();
     for (stream, seq) in [(held, before), (StreamName::Outcome, 1)] {
         store
             .webhooks()
             .webhook_batch(stream, seq, seq + 1)
             .await
             .unwrap()
-            .expect("it waits")
+            .expect("the event waits")
             .commit()
             .await
             .unwrap();
@@ -157,7 +165,7 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
         ConsumerSettings { ack_wait: installation.context.config.delivery.ack_wait, max_ack_pending: 8_192 };
     let jobs = StreamName::Job(Channel::Email, LANE);
     let consumer = installation.context.log.consumer(jobs, "email", settings).await.unwrap();
-    let job = eventually(SOON, "the newer worker is handed its job", async || {
+    let job = eventually(SOON, "the newer worker receives its job", async || {
         consumer.fetch(1, Duration::from_secs(2)).await.unwrap().pop()
     })
     .await;
@@ -171,13 +179,13 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
     assert!(!installation.context.tasks.token().is_cancelled(), "no service has stopped");
 }
 
-/// A user of a partition.
+/// Finds a user number of a partition.
 fn user_of(partition: u32, partitions: u32) -> UserNumber {
     let owned = |user: &UserNumber| domain::id::partition(domain::AppId(7), *user, partitions) == partition;
     (1..).map(UserNumber).find(owned).unwrap()
 }
 
-/// A message for the stream.
+/// Creates a message for the stream.
 fn message(stream: StreamName, user: UserNumber) -> Envelope {
     let content = InAppContent { title: Some("Shipped".to_owned()), ..InAppContent::default() };
     let event = match stream {
@@ -203,7 +211,7 @@ fn message(stream: StreamName, user: UserNumber) -> Envelope {
     Envelope { id, app, at, send_id, caused_by: None, trace: None, event }
 }
 
-/// The message as a later release would write it: outcomes with a new reason, other messages in a new version.
+/// Encodes the message as a later release could: outcomes with a new reason, other messages in a new version.
 fn newer(message: &Envelope) -> Vec<u8> {
     let mut wire: serde_json::Value = serde_json::from_slice(&message.encode().unwrap()).unwrap();
     if let Event::DeliverySettled(_) = message.event {

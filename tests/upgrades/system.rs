@@ -9,10 +9,10 @@ use suite::{App, Role, system};
 use testkit::Servers;
 
 const INSTANCES: usize = 2;
-/// A process that waits for work of another process waits longer than a test runs.
+/// Lease and `ack_wait` are longer than a test runs. If a stopping process does not finish or return its work, the test fails.
 const PATIENT: [(&str, &str); 2] = [("TIDINGS_DELIVERY__LEASE", "1h"), ("TIDINGS_DELIVERY__ACK_WAIT", "50m")];
 const APP: &str = "shop";
-/// Larger than the number of messages of a test.
+/// Capacity of the outbox, larger than the number of messages in a test.
 const KEPT: usize = 500_000;
 
 pub(crate) struct System {

@@ -1,7 +1,7 @@
-"""Takes emails apart with Python's own parser, and checks their DKIM signatures with dkimpy.
+"""Parses emails with Python's own parser, and checks their DKIM signatures with dkimpy.
 
 In: {"raws": [base64], "keys": {"selector._domainkey.domain": "v=DKIM1; ..."}}.
-Out, for each: {"defects", "headers": [[name, value]], "structure": [type], "parts": [{"type", "name", "disposition",
+Out, for each email: {"defects", "headers": [[name, value]], "structure": [type], "parts": [{"type", "name", "disposition",
 "content"}], "signatures": [{"tags", "valid", "why"}]}.
 """
 

@@ -24,7 +24,7 @@ const LINK: &str = "https://notify.example.com/v3/unsubscribe/eyJhbGciOiJIUzI1Ni
 /// Content of every attachment.
 const FILE: [u8; 300] = [0xC3; 300];
 
-/// Sends a message to a stand-in and returns it as received.
+/// Sends an email to a stand-in, and returns the message as the stand-in received it.
 async fn sent(to: &str, content: EmailContent, dkim: Value) -> Vec<u8> {
     let server = SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap();
     let settings = json!({
@@ -50,7 +50,7 @@ async fn sent(to: &str, content: EmailContent, dkim: Value) -> Vec<u8> {
     server.outbox().captures()[0].raw.clone()
 }
 
-/// Returns what the Python script finds in each message, with these DNS records.
+/// Runs the Python script on each message with these DNS records of signing keys, and returns its findings.
 async fn all_seen(raws: &[Vec<u8>], keys: &Value) -> Vec<Value> {
     let raws: Vec<_> = raws.iter().map(|raw| STANDARD.encode(raw)).collect();
     serde_json::from_value(ask("mail.py", &json!({"raws": raws, "keys": keys})).await).unwrap()

@@ -1,5 +1,5 @@
-//! Messages on the wire, checked by independent parsers and decrypters. In each module, a worker's sender calls a stand-in, and a
-//! Python script checks the received message.
+//! Messages as providers and apps receive them, checked by independent parsers and decryption libraries. In each module, the
+//! sender of a worker calls a stand-in, and a Python script checks the received message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod mail;

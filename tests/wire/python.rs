@@ -32,7 +32,7 @@ pub(crate) async fn ask(script: &str, question: &Value) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{script}: {error}: {says}"))
 }
 
-/// Path of Python: `TIDINGS_TEST_PYTHON`, or the environment that `cargo xtask test` creates.
+/// Path of the Python interpreter: `TIDINGS_TEST_PYTHON`, or that of the environment that `cargo xtask test` creates.
 fn interpreter() -> PathBuf {
     if let Some(named) = std::env::var_os("TIDINGS_TEST_PYTHON").filter(|named| !named.is_empty()) {
         return named.into();

@@ -1,4 +1,4 @@
-"""A message centre and a client made of the library smpplib, and the alphabet of the library gsm0338."""
+"""A message centre and a client that use the library smpplib, and the alphabet of the library gsm0338."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ GSM = gsm0338.Codec()
 
 
 class Numbers:
-    """What the library asks for the next sequence number."""
+    """Source of sequence numbers for the library."""
 
     sequence = 0
 
@@ -34,7 +34,7 @@ def answer(pdu, numbers, **fields):
 
 
 def described(pdu):
-    """The fields of a PDU, and its text as the two libraries read it."""
+    """Returns the fields of a PDU, and its text as the two libraries decode it."""
     fields = {"command": pdu.command, "status": pdu.status}
     for name in pdu.params_order:
         value = getattr(pdu, name, None)
@@ -55,7 +55,8 @@ def described(pdu):
 
 
 def centre(port):
-    """Takes one client until it unbinds. Every message is reported as delivered where a receipt is asked for."""
+    """Serves one client until it unbinds. Reports every message for which the client asked for a receipt as delivered.
+    Returns all PDUs of the client."""
     numbers, seen, taken = Numbers(), [], 0
     listener = socket.create_server(("127.0.0.1", port))
     listener.settimeout(50)
@@ -89,7 +90,7 @@ def centre(port):
 
 
 def send(port, login, texts):
-    """Sends texts as numbered parts and waits for a receipt of each part."""
+    """Sends texts, each in one or more parts, and waits for a receipt for each part."""
     sender = client.Client("127.0.0.1", port, timeout=30, allow_unknown_opt_params=True)
     ids, receipts = [], []
     sender.set_message_sent_handler(lambda pdu: ids.append(pdu.message_id.decode()))

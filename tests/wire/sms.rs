@@ -33,7 +33,7 @@ async fn outcome(sender: &SmsSender, provider: &Provider, text: &str) -> Outcome
     sender.attempt(&Call { app: AppId(1), send_id: None, lane, provider, job: &job, now }).await.outcome
 }
 
-/// Sends texts to the message centre at this port, receives the receipt of the first one, and unbinds.
+/// Sends texts to the message centre at this port, receives the receipt of the first text, and unbinds.
 async fn talk(port: u16, texts: &[&str], payload: bool) {
     let tasks = Tasks::new();
     let limits = Limits::for_lease(LEASE);
@@ -44,7 +44,7 @@ async fn talk(port: u16, texts: &[&str], payload: bool) {
         "concatenation": concatenation,
     }));
     for text in texts {
-        let id = eventually(LIMIT, "the centre accepts the message", async || {
+        let id = eventually(LIMIT, "the message centre accepts the message", async || {
             match outcome(&sender, &provider, text).await {
                 Outcome::Sent { provider_id } => provider_id,
                 Outcome::Retry { .. } => None,
@@ -67,7 +67,7 @@ fn of<'a>(seen: &'a Value, command: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn another_librarys_message_centre_reads_our_messages() {
+async fn a_message_centre_of_another_library_reads_our_messages() {
     let (cyrillic, long) = (format!("Привет 😀 {}", "ж".repeat(61)), "€ 0123456789 {ß}".repeat(12));
     let texts = ["Grüße, 5 € [~]", cyrillic.as_str(), long.as_str()];
     for payload in [false, true] {
@@ -109,7 +109,7 @@ async fn another_librarys_message_centre_reads_our_messages() {
 }
 
 #[tokio::test]
-async fn another_librarys_client_works_with_the_stand_in() {
+async fn a_client_of_another_library_works_with_the_stand_in() {
     let server = SmscStandIn::start(SmscSettings::default(), Outbox::in_memory()).await.unwrap();
     let long = "abc ".repeat(90);
     let texts = ["Hello", "Привет", long.trim_end()];
@@ -132,7 +132,7 @@ async fn another_librarys_client_works_with_the_stand_in() {
 }
 
 #[tokio::test]
-async fn our_gsm7_alphabet_equals_another_librarys() {
+async fn our_gsm7_alphabet_equals_that_of_another_library() {
     let texts: Vec<String> =
         (1..=0xffff_u32).filter_map(char::from_u32).filter(|c| *c != '\u{1b}').map(String::from).collect();
     let theirs = ask("sms.py", &json!({"role": "alphabet", "texts": texts})).await;

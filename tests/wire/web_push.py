@@ -1,7 +1,7 @@
-"""Reads a message of web push as a browser does, with http_ece, and its VAPID token as a push service does, with py_vapid.
+"""Decrypts a web push message with http_ece, as a browser does, and verifies its VAPID token with py_vapid, as a push service does.
 
 In: {"body", "privateKey", "auth": base64, "authorization": the header}.
-Out: {"message", "key": the public key in base64url, "valid": whether it signed the token, "claims"}.
+Out: {"message", "key": the public key in base64url, "valid": true if this key signed the token, "claims"}.
 """
 
 import base64
@@ -24,7 +24,7 @@ def main():
     scheme, parts = question["authorization"].split(" ", 1)
     parts = dict(part.strip().split("=", 1) for part in parts.split(","))
     claims = json.loads(b64urldecode(parts["t"].split(".")[1].encode()))
-    # It reads the header without the space that RFC 8292 allows after the comma.
+    # py_vapid does not accept the space after the comma, which RFC 8292 allows.
     header = f"{scheme} t={parts['t']},k={parts['k']}"
     answer = {
         "message": message.decode(),

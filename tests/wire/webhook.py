@@ -1,4 +1,4 @@
-"""Verifies a webhook with the library of Standard Webhooks."""
+"""Verifies the signatures of a webhook with the library standardwebhooks."""
 
 import base64
 import json

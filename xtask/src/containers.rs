@@ -14,7 +14,7 @@ const POSTGRES_IMAGE: &str = "postgres:17-alpine";
 const NATS_IMAGE: &str = "nats:2.12-alpine";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// A running container, stopped when this value is dropped. Its data stays for the next start.
+/// A running container. It is stopped when this value is dropped, and its data stays for the next start.
 #[derive(Debug)]
 pub(crate) struct Container {
     name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Starts PostgreSQL for the data directory, with a password that is stored in the directory.
+    /// Starts the PostgreSQL container that belongs to a data directory. The password is stored in that directory.
     pub(crate) fn postgres(directory: &Path) -> anyhow::Result<Self> {
         let name = name("postgres", directory);
         let password = password(directory)?;
@@ -38,7 +38,7 @@ impl Container {
         Ok(container)
     }
 
-    /// Starts nats-server with JetStream for the data directory.
+    /// Starts the container of nats-server with JetStream that belongs to a data directory.
     pub(crate) fn nats(directory: &Path) -> anyhow::Result<Self> {
         let name = name("nats", directory);
         let mut create = Command::new("docker");
@@ -74,7 +74,7 @@ impl Drop for Container {
     }
 }
 
-/// Names the container of a server and data directory.
+/// Returns the name of the container that belongs to a server and a data directory.
 fn name(server: &str, directory: &Path) -> String {
     let place = directory.display().to_string();
     let place = place.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");

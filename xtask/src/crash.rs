@@ -15,14 +15,14 @@ const TEST: &str = "run::nothing_is_lost_or_shown_twice";
 /// Kill every process, and check that nothing is lost or shown twice.
 ///
 /// Runs every part of Tidings in separate processes, on a private PostgreSQL and nats-server, with providers that fail now and
-/// then. While clients send, processes are killed, paused, cut off from their servers, and die at the worst moments; so do
-/// PostgreSQL and nats-server. Then each check compares the records of clients, users, providers, database and log with the
-/// guarantees.
+/// then. While clients send, processes are killed, paused and cut off from their servers, and kill themselves at crash points.
+/// PostgreSQL and nats-server are killed and paused too. Then checks compare the records of clients, users, providers, database
+/// and log with the guarantees.
 ///
-/// The run prints its seed first; the seed repeats the schedule. The report goes to standard output and to
+/// The run first prints its seed, with which --seed repeats the schedule. The report goes to standard output and to
 /// target/crash/report.json. The files of a failed run, including logs, stay in target/crash.
 ///
-/// Exit codes: 0 the guarantees held; 1 they did not, or a process did not recover; 2 the run could not start.
+/// Exit codes: 0 the guarantees held; 1 a guarantee was broken, or a process did not recover; 2 the run could not start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask crash                            20,000 notifications and 40 kills, in about 4 minutes
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
-    // The run kills its servers, so it must not use one that is shared.
+    // The run kills its servers, so it must not use shared servers.
     provision::postgres_programs()?;
     match &arguments.nats_server {
         Some(program) => ensure!(program.is_file(), "{} is not a program", program.display()),
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     steps::say("building every part");
     let profile: &[&str] = if arguments.long || arguments.release { &steps::OPTIMIZED } else { &[] };
-    // Built together with the suite, so that the programs contain the crash points.
+    // Build the programs together with the suite, so that they contain the crash points.
     let suite = ["--workspace", "--test", "crash"];
     steps::run(steps::cargo().arg("build").args(suite).arg("--bins").args(profile))?;
     let report = steps::target_directory()?.join("crash").join("report.json");

@@ -17,22 +17,22 @@ const SPACE_MEBIBYTES: u64 = 8_192;
 enum Part {
     /// Alert rules, units, and the Helm chart, without a container
     Files,
-    /// The tarball and the .deb, installed into a bare root
+    /// The tarball and the .deb, installed into a bare root file system
     Package,
     /// docker-compose.yml: first start, scaling, kill -9, an upgrade under load
     Compose,
     /// Every pod of the Helm chart, as a container under the constraints of its spec
     Pods,
-    /// Three NATS servers: a leader killed, two killed, one paused
+    /// Three NATS servers, of which the leader is killed, then two are killed, then one is paused
     Cluster,
-    /// The Dockerfile, compiled; 20 minutes and more
+    /// The Dockerfile, including compilation, which takes 20 minutes or more
     Image,
 }
 
 /// Test what operators deploy: files, packages, containers and a NATS cluster.
 ///
-/// Every part but `files` needs root, and installs a separate Docker engine below target/deploy if none runs. Run this before
-/// each release.
+/// Every part except `files` needs root. If no Docker engine runs, these parts install one below target/deploy. Run this command
+/// before each release.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask deploy-test                  everything but the compilation in the Dockerfile
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     }
     steps::say("building the program");
-    // The same build as for tests, so that it is built only once.
+    // Use the same build as `cargo xtask test`, so that the programs are built only once.
     steps::run(steps::cargo().args(["build", "--workspace", "--bins", "--tests"]))?;
     for part in parts {
         steps::say(&format!(
@@ -83,7 +83,7 @@ fn files() -> anyhow::Result<()> {
     steps::run(in_checkout("promtool").args(["check", "rules", &format!("{rules}/rules/tidings.yml")]))?;
     steps::run(in_checkout("promtool").args(["test", "rules", &format!("{rules}/tests/tidings.yml")]))?;
     script("units")?;
-    // The check needs a database for Helm's records.
+    // `with-test-cluster` provides the database in which Helm keeps its records.
     let debug = steps::target_directory()?.join("debug");
     let mut chart = in_checkout(debug.join("with-test-cluster"));
     steps::run(chart.arg("tests/deploy/chart/check.py").env("TIDINGS", debug.join("tidings")))

@@ -10,9 +10,9 @@ use crate::workspace;
 
 /// Print figures about the size of the code and the style of its comments
 ///
-/// Counts lines of source and tests, files on the path of a send, dependencies between modules of the store, lengths of
-/// functions, and doc comments that are very short or begin with a headless clause. `tests/architecture.rs` limits some of these
-/// figures.
+/// Counts lines of source and tests, files on the path of a send, links between modules of the store, and lengths of functions.
+/// Also counts doc comments that are very short or begin with a headless clause, such as "What is sent". `tests/architecture.rs`
+/// limits some of these figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   cargo xtask figures")]
@@ -20,7 +20,7 @@ pub(crate) struct Arguments;
 
 /// First words of a sentence that begins with a headless clause.
 const HEADLESS: [&str; 5] = ["What", "Who", "Whether", "How", "Where"];
-/// A doc comment of at most this many words rarely adds to the name of its item.
+/// Maximum number of words of a very short doc comment. Such a comment rarely says more than the name of its item.
 const FEW_WORDS: usize = 3;
 
 pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
@@ -31,7 +31,7 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
     println!("path of a send    {:>7} lines in {} files", lines(&path)?, path.len());
     let modules: Vec<_> =
         source.iter().filter(|file| file.starts_with(workspace().join("libs/store/src"))).collect();
-    println!("store             {:>7} files, {} arrows between its rooms", modules.len(), arrows(&modules)?);
+    println!("store             {:>7} files, {} links between its rooms", modules.len(), arrows(&modules)?);
 
     let mut functions = Vec::new();
     let (mut blocks, mut headless, mut few) = (0_usize, 0_usize, 0_usize);

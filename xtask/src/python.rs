@@ -1,11 +1,11 @@
-//! The Python packages with which the suite checks messages on the wire: independent parsers and decrypters.
+//! Python packages with which the suite checks messages on the wire: parsers and decrypters that are independent of Tidings.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{provision, steps};
 
-/// Variable that names another Python with the packages of `tests/wire/requirements.txt`.
+/// Variable that names a Python in which the packages of `tests/wire/requirements.txt` are already installed.
 pub(crate) const PYTHON: &str = "TIDINGS_TEST_PYTHON";
 const APT_VENV: &str = "apt-get install -y --no-install-recommends python3-venv";
 
@@ -13,7 +13,8 @@ const APT_VENV: &str = "apt-get install -y --no-install-recommends python3-venv"
 pub(crate) fn environment() -> anyhow::Result<()> {
     let requirements = crate::workspace().join("tests").join("wire").join("requirements.txt");
     let environment = steps::target_directory()?.join("wire");
-    // The requirements are copied last, so that an environment whose creation was interrupted is created again.
+    // Copy the requirements last. If the creation is interrupted, the copy is missing, and the next run creates the environment
+    // again.
     let made_for = environment.join("requirements.txt");
     let wanted = std::fs::read(&requirements)?;
     if std::fs::read(&made_for).is_ok_and(|made| made == wanted) {
@@ -25,7 +26,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Created again, to return its error.
+        // Try again, in order to return the error.
         create(&environment)?;
     }
     steps::run(

@@ -1,4 +1,5 @@
-//! `cargo xtask sql`: the descriptions of SQL statements in `libs/store/.sqlx`, with which the compiler checks them.
+//! `cargo xtask sql`: writes or checks the descriptions of SQL statements in `libs/store/.sqlx`, with which the compiler checks
+//! the statements.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,19 +14,19 @@ use crate::steps;
 /// Variable that names a PostgreSQL in which databases may be created.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
 const SPACE_MEBIBYTES: u64 = 2048;
-/// Longest part of a statement that a report shows.
+/// Maximum number of characters of a statement that the output shows.
 const SHOWN: usize = 70;
 
 /// Write or check the descriptions with which the compiler checks SQL statements
 ///
-/// `query!` and its relatives in libs/store are compiled without a database: the types of their parameters and columns are in
-/// libs/store/.sqlx, one file per statement. Both commands start a private PostgreSQL (unless TIDINGS_TEST_DATABASE_URL names a
-/// running one), apply the migrations to a new database, and compile libs/store against it, in a target directory that no other
-/// build uses.
+/// The macro `query!` and similar macros in libs/store are compiled without a database, because libs/store/.sqlx describes the
+/// types of their parameters and columns, in one file per statement. Both commands start a private PostgreSQL (unless
+/// TIDINGS_TEST_DATABASE_URL names a running one), apply the migrations to a new database, and compile libs/store against it, in
+/// a target directory that no other build uses.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes:
   0  the descriptions are up to date
-  1  check: some are not; the output names them
+  1  check: some descriptions are not up to date; the output names them
   2  a statement does not fit the schema, or the command failed
 
 Examples:
@@ -38,7 +39,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Subcommand)]
 enum Action {
-    /// Write missing and changed descriptions, and delete those of statements that no longer exist
+    /// Write missing and changed descriptions, and delete the descriptions of statements that no longer exist
     Prepare,
     /// Compare the descriptions with the statements and the migrations, and change nothing
     Check,
@@ -114,7 +115,7 @@ fn describe() -> anyhow::Result<Descriptions> {
         .current_dir(crate::workspace())
         .arg("libs/store/migrations")
         .arg(steps::cargo().get_program())
-        // In this profile, the crates behind the macros are compiled without optimisation, which takes a fraction of the time.
+        // With `--release`, cargo compiles the crates of the macros without optimisation, which takes a fraction of the time.
         .args(["check", "--quiet", "--release", "--package", "store", "--lib", "--target-dir"])
         .arg(target.join("statements"))
         .env("SQLX_OFFLINE_DIR", &written);
@@ -125,7 +126,7 @@ fn describe() -> anyhow::Result<Descriptions> {
     read(&written)
 }
 
-/// Creates the directory, or removes what an earlier run left in it.
+/// Creates an empty directory. If the directory exists, removes its contents.
 fn empty(directory: PathBuf) -> anyhow::Result<PathBuf> {
     if directory.exists() {
         std::fs::remove_dir_all(&directory)?;
@@ -144,7 +145,7 @@ fn read(directory: &Path) -> anyhow::Result<Descriptions> {
         .collect()
 }
 
-/// Returns the beginning of the statement that a description is for, on one line.
+/// Returns the beginning of the statement that `description` describes, on one line.
 fn statement(description: &str) -> String {
     let line = description.lines().find_map(|line| line.trim_start().strip_prefix("\"query\": \""));
     let words = line.unwrap_or_default().trim_end_matches("\",").replace("\\n", " ").replace("\\\"", "\"");

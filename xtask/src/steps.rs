@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -13,7 +13,7 @@ pub(crate) fn say(line: &str) {
     eprintln!("xtask: {line}");
 }
 
-/// Runs a command to its end, with the output of this process.
+/// Runs a command to its end. The command writes to the standard output and standard error of this process.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = Path::new(command.get_program()).display().to_string();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -38,14 +38,14 @@ pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Builds a command for the cargo that runs this process, in the checkout.
+/// Builds a command that runs cargo in the checkout. The program is the cargo that runs this process.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace());
     command
 }
 
-/// Returns cargo's target directory; CARGO_TARGET_DIR and configuration files apply.
+/// Returns cargo's target directory, which CARGO_TARGET_DIR or cargo's configuration files may set.
 pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     let metadata = output(cargo().args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
     let (_, rest) =
@@ -54,7 +54,7 @@ pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
-/// Returns a program's exit code; 128 + n if signal n ended it, as in shells.
+/// Returns a program's exit code. If signal n ended the program, returns 128 + n, as shells do.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs all tests on a machine without preparation.
+//! `cargo xtask test`: runs all tests on a machine that is not prepared for them.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -12,19 +12,19 @@ use crate::{python, steps};
 
 /// Variable that names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
-/// Variable for the source of servers: `docker` for containers; unset, programs of this machine.
+/// Variable for the source of servers. `docker` means containers. If it is not set, tests start the programs of this machine.
 const SERVERS: &str = "TIDINGS_TEST_SERVERS";
-/// Extra arguments of the build if the servers run in containers.
+/// Additional arguments of the build if the servers run in containers.
 const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];
 const SPACE_MEBIBYTES: u64 = 4096;
 
 /// Run the tests on real servers.
 ///
-/// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run
-/// (unless TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest if it is installed, else
-/// `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program. Python packages check the messages on the wire;
-/// they are fetched into the target directory, unless TIDINGS_TEST_PYTHON names a Python that has them. Chromium, found or
-/// installed in the same way, runs the tests of the service worker.
+/// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run (unless
+/// TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest if it is installed, otherwise
+/// `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program. Tests of messages on the wire need Python
+/// packages, which are downloaded into the target directory, unless TIDINGS_TEST_PYTHON names a Python that has them. Tests of
+/// the service worker need Chromium, which is also found or installed.
 ///
 /// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server run in containers, in the versions of
 /// docker-compose.yml. This needs Linux and a Docker engine on this machine. A PostgreSQL that a test stops or kills is still a
@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     passed_on: Vec<String>,
 }
 
-/// Runs the tests and returns their exit code. Without containers it does not return: the process becomes the test run.
+/// Runs the tests and returns their exit code. Without containers, it does not return, because the process is replaced by the
+/// test run.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     let extra = if in_containers()? { &CONTAINERS[..] } else { &[] };
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         && let Err(error) = python::environment()
     {
         steps::say(&format!(
-            "the tests of the wire will fail, because their Python packages are missing: {error:#}"
+            "the tests of messages on the wire will fail, because Python packages are missing: {error:#}"
         ));
     }
     if let Err(error) = provision::pgbouncer() {
@@ -84,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(tests.env(DATABASE, &postgres.url))
 }
 
-/// Builds the command of the test run, under the program that keeps a PostgreSQL running for as long as the command runs.
+/// Builds the command of the test run. The program `with-test-cluster` runs it, and keeps a PostgreSQL running until it ends.
 fn command(arguments: &Arguments, nextest: bool, extra: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());
@@ -110,8 +111,8 @@ fn in_containers() -> anyhow::Result<bool> {
     }
 }
 
-/// Selects the programs to build. The suite starts all programs, built together with the tests, so that they have the suite's
-/// features and are built once. Tests of single crates only start those of `testkit` and `stand-ins`.
+/// Selects the programs to build. The suite starts all programs. They are built together with the tests, so that they have the
+/// suite's features and are built only once. Tests of single crates start only the programs of `testkit` and `stand-ins`.
 fn programs(passed_on: &[String]) -> &'static [&'static str] {
     if runs_the_suite(passed_on) {
         &["--workspace", "--bins", "--tests"]

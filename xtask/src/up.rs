@@ -12,14 +12,14 @@ use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
 use crate::steps;
 
-/// Disk space for the build, the private servers and a little data.
+/// Disk space for the build, the private servers and a small amount of data.
 const SPACE_MEBIBYTES: u64 = 1024;
 
 /// Run Tidings on this machine, with everything that it needs.
 ///
-/// Finds or installs PostgreSQL and nats-server, builds Tidings, and runs all of its services in one process, with
-/// private servers and local stand-ins for the providers. If DATABASE_URL and NATS_URL are set, they name servers to use
-/// instead of private ones. Ctrl-C stops everything that this started; the next start continues with the same data.
+/// Finds or installs PostgreSQL and nats-server, builds Tidings, and runs all of its services in one process, with private
+/// servers and local stand-ins for the providers. If DATABASE_URL and NATS_URL are set, they name servers to use instead of
+/// private ones. Ctrl-C stops everything that this command started. The next start continues with the same data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask up
@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     release: bool,
 }
 
-/// Runs `tidings up` and returns its exit code. Without containers it does not return: the process becomes `tidings up`, which
-/// then gets all signals itself.
+/// Runs `tidings up` and returns its exit code. Without containers, it does not return, because the process is replaced by
+/// `tidings up`, which then gets all signals itself.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let data = match arguments.data_dir {
         Some(directory) => std::path::absolute(directory)?,

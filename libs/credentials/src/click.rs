@@ -5,14 +5,14 @@ use domain::{AppId, SendId, UserNumber};
 
 use crate::link::{Link, LinkError, Links, Purpose};
 
-/// Path of the endpoint; the token follows.
+/// Path of the endpoint, up to the token.
 pub const PATH: &str = "/v3/push/click/";
 
-/// Builds the link that marks the item of `send` in the user's inbox as read, by one POST. None if `public_url` (the setting
-/// `gateway.public_url`) is not set.
+/// Builds the link that marks the item of `send` in the user's inbox as read, by one POST. Returns None if `public_url` (the
+/// setting `gateway.public_url`) is not set.
 ///
 /// # Errors
-/// The app's key cannot be read.
+/// Returns an error if the app's key cannot be read.
 pub async fn url(
     links: &Links,
     public_url: Option<&str>,

@@ -1,5 +1,5 @@
-//! Links to the API that contain their user and purpose, sealed with a key of the app. A token names the key by a random id; the
-//! rest of it is encrypted.
+//! Links to the API that need no other credential. The token in a link names a key of the app by a random id. The rest of the
+//! token is the user and the purpose of the link, encrypted with that key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,22 +23,23 @@ use crate::secrets::SecretsError;
 const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 32;
-/// Maximum length of a token.
+/// Maximum length of a token, in bytes.
 const LONGEST: usize = 128;
 /// Maximum number of cached keys.
 const CAPACITY: u64 = 10_000;
-/// Time for which a key, or its absence, is cached. A rotation takes effect in all processes within this time. Because absences
-/// are cached, repeated tokens with an invented key id do not cause a query each.
+/// Time for which a key, or its absence, is cached. A rotation takes effect in all processes within this time. The absence is
+/// cached so that repeated tokens with the same invented key id cause only one query in this time.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
-/// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days; recipients open archived emails later.
+/// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days, but recipients may open archived emails later.
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
 /// Lifetime of the link by which a browser reports that its user opened a notification.
 pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// Version of a token's layout: its first byte. Keys of earlier releases sign unencrypted tokens, with one layout per purpose.
+/// First byte of a token: the version of its layout. Keys that earlier releases created sign unencrypted tokens, which have one
+/// layout per purpose.
 const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 const SEALED: u8 = 3;
-/// Purposes of a link: the first byte of its text before sealing.
+/// First byte of the encrypted text: the purpose of the link.
 const UNSUBSCRIBE: u8 = 1;
 const CLICK: u8 = 2;
 
@@ -74,7 +75,7 @@ pub enum LinkError {
     NoKey(AppId),
 }
 
-/// Returns the context in which an app's key is sealed.
+/// Returns the context, for [`MasterKey::seal`], of an app's key for links.
 #[must_use]
 pub fn key_context(app: AppId) -> String {
     format!("link-key:{app}")
@@ -83,17 +84,17 @@ pub fn key_context(app: AppId) -> String {
 /// Creates a key for an app that has none.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
     store.control().add_link_key(app, &new_key(master_key, app)?).await?;
     Ok(())
 }
 
-/// Creates a new key for an app, which seals its links from now on. Links under earlier keys stay valid for `grace`.
+/// Creates a new key for an app. The key seals the app's links from now on. Links with earlier keys stay valid for `grace`.
 /// Returns the version of the key; None if the app does not exist.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn rotate(
     store: &Store,
     master_key: &MasterKey,
@@ -113,7 +114,7 @@ fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> 
 /// Creates a key for every app that has none, and returns the number of these apps.
 ///
 /// # Errors
-/// As for [`create`]. Keys that were created before the error stay.
+/// Returns an error in the same cases as [`create`]. Keys that were created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
     let apps = store.control().apps_without_link_key().await?;
     for &app in &apps {
@@ -122,7 +123,7 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Seals and opens links with the keys of their apps, which it caches for a moment. Clones share the cache.
+/// Creates and verifies the tokens of links with the keys of their apps. The keys are cached for 5 s. All clones share the cache.
 #[derive(Clone)]
 pub struct Links {
     store: Store,
@@ -132,7 +133,7 @@ pub struct Links {
     in_use: Cache<AppId, Arc<Key>>,
     /// Keys by id; None if the key is no longer valid or never existed.
     by_id: Cache<Uuid, Option<Arc<Key>>>,
-    /// Keys that signed tokens of earlier releases; None if the key is no longer valid.
+    /// Keys that signed the tokens of earlier releases, by app; None if the key is no longer valid.
     signing: Cache<AppId, Option<Arc<hmac::Key>>>,
 }
 
@@ -140,12 +141,12 @@ struct Key {
     id: Uuid,
     app: AppId,
     key: RandomizedNonceKey,
-    /// Signs tokens, for a key that was created before tokens were sealed.
+    /// Signs tokens instead of sealing them. Set only for a key that was created before tokens were sealed.
     signing: Option<hmac::Key>,
 }
 
 impl Links {
-    /// Creates an empty cache. `clock` returns the current time.
+    /// Creates `Links` with an empty cache. `clock` must return the current time.
     #[must_use]
     pub fn new(store: Store, master_key: MasterKey, clock: fn() -> Timestamp) -> Links {
         Links { store, master_key, clock, in_use: cache(), by_id: cache(), signing: cache() }
@@ -154,15 +155,15 @@ impl Links {
     /// Creates the token of a link: at most 100 characters of the URL-safe base64 alphabet.
     ///
     /// # Errors
-    /// The app's key cannot be read.
+    /// Returns an error if the app's key cannot be read.
     pub async fn sign(&self, link: &Link) -> Result<String, LinkError> {
         self.sign_at(link, (self.clock)()).await
     }
 
-    /// Creates a token as [`Links::sign`] does, for a link created at another time.
+    /// Creates a token as [`Links::sign`] does, with `at` as the time of creation.
     ///
     /// # Errors
-    /// As for [`Links::sign`].
+    /// Returns an error in the same cases as [`Links::sign`].
     pub async fn sign_at(&self, link: &Link, at: Timestamp) -> Result<String, LinkError> {
         let key = self.key_in_use(link.app).await?;
         if let Some(signing) = &key.signing {
@@ -181,11 +182,11 @@ impl Links {
         Ok(URL_SAFE_NO_PAD.encode(token))
     }
 
-    /// Returns the link in a token; None if the service did not create the token, its key is no longer valid, or it has
-    /// expired.
+    /// Returns the link in a token. Returns None if Tidings did not create the token, the token's key is no longer valid, or the
+    /// link has expired.
     ///
     /// # Errors
-    /// The database failed, or the key cannot be opened.
+    /// Returns an error if the database fails, or the key cannot be opened.
     pub async fn verify(&self, token: &str) -> Result<Option<Link>, LinkError> {
         if token.len() > LONGEST {
             return Ok(None);
@@ -260,8 +261,8 @@ impl Links {
         Ok(key)
     }
 
-    /// Opens a key. The key for sealed tokens is derived from the secret, because the secret itself signed tokens of earlier
-    /// releases.
+    /// Opens a stored key. The key that seals tokens is derived from the stored secret, because the secret itself signed tokens
+    /// of earlier releases.
     fn opened(&self, &LinkKey { id, app, ref sealed, seals }: &LinkKey) -> Result<Key, SecretsError> {
         let secret = self.master_key.open(&key_context(app), sealed)?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret());
@@ -290,7 +291,7 @@ fn plaintext(link: &Link, at: Timestamp) -> Vec<u8> {
     [&[purpose], link.user.0.to_be_bytes().as_slice(), &minute.to_be_bytes(), &subject].concat()
 }
 
-/// Reads a link from the plaintext of a sealed token. Returns None if it has expired.
+/// Reads a link from the plaintext of a sealed token. Returns None if the link has expired or the text is malformed.
 fn read(app: AppId, text: &[u8], now: Timestamp) -> Option<Link> {
     let (purpose, rest) = text.split_first()?;
     let (user, rest) = rest.split_first_chunk()?;

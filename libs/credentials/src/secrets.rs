@@ -1,4 +1,4 @@
-//! Secrets at rest, random tokens and constant-time comparison.
+//! Sealing of stored secrets, random tokens, and constant-time comparison.
 
 pub mod foreign;
 pub mod rotation;
@@ -23,22 +23,22 @@ const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 16;
 const ID_LENGTH: usize = 8;
-/// Version of the layout that [`MasterKey::seal`] writes: version, id of the master key, nonce and record key sealed with the
-/// master key, nonce and plaintext sealed with the record key.
+/// Version of the layout that [`MasterKey::seal`] writes. The layout is: version, id of the master key, nonce and record key
+/// sealed with the master key, nonce and plaintext sealed with the record key.
 const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 1 + ID_LENGTH;
 const WRAPPED_LENGTH: usize = NONCE_LENGTH + KEY_LENGTH + TAG_LENGTH;
-/// Maximum size of a key file, which has 44 characters and a line break.
+/// Maximum size of a key file, in bytes. A valid file has 44 characters and a line break.
 const LONGEST_KEY_FILE: u64 = 128;
 
 /// Key files from the configuration.
 #[derive(Clone, Debug)]
 pub struct Security {
-    /// File with the master key; every service needs it.
+    /// File with the master key. Every service needs it.
     pub master_key_file: Option<PathBuf>,
     /// File with the previous key, during a rotation.
     pub previous_master_key_file: Option<PathBuf>,
-    /// Ids of lost master keys: their records do not prevent a process from starting.
+    /// Ids of lost master keys. A process starts although it cannot open the records that these keys sealed.
     pub lost_master_keys: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub enum SecretsError {
     )]
     Exposed {
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The key file does not contain 32 bytes in base64.
@@ -72,9 +72,9 @@ pub enum SecretsError {
     OtherKey {
         /// The record.
         context: String,
-        /// Id of the master key that sealed it.
+        /// Id of the master key that sealed the secret.
         sealed_with: String,
-        /// Id of this master key.
+        /// Id of the configured master key.
         ours: String,
     },
     /// The secret was changed, truncated, moved from another record, or sealed by a later release.
@@ -88,7 +88,7 @@ pub enum SecretsError {
     Random,
 }
 
-/// The key that seals every stored secret, and during a rotation the previous key. Clones share them.
+/// The key that seals every stored secret and, during a rotation, the previous key. All clones share the keys.
 #[derive(Clone)]
 pub struct MasterKey {
     primary: Key,
@@ -112,7 +112,7 @@ impl MasterKey {
     /// Reads a file that holds 32 bytes in base64.
     ///
     /// # Errors
-    /// The file cannot be read, other accounts may use it, or it does not hold a key.
+    /// Returns an error if the file cannot be read, other accounts may use it, or it does not hold a key.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -128,10 +128,10 @@ impl MasterKey {
         key.ok_or_else(|| SecretsError::NotAKey { path: path.to_owned() })
     }
 
-    /// Reads the key that the configuration names, and the previous one if it names that too.
+    /// Reads the master key that the configuration names, and the previous master key if the configuration names one.
     ///
     /// # Errors
-    /// The configuration names no key, or as for [`load`](Self::load).
+    /// Returns an error if the configuration names no key, or [`load`](Self::load) cannot load a key file.
     pub fn configured(security: &Security) -> Result<MasterKey, SecretsError> {
         let file = security.master_key_file.as_deref().ok_or(SecretsError::NotConfigured)?;
         let mut master_key = MasterKey::load(file)?;
@@ -144,7 +144,7 @@ impl MasterKey {
     /// Writes a new key to `path`, which must not exist yet, with mode 0600, and loads it.
     ///
     /// # Errors
-    /// The file exists or cannot be written.
+    /// Returns an error if the file exists or cannot be written.
     pub fn generate_file(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let text =
@@ -174,25 +174,25 @@ impl MasterKey {
         self.previous.as_ref().map(|previous| hex(&previous.id))
     }
 
-    /// Prefix of everything that this key seals; any other prefix belongs to another key.
+    /// Prefix of every secret that this key sealed. A secret with another prefix was sealed with another key.
     #[must_use]
     pub fn header(&self) -> Vec<u8> {
         [&[VERSION][..], &self.primary.id].concat()
     }
 
-    /// Opens a secret with the current or the previous key, and seals it with the current one.
+    /// Opens a secret with the current or the previous key, and seals it with the current key.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), or no random numbers are available.
+    /// Returns an error if the secret cannot be opened (see [`open`](Self::open)), or no random numbers are available.
     pub fn reseal(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }
 
-    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`), with AES-256-GCM under a new key
-    /// that is itself sealed with the master key. Only the same context opens it.
+    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`). Encrypts it with AES-256-GCM under a
+    /// new record key, which is itself sealed with the master key. The secret can be opened only with the same context.
     ///
     /// # Errors
-    /// No random numbers are available.
+    /// Returns an error if no random numbers are available.
     pub fn seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.try_seal(context, plaintext).map_err(|Unspecified| SecretsError::Random)
     }
@@ -210,10 +210,10 @@ impl MasterKey {
         Ok(sealed)
     }
 
-    /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with this key or the previous one.
+    /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with the current or the previous master key.
     ///
     /// # Errors
-    /// The secret was sealed with another master key or for another record, or is damaged.
+    /// Returns an error if the secret was sealed with another master key or for another record, or is damaged.
     pub fn open(&self, context: &str, sealed: &[u8]) -> Result<SecretSlice<u8>, SecretsError> {
         let damaged = || SecretsError::Damaged { context: context.to_owned() };
         let (header, rest) = sealed.split_at_checked(HEADER_LENGTH).ok_or_else(damaged)?;
@@ -238,9 +238,9 @@ impl MasterKey {
     }
 }
 
-/// Returns true if the permissions of a key file are acceptable, by PostgreSQL's rule for its TLS key: a file of this account
-/// must be private, and a file of root may be readable by a group of this process. Kubernetes mounts a Secret with mode 0440 for
-/// root and the pod's `fsGroup`.
+/// Returns true if the permissions of a key file are acceptable. The rule is the same as PostgreSQL's rule for its TLS key: a
+/// file of this account must be private, but a file of root may be readable by a group of this process. Kubernetes mounts a
+/// Secret with mode 0440 for root and the pod's `fsGroup`.
 fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
     let readable_by_group = owner == 0 && our_groups.contains(&group);
     let others = if readable_by_group { 0o037 } else { 0o077 };
@@ -252,7 +252,7 @@ fn process_groups() -> Vec<u32> {
     others.iter().chain([&rustix::process::getegid()]).map(|group| group.as_raw()).collect()
 }
 
-/// Builds the associated data that both layers authenticate.
+/// Builds the associated data that both layers of encryption authenticate.
 fn bound_to(header: &[u8], context: &str) -> Vec<u8> {
     [header, context.as_bytes()].concat()
 }
@@ -294,7 +294,7 @@ fn random_key() -> Result<Zeroizing<[u8; KEY_LENGTH]>, Unspecified> {
 /// Returns `prefix` and `bytes` random bytes in URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
 ///
 /// # Errors
-/// No random numbers are available.
+/// Returns an error if no random numbers are available.
 pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> {
     let mut random = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
@@ -304,26 +304,26 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
 /// Returns `length` random bytes.
 ///
 /// # Errors
-/// No random numbers are available.
+/// Returns an error if no random numbers are available.
 pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     let mut random = vec![0; length];
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
     Ok(SecretSlice::from(random))
 }
 
-/// Returns the context in which an app's API secrets are sealed.
+/// Returns the context, for [`MasterKey::seal`], of an app's API secrets.
 #[must_use]
 pub fn app_secret_context(app: AppId) -> String {
     format!("app-secret:{app}")
 }
 
-/// Returns the context in which a provider's secrets are sealed.
+/// Returns the context, for [`MasterKey::seal`], of a provider's secrets.
 #[must_use]
 pub fn provider_context(app: AppId, identifier: &str) -> String {
     format!("provider:{app}:{identifier}")
 }
 
-/// Returns the context in which the secrets of a webhook endpoint are sealed.
+/// Returns the context, for [`MasterKey::seal`], of the secrets of a webhook endpoint.
 #[must_use]
 pub fn webhook_secret_context(app: AppId, endpoint: i64) -> String {
     format!("webhook-secret:{app}:{endpoint}")
@@ -337,7 +337,8 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// Computes the HMAC-SHA1 of `message` (RFC 2104), for peers that support nothing better. SHA-1's collisions do not weaken it.
+/// Computes the HMAC-SHA1 of `message` (RFC 2104), for peers that support nothing better. The known collisions of SHA-1 do not
+/// weaken HMAC.
 #[must_use]
 pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     let mut tag = [0; 20];

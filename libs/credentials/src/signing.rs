@@ -17,7 +17,7 @@ use crate::secrets::{SecretsError, random_token};
 
 const HS256_SECRET_LENGTH: usize = 32;
 const KID_LENGTH: usize = 9;
-/// Characters in a line of PEM (RFC 7468, section 2).
+/// Maximum number of characters per line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
 /// Failure to create a signing key.
@@ -31,21 +31,21 @@ pub enum SigningKeyError {
     Store(#[from] store::Error),
 }
 
-/// A new signing key, with the only copy of its private half or secret.
+/// A new signing key, with the only copy of its private key or shared secret.
 pub struct CreatedKey {
     /// Id of the key, for the header `kid` of tokens.
     pub kid: String,
-    /// Signing key: the private key as PKCS#8 (RFC 5958) in PEM; for HS256 a text whose bytes are the secret.
+    /// The private key as PKCS #8 (RFC 5958) in PEM. For HS256, a text whose bytes are the shared secret.
     pub secret: SecretString,
-    /// Verification key: the public key in PEM. None for HS256.
+    /// The public key in PEM. None for HS256.
     pub public_key: Option<String>,
 }
 
-/// Creates a signing key for an app, and stores its verification key. Returns None if the app already has the maximum number
-/// of keys.
+/// Creates a signing key for an app, and stores the key that verifies signatures. Returns None if the app already has the maximum
+/// number of keys.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create_key(
     store: &Store,
     master_key: &MasterKey,
@@ -74,7 +74,7 @@ pub async fn create_key(
     Ok(Some(CreatedKey { kid, secret, public_key }))
 }
 
-/// Returns the context in which an app's shared signing secret is sealed.
+/// Returns the context, for [`MasterKey::seal`], of an app's shared signing secret.
 #[must_use]
 pub fn key_context(app: AppId, kid: &str) -> String {
     format!("signing-key:{app}:{kid}")

@@ -1,17 +1,17 @@
-//! The link by which the recipient of an email turns its category off (RFC 8058).
+//! The link by which the recipient of an email turns off the category of the email (RFC 8058).
 
 use domain::{AppId, CategoryId, UserNumber};
 
 use crate::link::{Link, LinkError, Links, Purpose};
 
-/// Path of the endpoint; the token follows.
+/// Path of the endpoint, up to the token.
 pub const PATH: &str = "/v3/unsubscribe/";
 
-/// Builds the link that turns `category` off for the user's email, by one POST or on a web page. None if `public_url` (the
-/// setting `gateway.public_url`) is not set.
+/// Builds the link that turns `category` off for the user's email, by one POST or on a web page. Returns None if `public_url`
+/// (the setting `gateway.public_url`) is not set.
 ///
 /// # Errors
-/// The app's key cannot be read.
+/// Returns an error if the app's key cannot be read.
 pub async fn url(
     links: &Links,
     public_url: Option<&str>,

@@ -34,7 +34,7 @@ impl From<Unspecified> for VapidError {
 /// Creates a key pair for the app, unless it already has one.
 ///
 /// # Errors
-/// No random numbers are available, or the database failed.
+/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), VapidError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
     let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
@@ -46,16 +46,16 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
 /// An app's key pair.
 #[derive(Clone)]
 pub struct VapidKeyPair {
-    /// The public key, with which browsers subscribe: an uncompressed point of P-256 in base64url.
+    /// The public key, with which browsers subscribe: an uncompressed point on the curve P-256, in base64url.
     pub public_key: String,
-    /// The whole pair as PKCS #8.
+    /// The private key and the public key as PKCS #8.
     pub pkcs8: SecretSlice<u8>,
 }
 
-/// Loads the app's key pair; None if it has none yet.
+/// Loads the app's key pair. Returns None if the app has no key pair yet.
 ///
 /// # Errors
-/// The database failed, or the pair cannot be opened.
+/// Returns an error if the database fails, or the key pair cannot be opened.
 pub async fn load(
     store: &Store,
     master_key: &MasterKey,
@@ -75,7 +75,7 @@ fn context(app: AppId) -> String {
 /// Creates a key pair for every app that has none, and returns the number of these apps.
 ///
 /// # Errors
-/// As for [`create`]; key pairs created before the error stay.
+/// Returns an error in the same cases as [`create`]. Key pairs that were created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, VapidError> {
     let apps = store.control().apps_without_vapid_key().await?;
     for &app in &apps {
@@ -84,7 +84,7 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Returns true if an uncompressed point lies on P-256, as the key of a browser must.
+/// Returns true if an uncompressed point lies on the curve P-256. The public key of a browser must lie on it.
 #[must_use]
 pub fn is_on_curve(point: &[u8]) -> bool {
     ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).is_ok()

@@ -1,4 +1,4 @@
-//! Channels, and the rules of their messages and targets.
+//! Channels, and the rules for messages and targets of single channels.
 
 pub mod channel;
 pub mod mail_header;

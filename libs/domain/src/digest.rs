@@ -1,4 +1,4 @@
-//! Digests of values that a message must not contain.
+//! SHA-256 digests, which messages contain in place of values that must not be in the log.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,4 +1,4 @@
-//! Users' profiles and devices, and how far a caller is trusted with them.
+//! Profiles and devices of users, and the settings that state how far an app trusts identifiers and profiles.
 
 pub mod device;
 pub mod profile;

@@ -55,7 +55,7 @@ impl Fields {
         self.members.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Removes a member of any type and returns its value.
+    /// Removes a member and returns its value, which may have any type.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.members.remove(key).filter(|value| !value.is_null())
     }
@@ -79,7 +79,7 @@ impl Fields {
         }
     }
 
-    /// Reads a single-line string of 1 to `max` bytes: no control characters.
+    /// Reads a single-line string of 1 to `max` bytes, without control characters.
     pub fn line(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let path = self.path(key);
@@ -138,7 +138,6 @@ impl Fields {
         }
     }
 
-    /// Reads a required identifier.
     pub fn required_identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
         self.require(key, problems);
         self.identifier(key, problems)
@@ -236,7 +235,7 @@ impl Fields {
     }
 }
 
-// Beyond ±(2^53 − 1), parsing may have rounded the number that was sent.
+// The JSON parser may have rounded a number beyond ±(2^53 − 1), so the result may differ from the number that was sent.
 fn whole(number: f64) -> Option<i64> {
     let exact = number.fract() == 0.0 && number.abs() <= MAX_SAFE_NUMBER;
     exact.then_some(number as i64)
@@ -259,7 +258,7 @@ pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -
 }
 
 /// Adds a problem for each U+0000, each number outside ±(2^53 − 1) and each value that is nested deeper than 32 levels. Stops at
-/// 1,000 problems, the most that a response lists. Without this limit, a request of a few KiB could produce millions of them.
+/// 1,000 problems, the most that a response lists. Without this limit, a request of a few KiB could produce millions of problems.
 pub fn check_plain_json(path: &str, value: &Value, problems: &mut Vec<Problem>) {
     walk(path, value, 1, problems);
 }

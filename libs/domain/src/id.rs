@@ -1,4 +1,4 @@
-//! Identifiers and their derivation.
+//! Identifiers, and functions that derive them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -88,7 +88,7 @@ uuid_id! {
 }
 
 impl DeliveryId {
-    /// Derives a UUIDv5 in the send's namespace: planning the same send twice yields the same deliveries.
+    /// Derives a UUIDv5 in the send's namespace. If the same send is planned twice, its deliveries get the same ids.
     #[must_use]
     pub fn derive(send: SendId, user: UserNumber, channel: Channel, target: &str) -> Self {
         DeliveryId(Uuid::new_v5(&send.0, format!("{user}\n{channel}\n{target}").as_bytes()))

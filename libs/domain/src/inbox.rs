@@ -20,7 +20,7 @@ pub struct ItemState {
 /// A change to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemChange {
-    /// Marked seen. An item that was already seen keeps its time.
+    /// Marked seen. An item that was already seen keeps its earlier `seen_at`.
     Seen,
     /// Marked unseen, which also marks the item unread.
     Unseen,
@@ -35,7 +35,7 @@ pub enum ItemChange {
 /// A change to every item of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllChange {
-    /// Marked seen; the times of earlier changes are kept.
+    /// Marked seen. Items that were already seen keep their earlier `seen_at`.
     Seen,
     /// Marked read, which also marks the item seen.
     Read,
@@ -43,7 +43,7 @@ pub enum AllChange {
     Deleted,
 }
 
-/// A user's inbox counters, or a difference between two of them.
+/// The inbox counters of a user, or the difference between two states of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Items in the inbox.
@@ -95,7 +95,7 @@ impl ItemState {
 }
 
 impl AllChange {
-    /// Returns the effect of this change on the counters of its user. `changed` are the counts of the items that it affects.
+    /// Returns the effect of this change on the user's counters. `changed` are the counts of the items that the change affects.
     #[must_use]
     pub fn difference(self, changed: Counts) -> Counts {
         let removed = match self {
@@ -108,7 +108,7 @@ impl AllChange {
 }
 
 impl Counts {
-    /// Returns the number of items that the change to all of them affects.
+    /// Returns the number of items that `change` affects.
     #[must_use]
     pub fn changed_by(self, change: AllChange) -> i64 {
         match change {

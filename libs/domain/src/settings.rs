@@ -1,4 +1,5 @@
-//! Reading the settings of a provider. Reports every problem at once; no problem quotes a value.
+//! Reads the settings of a provider and reports every problem at once. No problem quotes a value, because a value may be a
+//! secret.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -16,7 +17,7 @@ const LONGEST_LINES: usize = 262_144;
 
 /// Reader of settings: the members of an object, and the problems found so far.
 ///
-/// Null and blank texts count as missing.
+/// Members that are null or blank texts count as missing.
 #[derive(Debug)]
 pub struct SettingsReader {
     fields: Fields,
@@ -27,14 +28,14 @@ impl SettingsReader {
     /// Opens settings for reading.
     ///
     /// # Errors
-    /// The settings are not an object.
+    /// Returns a problem if the settings are not an object.
     pub fn open(settings: &Value) -> Result<SettingsReader, Vec<Problem>> {
         SettingsReader::open_at("settings", settings.clone())
     }
 
     fn open_at(path: &str, settings: Value) -> Result<SettingsReader, Vec<Problem>> {
         let mut problems = Vec::new();
-        // Refuse an empty array, which request bodies accept as an object.
+        // Refuse an empty array, which [`Fields::open`] would accept as an empty object.
         let settings = if settings.is_array() { Value::Null } else { settings };
         match Fields::open(path, settings, &mut problems) {
             Some(fields) => Ok(SettingsReader { fields, problems }),
@@ -42,7 +43,7 @@ impl SettingsReader {
         }
     }
 
-    /// Returns the members and the list of problems, for readers of values that request bodies contain too.
+    /// Returns the members and the list of problems, for functions that also read request bodies.
     pub fn fields(&mut self) -> (&mut Fields, &mut Vec<Problem>) {
         (&mut self.fields, &mut self.problems)
     }
@@ -201,7 +202,7 @@ impl SettingsReader {
     /// Returns the settings if there is no problem and no unknown member.
     ///
     /// # Errors
-    /// Every problem.
+    /// Returns every problem if there is any.
     pub fn finish<T>(mut self, settings: Option<T>) -> Result<T, Vec<Problem>> {
         for member in self.fields.keys() {
             self.problem(&member, "unknown_member", "is not known");

@@ -1,4 +1,4 @@
-//! Estimates the memory that a JSON text needs when parsed: `[{"":0},…]` needs many times its length, a long string does not.
+//! Estimates the memory that a JSON text needs when parsed. `[{"":0},…]` needs many times its length, but a long string does not.
 
 /// Estimated bytes of an object with few members: one node of its B-tree.
 const CONTAINER: usize = 640;
@@ -8,7 +8,7 @@ const VALUE: usize = 64;
 /// Structure of a JSON text, without the contents of its strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
-    /// Bytes outside of strings; quotes count as outside.
+    /// Number of bytes outside of strings. The quotes of a string count as outside.
     pub outside: usize,
     /// Number of objects and arrays.
     pub containers: usize,

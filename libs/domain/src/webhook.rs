@@ -10,7 +10,7 @@ text_enum! {
         DeliverySent = "delivery.sent",
         /// A receipt confirms that a delivery arrived.
         DeliveryDelivered = "delivery.delivered",
-        /// A delivery ended without being sent; see its status.
+        /// A delivery ended without being sent. The status of the delivery shows the cause.
         DeliveryFailed = "delivery.failed",
         /// A target is dead and is no longer used.
         DeliverySuppressed = "delivery.suppressed",
@@ -20,9 +20,9 @@ text_enum! {
 }
 
 impl WebhookEvent {
-    /// Returns the event for a delivery that settled with this status; None while it is in progress. A delivery that ended
-    /// without being sent counts as failed: refused, parked after the last retry (it may still be sent after a redrive), expired,
-    /// cancelled, skipped, or unknown.
+    /// Returns the event for a delivery with this status; None if the delivery is still in progress. Every delivery that ended
+    /// without being sent counts as failed: it was refused, expired, cancelled or skipped, or its outcome is unknown. A parked
+    /// delivery counts as failed too, although a redrive may still send it.
     #[must_use]
     pub fn of_status(status: Status) -> Option<WebhookEvent> {
         match status {

@@ -19,25 +19,26 @@ use tokio::time::timeout;
 
 use crate::error::{ConnectError, Error};
 
-/// Ping interval of the client, which closes a connection at the third ping without an answer.
+/// Ping interval of the client. The client closes a connection after three pings without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Ping interval in a cluster, where another server can replace a server that hangs. The client notices the hang within 3 s, and
-/// makes at most one attempt to reconnect to the same server.
+/// Ping interval in a cluster, in which another server can replace a server that hangs. With this interval, the client notices
+/// the hang within 3 s.
 const CLUSTER_PING_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one connection attempt in a cluster.
+/// Timeout of one attempt to connect in a cluster.
 const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
-/// Timeout of the DNS lookup of the servers' names. After a timeout, the address counts as a single server.
+/// Timeout of the DNS lookup of the server's name. After a timeout, the name counts as a single server.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of unacknowledged publishes of all callers; further ones wait.
+/// Maximum number of published messages, over all callers, that wait for an acknowledgement. Further messages are not sent before
+/// one of them is acknowledged.
 const MAX_UNCONFIRMED: usize = 4096;
 
-/// Address of the log, and the layout of its streams.
+/// Address of the event log, size of its streams, and timeouts.
 #[derive(Clone)]
 pub struct Settings {
     /// `nats://` or `tls://` addresses, separated by commas; may contain user and password, or a token.
     pub url: String,
-    /// Files that authenticate client and server.
+    /// Files with certificates and credentials.
     pub access: Access,
     /// Copies of each stream, 1 to 5.
     pub replicas: usize,
@@ -49,14 +50,15 @@ pub struct Settings {
     pub ack_timeout: Duration,
 }
 
-/// Credentials of client and server in addition to those in the address.
+/// Certificates and credentials in addition to the credentials in the URL.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Certificates (PEM) of the authorities that may sign the server's certificate. None means the authorities of the system.
+    /// Certificates (PEM) of the authorities that may sign the server's certificate. None means the authorities of the operating
+    /// system.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) of the client and its private key.
+    /// Certificate (PEM) of the client, and the private key of the certificate.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// JWT and seed of a user, as `nsc` and Synadia write them (`.creds`).
+    /// File with the JWT and the seed of a NATS user, as `nsc` and Synadia write it (`.creds`).
     pub credentials_file: Option<PathBuf>,
 }
 
@@ -78,7 +80,7 @@ impl Access {
     }
 }
 
-/// A handle on the log. Clones share one connection.
+/// Handle on the event log. All clones share one connection.
 #[derive(Clone)]
 pub struct EventLog {
     pub(crate) client: Arc<Client>,
@@ -89,11 +91,11 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Connects. After that, a lost connection is restored in the background, with unlimited retries.
+    /// Connects to the server. If the connection is lost later, the client reconnects in the background, with unlimited retries.
     ///
     /// # Errors
-    /// No server could be reached, or the credentials or a certificate were refused. This call does not retry;
-    /// [`ConnectError::is_permanent`] returns whether a retry can help.
+    /// Returns an error if no server could be reached, or if the credentials or a certificate were refused. This call does not
+    /// retry. If [`ConnectError::is_permanent`] returns true, a retry by the caller cannot help.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
         let (servers, options) = servers(&settings.url)?;
         let (ping_interval, connect_limit) = if is_cluster(&servers).await {
@@ -125,20 +127,20 @@ impl EventLog {
         })
     }
 
-    /// Pings JetStream, for readiness checks. The server processes messages in order: its answer shows that it has received every
-    /// acknowledgement that was sent before the ping.
+    /// Pings JetStream. The server processes messages in order, so its answer shows that it has received every acknowledgement
+    /// that was sent before the ping.
     ///
     /// # Errors
-    /// The server is unavailable, does not answer within the time limit, or runs without JetStream.
+    /// Returns an error if the server is unavailable, does not answer within the time limit, or runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
-        // The client's own account query cannot read the answer of nats-server 2.9.
+        // The client library's own query of the account cannot read the answer of nats-server 2.9.
         match self.with_timeout("answer", self.context.request("INFO", &())).await? {
             Response::Ok(IgnoredAny) => Ok(()),
             Response::Err { error } => Err(Error::unavailable("answer", error)),
         }
     }
 
-    /// Name of the current or last connected server.
+    /// Name of the server to which the client is connected, or was connected last.
     #[must_use]
     pub fn server_name(&self) -> String {
         self.client.server_info().server_name
@@ -148,8 +150,8 @@ impl EventLog {
         self.client.connection_state() == State::Connected
     }
 
-    /// Awaits a request to the server within the time limit. While the connection is down the request is not sent: the client
-    /// would queue it, and the server would act on it after the caller has given up.
+    /// Awaits a request to the server within `ack_timeout`. If the connection is down, the request is not sent. Otherwise the
+    /// client would queue the request, and the server could act on it after the caller has given up.
     pub(crate) async fn with_timeout<T, E: Display>(
         &self,
         action: impl Into<String>,
@@ -166,8 +168,8 @@ impl EventLog {
     }
 }
 
-/// Splits the URLs into server addresses without credentials, because the client logs addresses, and connect options with the
-/// user and password, or the token, of the first server that has any.
+/// Splits the URLs into server addresses and connect options. The addresses contain no credentials, because the client logs
+/// addresses. The options contain the user and password, or the token, of the first URL that has any.
 fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError> {
     let unusable = ConnectError::permanent;
     let mut credentials = None;
@@ -189,8 +191,8 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
     Ok((servers, credentials.unwrap_or_default()))
 }
 
-/// Returns true for a cluster: several servers are named, or the only name has several addresses of one family, as a headless
-/// Service of Kubernetes has.
+/// Returns true if the servers form a cluster: there are several names, or the only name has several addresses of one family. A
+/// headless Service of Kubernetes has such a name.
 async fn is_cluster(servers: &[ServerAddr]) -> bool {
     let [server] = servers else { return true };
     let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {

@@ -16,23 +16,23 @@ use crate::delivered::DeliveredMessage;
 use crate::error::Error;
 use crate::pull::{Answer, EndCondition, Pull};
 
-/// If no further message arrives for this time, a fetch returns the messages that it has, and its request stays open. Without
-/// this pause, a fetch would wait until its request expires whenever `max_ack_pending` is reached, because the server neither
-/// completes nor ends the request then.
+/// If no further message arrives for this time, a fetch returns the messages that it has, and its request stays open. If
+/// `max_ack_pending` is reached, the server neither completes nor ends the request. Without this time limit, the fetch would then
+/// wait until the request expires.
 const GATHERING: Duration = Duration::from_millis(50);
-/// Maximum duration of one request. A longer wait is split into several requests, so that the client notices a crash of the
+/// Maximum duration of one pull request. A fetch that waits longer sends several requests, so that it notices a crash of the
 /// server early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
 const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
-/// Minimum duration of a failing fetch, so that a loop over it needs no pause.
+/// Minimum duration of a failing fetch, so that a caller can fetch in a loop without its own pause after failures.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// Settings of a consumer that may change later. A change applies on the server, to all processes that share the consumer.
+/// Settings of a consumer that may change later. The server applies a change to all processes that share the consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerSettings {
-    /// Time until an unacknowledged message is delivered again.
+    /// Time after which an unacknowledged message is delivered again.
     pub ack_wait: Duration,
-    /// Upper bound of delivered and unacknowledged messages, over all processes.
+    /// Maximum number of messages that are delivered but not acknowledged, over all processes.
     pub max_ack_pending: i64,
 }
 
@@ -49,7 +49,7 @@ pub struct ConsumerProgress {
     pub ack_pending: u64,
     /// Number of unacknowledged messages that were delivered more than once.
     pub redelivered: u64,
-    /// Number of open pull requests; more than 0 while a process fetches.
+    /// Number of open pull requests. It is more than 0 while a process fetches.
     pub waiting: u64,
 }
 
@@ -58,16 +58,17 @@ pub struct Consumer {
     log: EventLog,
     name: String,
     remote: PullConsumer,
-    /// Kept between fetches: if messages arrive after a fetch has returned, the next fetch returns them.
+    /// The subscription is kept between fetches. If messages arrive after a fetch has returned, the next fetch returns them.
     pull: Mutex<Option<Pull>>,
 }
 
 impl EventLog {
-    /// Opens a durable consumer of the whole stream, and creates it at the beginning of the stream if it is missing. The server
-    /// redelivers a message until it is acknowledged, without a limit.
+    /// Opens a durable consumer of the whole stream. If the consumer is missing, creates it at the beginning of the stream. The
+    /// server delivers a message again until it is acknowledged, without a limit.
     ///
     /// # Errors
-    /// [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server dropped a field.
+    /// Returns [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server ignored a
+    /// setting. Returns another error if the server cannot be reached.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -77,7 +78,7 @@ impl EventLog {
         let pull_config = configuration(durable, settings);
         let wanted = pull_config.clone().into_consumer_config();
         let found = self.find_consumer(stream, durable).await?;
-        // Creating a consumer that exists updates it. Refuse this unless only adjustable fields differ.
+        // If the consumer exists, `create_consumer` would update it. Refuse this if a field that must not change differs.
         if let Some(found) = &found {
             refuse_difference(
                 stream,
@@ -125,7 +126,7 @@ impl EventLog {
     /// Returns the position of a durable consumer; None if the consumer does not exist.
     ///
     /// # Errors
-    /// The server cannot be reached.
+    /// Returns an error if the server cannot be reached.
     pub async fn consumer_progress(
         &self,
         stream: StreamName,
@@ -161,7 +162,7 @@ fn configuration(durable: &str, settings: ConsumerSettings) -> pull::Config {
     }
 }
 
-/// Fields that must not differ, because they decide which messages are delivered.
+/// Returns the fields that must not change, because they decide which messages are delivered.
 fn essential_settings(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("deliver_policy", format!("{:?}", config.deliver_policy)),
@@ -177,7 +178,7 @@ fn essential_settings(config: &consumer::Config) -> Vec<(&'static str, String)> 
     ]
 }
 
-/// Fields that may be changed.
+/// Returns the fields that may change.
 fn adjustable(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("ack_wait", format!("{:?}", config.ack_wait)),
@@ -202,15 +203,16 @@ fn refuse_difference(
 }
 
 impl Consumer {
-    /// Fetches up to `max` messages, or up to the number that an earlier call requested and did not receive, if that is larger.
-    /// Returns the available messages. If there are none, waits up to `wait` for the first; the result is empty if none arrives.
-    /// One call returns about 8 MiB at most.
+    /// Fetches up to `max` messages and returns those that are available. If none is available, waits up to `wait` for the first.
+    /// The result is empty if none arrives. If an earlier call requested more messages than it received, this call may return as
+    /// many as are missing, even if that is more than `max`. One call returns about 8 MiB at most.
     ///
-    /// Messages may arrive after the call has returned; the next call returns them, or [`release`](Self::release) returns them to
-    /// the server. If a call is dropped, messages that it has received are delivered again after `ack_wait`.
+    /// If messages arrive after the call has returned, the next call returns them, or [`release`](Self::release) returns them to
+    /// the server. If a call is dropped, the server delivers the messages that the call has received again after `ack_wait`.
     ///
     /// # Errors
-    /// The server is unavailable, does not answer, or has lost the consumer. Call again; a failing call takes at least 250 ms.
+    /// Returns an error if the server is unavailable, does not answer, or has lost the consumer. The caller can call again at
+    /// once, because a failing call takes at least 250 ms.
     pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<DeliveredMessage>, Error> {
         let mut pull = self.pull.lock().await;
         match self.fetch_until(&mut pull, max, Instant::now() + wait).await {
@@ -242,13 +244,15 @@ impl Consumer {
                     until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, LONGEST_REQUEST);
                 pull.request(&self.log, max, time, EndCondition::WhenDrained).await?;
             }
-            // Collect all messages of the open request now, so that their `ack_wait` does not run out here.
+            // Return all messages of the open request. A message that stayed in this process until the next fetch could exceed
+            // its `ack_wait`.
             let max = max.max(pull.missing());
             let batch = self.collect(pull, max, until + SHORTEST_REQUEST).await?;
             if !batch.is_empty() || Instant::now() >= until {
                 return Ok(batch);
             }
-            // The request ended at once, because other processes requested more than is available.
+            // The request ended at once without a message, because other processes had already requested more messages than are
+            // available.
             sleep_until(asked + GATHERING).await;
         }
     }
@@ -266,9 +270,10 @@ impl Consumer {
             match answer {
                 Answer::Message(message) => batch.extend(DeliveredMessage::new(&self.log, message)),
                 Answer::Over => break,
-                // Return the messages that arrived before the error; the next call will return the error.
+                // Return the messages that arrived before the error. The next call returns the error.
                 Answer::Silence | Answer::Broken(_) if !batch.is_empty() => break,
-                // The server either lost only the request or is unavailable. Reading the progress fails in the second case.
+                // Either the server lost the request, or it is unavailable. If it is unavailable, reading the progress returns
+                // the error.
                 Answer::Silence => return self.progress().await.map(|_| batch),
                 Answer::Broken(reason) => return Err(self.undelivered(&reason)),
             }
@@ -276,18 +281,20 @@ impl Consumer {
         Ok(batch)
     }
 
-    /// Returns the messages of an open request to the server, so that other processes get them. Call it after the last fetch. It
-    /// takes until the open request expires, or about two seconds longer.
+    /// Returns the messages of an open request to the server, so that other processes get them. Callers must not fetch
+    /// afterwards. The call ends when the open request expires, or about two seconds later.
     ///
     /// # Errors
-    /// The server is unavailable, or a message cannot be returned; it is delivered again after `ack_wait`.
+    /// Returns an error if the server is unavailable or a message cannot be returned. The server then delivers the message again
+    /// after `ack_wait`.
     pub async fn release(&self) -> Result<(), Error> {
         let Some(mut pull) = self.pull.lock().await.take() else { return Ok(()) };
         let mut waited_again = false;
         loop {
             let message = match pull.answer().await {
                 Answer::Message(message) => message,
-                // The server may have received the request late. It then delivers messages until the request expires there.
+                // The server may have received the request late. In that case it delivers messages until its own timer of the
+                // request ends.
                 Answer::Silence if !waited_again => {
                     waited_again = true;
                     self.progress().await?;
@@ -312,7 +319,7 @@ impl Consumer {
     /// Returns the position of the consumer, over all processes that share it.
     ///
     /// # Errors
-    /// The server cannot be reached or has no such consumer.
+    /// Returns an error if the server cannot be reached or has no such consumer.
     pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
         let info = self.log.with_timeout(format!("describe {}", self.name), self.remote.get_info()).await?;
         Ok(ConsumerProgress::read(&info))

@@ -11,7 +11,8 @@ use crate::connection::EventLog;
 use crate::error::Error;
 use crate::origin::Origin;
 
-/// A message that a [`Consumer`](crate::Consumer) delivered. If it is not acknowledged, it is delivered again after `ack_wait`.
+/// A message that a [`Consumer`](crate::Consumer) delivered. If the message is not acknowledged, it is delivered again after
+/// `ack_wait`.
 ///
 /// The server does not confirm acknowledgements. If an acknowledgement is lost, for example in a crash of the server, the message
 /// is delivered again.
@@ -42,26 +43,26 @@ impl DeliveredMessage {
         })
     }
 
-    /// Acknowledges the message: it is not delivered again.
+    /// Acknowledges the message, so that it is not delivered again.
     ///
     /// # Errors
-    /// The connection did not accept the acknowledgement in time.
+    /// Returns an error if the connection does not accept the acknowledgement in time.
     pub async fn ack(&self) -> Result<(), Error> {
         self.answer(AckKind::Ack).await
     }
 
-    /// Returns the message to the server, which delivers it again after `delay`, or at once if None.
+    /// Returns the message to the server, which delivers it again after `delay`, or at once if `delay` is None.
     ///
     /// # Errors
-    /// The connection did not accept the nak in time.
+    /// Returns an error if the connection does not accept the nak in time.
     pub async fn nak(&self, delay: Option<Duration>) -> Result<(), Error> {
         self.answer(AckKind::Nak(delay)).await
     }
 
-    /// Reports progress: `ack_wait` starts again.
+    /// Reports progress, which starts the `ack_wait` of the message again.
     ///
     /// # Errors
-    /// The connection did not accept the report in time.
+    /// Returns an error if the connection does not accept the report in time.
     pub async fn in_progress(&self) -> Result<(), Error> {
         self.answer(AckKind::Progress).await
     }

@@ -6,7 +6,7 @@ use std::io;
 
 use async_nats::{ConnectErrorKind, rustls};
 
-/// Error of the first connection, which is not retried.
+/// Error while connecting. The event log does not retry the first connection.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to the event log: {reason}")]
 pub struct ConnectError {
@@ -16,7 +16,7 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
-    /// True if another attempt cannot help: the address, the credentials or a certificate are wrong.
+    /// Returns true if another attempt cannot help, because the address, the credentials or a certificate are wrong.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         self.permanent
@@ -41,7 +41,7 @@ impl ConnectError {
     }
 }
 
-/// Returns true if TLS caused the error: the client library reports a refused certificate as an I/O error.
+/// Returns true if TLS caused the error. The client library reports a refused certificate as an I/O error.
 fn failed_in_tls(error: &async_nats::ConnectError) -> bool {
     let mut causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.any(|cause| {
@@ -50,22 +50,22 @@ fn failed_in_tls(error: &async_nats::ConnectError) -> bool {
     })
 }
 
-/// Error declaring or resizing a stream.
+/// Error while declaring or resizing a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// The stream's configuration differs from the declaration in more than its size, or the server dropped a declared field. An
+    /// The stream's configuration differs from the declaration in more than its size, or the server ignored a declared field. An
     /// existing stream was not changed.
     #[error("stream {stream}: {field} is {found}, and must be {wanted}")]
     Differs {
         stream: String,
-        /// The configuration field, under JetStream's name for it.
+        /// JetStream's name of the configuration field.
         field: &'static str,
         /// The declared value.
         wanted: String,
         /// The server's value.
         found: String,
     },
-    /// The stream holds too many messages for a new limit. Nothing was changed.
+    /// The stream holds too many messages for a new limit. No stream was changed.
     #[error(
         "stream {stream} holds {held} messages: a limit of {limit} is too small, it must be at least {least}"
     )]
@@ -83,14 +83,14 @@ pub enum DeclareError {
     Unavailable(#[from] Error),
 }
 
-/// Error publishing a message.
+/// Error while publishing a message.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The message is certainly not stored.
     #[error("stream {stream} did not accept the message: {refusal}")]
     Refused { stream: String, refusal: Refusal },
-    /// No acknowledgement arrived in time, or an ambiguous error did: the message may be stored. Repeating it with the same
-    /// message id within the duplicate window (10 minutes) is safe.
+    /// The message may be stored or not: no acknowledgement arrived in time, or an error left this open. Publishing it again with
+    /// the same message id is safe within the duplicate window (10 minutes).
     #[error("stream {stream} did not confirm the message, which may be stored or not: {reason}")]
     Unconfirmed { stream: String, reason: String },
 }
@@ -98,16 +98,16 @@ pub enum PublishError {
 /// Reason why a stream did not store a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The stream or the server has no room; a later attempt may succeed.
+    /// The stream or the server is full. A later attempt may succeed.
     #[error("it is full")]
     Full,
-    /// The message with its headers is larger than the server accepts; no attempt will succeed.
+    /// The message with its headers is larger than the server accepts. No attempt will succeed.
     #[error("the message is too large")]
     TooLarge,
-    /// No stream listens to the subject: the stream was never declared, or the server is starting.
+    /// No stream stores messages of this subject: the stream was never declared, or the server is still starting.
     #[error("it does not exist or is not available at present")]
     NoStream,
-    /// The message was not sent: an earlier message of its batch is unconfirmed, or the connection is down.
+    /// The message was not sent, because an earlier message of the same batch is unconfirmed, or the connection is down.
     #[error("it was not sent, because an earlier message of its batch is unconfirmed")]
     NotSent,
 }
@@ -122,13 +122,13 @@ pub enum Error {
         action: String,
         reason: String,
     },
-    /// The next record was removed before the reader read it.
+    /// The next record was removed from the stream before the reader read it.
     #[error("stream {stream}: record {wanted} was removed, the next one is {first}")]
     Purged {
         stream: String,
         /// The sequence to read next.
         wanted: u64,
-        /// The lowest sequence after it that the stream has or will have.
+        /// The lowest sequence after `wanted` that the stream has or will have.
         first: u64,
     },
     /// The stream ends before a record that was already read: the stream has lost its last records.
@@ -148,7 +148,7 @@ pub enum Error {
     ConsumerDiffers {
         stream: String,
         consumer: String,
-        /// The configuration field, under JetStream's name for it.
+        /// JetStream's name of the configuration field.
         field: &'static str,
         /// The wanted value.
         wanted: String,
@@ -158,7 +158,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns true if retrying cannot help: the log has changed, and an operator has to act.
+    /// Returns true if retrying cannot help, because the log has changed and an operator has to act.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         !matches!(self, Error::Unavailable { .. })

@@ -1,11 +1,11 @@
 //! The event log of Tidings: streams on NATS JetStream, with publishing and reading.
 //!
-//! The log stores bytes in named streams and does not interpret them. Streams are created from one declaration and read back;
-//! publishing waits for the server's acknowledgement; processes share work through durable [`Consumer`]s; projections follow a
-//! stream through a [`Reader`]. All of this survives a lost connection and a crash of the server: calls may fail during the
-//! outage, and work again afterwards.
+//! The log stores bytes in named streams and does not interpret them. Publishing waits for the server's acknowledgement.
+//! Processes share the work on a stream through durable [`Consumer`]s, and projections follow a stream through a [`Reader`]. If
+//! the connection is lost or the server crashes, calls may fail during the outage, and succeed again afterwards with the same
+//! handles.
 //!
-//! The oldest server supported is nats-server 2.9.10. No type of the NATS client appears in this interface.
+//! The oldest supported server is nats-server 2.9.10. No type of the NATS client library appears in this interface.
 
 mod connection;
 mod consumer;

@@ -1,6 +1,6 @@
-//! Positions: the last sequences that projections have committed, published to listeners.
+//! Announcements of positions. A position is the last sequence of a stream that a projection has committed.
 //!
-//! Announcements are not stored in a stream and may be lost, so a listener that depends on a position also reads the checkpoint
+//! Announcements are not stored in a stream and may be lost. A listener that depends on a position must also read the checkpoint
 //! of the projection.
 
 use async_nats::Subscriber;
@@ -22,7 +22,7 @@ pub struct Position {
     pub seq: u64,
 }
 
-/// Subscription to the positions that all processes announce; it misses announcements while the connection is down.
+/// Subscription to the positions that all processes announce. It misses announcements while the connection is down.
 pub struct Positions {
     announcements: Subscriber,
 }
@@ -31,7 +31,7 @@ impl EventLog {
     /// Announces to all listeners that `stream` is committed up to `seq`.
     ///
     /// # Errors
-    /// The connection is down or did not accept the message in time.
+    /// Returns an error if the connection is down or does not accept the message in time.
     pub async fn announce(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         let payload = Bytes::from(seq.to_string());
         self.with_timeout("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload))
@@ -41,11 +41,11 @@ impl EventLog {
     /// Subscribes to the positions of all streams. The subscription survives a lost connection.
     ///
     /// # Errors
-    /// The server is unavailable or did not confirm the subscription in time.
+    /// Returns an error if the server is unavailable or does not confirm the subscription in time.
     pub async fn positions(&self) -> Result<Positions, Error> {
         let announcements =
             self.with_timeout("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
-        // The server processes messages in order: after it has answered the ping, the subscription is active.
+        // The server processes messages in order, so the subscription is active when the server answers this ping.
         self.ping().await?;
         Ok(Positions { announcements })
     }

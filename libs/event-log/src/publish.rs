@@ -21,9 +21,9 @@ const WINDOW: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Message {
     pub stream: StreamName,
-    /// Id for de-duplication: a second message with this id within 10 minutes is confirmed, but not stored again.
+    /// Id for de-duplication. A second message with the same id within 10 minutes is confirmed but not stored.
     pub id: Option<String>,
-    /// Content; together with the id it must fit the server's maximum message size, 1 MiB by default.
+    /// Content. Together with the id, it must fit the server's maximum message size, 1 MiB by default.
     pub payload: Bytes,
 }
 
@@ -44,16 +44,17 @@ struct SentMessage {
 }
 
 impl EventLog {
-    /// Appends a message and waits for the acknowledgement, at most for `ack_timeout` of the settings.
+    /// Appends a message and waits for the acknowledgement, at most for the `ack_timeout` of [`Settings`](crate::Settings).
     ///
     /// # Errors
-    /// [`PublishError::Refused`]: certainly not stored. [`PublishError::Unconfirmed`]: perhaps stored.
+    /// Returns [`PublishError::Refused`] if the message is certainly not stored, and [`PublishError::Unconfirmed`] if it may be
+    /// stored.
     pub async fn publish(&self, message: Message) -> Result<PublishAck, PublishError> {
         self.send(message).await?.confirmation().await
     }
 
     /// Appends messages in their order without waiting for each acknowledgement. The results are in the same order. After an
-    /// unconfirmed message no further one is sent; these get [`Refusal::NotSent`].
+    /// unconfirmed message, no further message is sent, and the result of each of them is [`Refusal::NotSent`].
     pub async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<PublishAck, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut in_flight = VecDeque::with_capacity(WINDOW.min(messages.len()));
@@ -83,7 +84,8 @@ impl EventLog {
     async fn send(&self, message: Message) -> Result<SentMessage, PublishError> {
         let stream = message.stream;
         if !self.is_connected() {
-            // The client would queue the message, and the server could store it after the caller got an error.
+            // If the message were sent now, the client would queue it. The server could then store it after the caller got an
+            // error.
             return Err(PublishError::Refused { stream: stream.to_string(), refusal: Refusal::NotSent });
         }
         let deadline = Instant::now() + self.ack_timeout;
@@ -118,7 +120,7 @@ impl SentMessage {
     }
 }
 
-/// Classifies an error. It counts as a refusal only if the server is certain to report it before it stores a message.
+/// Classifies an error. An error counts as a refusal only if the server always reports it before it stores the message.
 fn classify(stream: StreamName, error: &context::PublishError) -> PublishError {
     let refusal = match error.kind() {
         PublishErrorKind::StreamNotFound => Some(Refusal::NoStream),
@@ -140,7 +142,7 @@ fn refusal(error: &jetstream::Error) -> Option<Refusal> {
         | ErrorCode::INSUFFICIENT_RESOURCES
         | ErrorCode::STORAGE_RESOURCES_EXCEEDED
         | ErrorCode::MEMORY_RESOURCES_EXCEEDED => Some(Refusal::Full),
-        // The server uses this code for any failure to store. Only limits (`maximum …`) are checked before a replica can have
+        // The server uses this code for every failure to store. Only limits (`maximum …`) are checked before any replica can have
         // stored the message.
         ErrorCode::STREAM_STORE_FAILED if error.to_string().starts_with("maximum ") => Some(Refusal::Full),
         _ => None,

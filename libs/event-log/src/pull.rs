@@ -1,4 +1,5 @@
-//! Pull requests of a consumer or reader, with one subscription for all answers, so that late messages still arrive.
+//! Pull requests of a consumer or a reader. One subscription receives the answers to all requests, so messages that arrive after
+//! the end of their request are not lost.
 
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::Error;
 
-/// Time after the expiry of a request within which the server must report the expiry. nats-server 2.9.10 reports nothing if a
-/// message arrives at the moment of the expiry, so this time is no longer than a slow network needs.
+/// Time after the expiry of a request within which the server must report the expiry. If a message arrives at the moment of the
+/// expiry, nats-server 2.9.10 never reports it, and the caller waits in vain. So this time is only as long as a slow network
+/// needs.
 const GRACE: Duration = Duration::from_millis(250);
 /// Maximum bytes of one request: more than the largest message, and small enough for a process's memory.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -20,20 +22,20 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Condition that ends a request before it expires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndCondition {
-    /// Ends when its messages are delivered, or no more are available at present.
+    /// The request ends when all requested messages are delivered, or no further message is available at present.
     WhenDrained,
-    /// Ends only when all its messages are delivered.
+    /// The request ends when all requested messages are delivered.
     WhenFull,
 }
 
 /// Answer of the server to a request.
 pub(crate) enum Answer {
     Message(Message),
-    /// The request has ended normally; nothing more arrives until the next one.
+    /// The request has ended normally. No message arrives until the next request.
     Over,
-    /// The request has expired without a report: the server forgot the request, or is unavailable.
+    /// The request has expired, but the server did not report this: it lost the request, or is unavailable.
     Silence,
-    /// The request will not be answered, or the consumer no longer exists.
+    /// The request failed, for example because the connection is closed or the consumer no longer exists.
     Broken(String),
 }
 
@@ -42,7 +44,7 @@ pub(crate) struct Pull {
     inbox: String,
     answers: Subscriber,
     requests: u64,
-    /// Reply subject of the last request, which distinguishes its end from those of earlier requests.
+    /// Reply subject of the last request. It distinguishes the end of this request from the ends of earlier requests.
     reply: Subject,
     missing: usize,
     has_ended: bool,
@@ -102,7 +104,7 @@ impl Pull {
         }
     }
 
-    /// Accepts answers to the last request for another `time`, starting now.
+    /// Accepts answers to the last request for a further `time`, starting now.
     pub(crate) fn wait_again(&mut self, time: Duration) {
         self.missing = 1;
         self.silent_at = Instant::now() + time;
@@ -140,7 +142,7 @@ impl Pull {
 }
 
 fn end(status: StatusCode, description: &str) -> Answer {
-    // Status 409 means either that no further message fits, which is normal, or that the consumer was lost.
+    // Status 409 has two meanings: no further message fits into the answer, which is normal, or the consumer was lost.
     let ordinary = match status {
         StatusCode::NOT_FOUND | StatusCode::TIMEOUT => true,
         StatusCode::REQUEST_TERMINATED => {

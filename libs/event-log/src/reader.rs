@@ -1,4 +1,4 @@
-//! Reads a stream in order and without gaps, from any sequence on.
+//! Reads a stream in order and without gaps, starting at any sequence.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::pull::{Answer, EndCondition, Pull};
 use crate::record::Record;
 use crate::stream::created_at;
 
-/// Maximum time that a call waits for the first record.
+/// Maximum time for which a call waits for the first record.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const REQUEST_BATCH: usize = 1000;
 const REQUEST_EXPIRES: Duration = Duration::from_secs(2);
@@ -26,10 +26,10 @@ const FORGET_AFTER: Duration = Duration::from_secs(30);
 /// Minimum time between losing one consumer and creating the next.
 const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(250);
 
-/// Follower of one stream. It returns every record exactly once, in the order of the sequences, without gaps.
+/// Reader of one stream. It returns every record exactly once, in the order of the sequences, without gaps.
 ///
 /// The reader uses a short-lived consumer and replaces it if the consumer is lost, leaves a gap, or stops while the stream grows.
-/// It acknowledges nothing, but keeps its own position.
+/// It sends no acknowledgements, but keeps its own position.
 pub struct Reader {
     log: EventLog,
     stream: StreamName,
@@ -45,12 +45,13 @@ pub struct Reader {
 /// One consumer on the server, and the state of reading from it.
 struct Session {
     pull: Pull,
-    /// Time of the last record, or of the last check that the consumer is up to date.
+    /// Time of the last record, or of the last check that the stream has no further records.
     progress_at: Instant,
 }
 
 impl EventLog {
-    /// Creates a reader that starts at sequence `from_seq`; 0 means 1. The reader sends no request before the first batch.
+    /// Creates a reader that starts at sequence `from_seq`; 0 means 1. The reader sends no request before the first call of
+    /// [`next_batch`](Reader::next_batch).
     #[must_use]
     pub fn reader(&self, stream: StreamName, from_seq: u64) -> Reader {
         let next = from_seq.max(1);
@@ -63,8 +64,9 @@ impl Reader {
     /// no record arrives. No record is lost if the future is dropped.
     ///
     /// # Errors
-    /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is no longer the one read so far, and every further
-    /// call returns the same error. [`Error::Unavailable`]: call again; a failing call takes at least 250 ms.
+    /// Returns [`Error::Purged`], [`Error::Rewound`] or [`Error::Replaced`] if the stream is no longer the one read so far. Every
+    /// further call then returns the same error. Returns [`Error::Unavailable`] if the server is unavailable. The caller can then
+    /// call again at once, because a failing call takes at least 250 ms.
     pub async fn next_batch(&mut self, max: usize, linger: Duration) -> Result<Vec<Record>, Error> {
         let mut until = Instant::now() + if self.batch.is_empty() { LONGEST_WAIT } else { linger };
         while self.batch.len() < max {
@@ -77,7 +79,7 @@ impl Reader {
                     self.batch.push(record);
                 }
                 Ok(None) => break,
-                // Return the records that were read before the error; the next call will return the error.
+                // Return the records that were read before the error. The next call returns the error.
                 Err(_) if !self.batch.is_empty() => break,
                 Err(error) => {
                     sleep(PAUSE_AFTER_LOSS).await;
@@ -128,7 +130,7 @@ impl Reader {
         }
     }
 
-    /// Checks that the stream is the one read so far, and creates a consumer at the next record.
+    /// Checks that the stream is still the one read so far, and creates a consumer that starts at the next record.
     async fn open_session(&mut self) -> Result<Session, Error> {
         self.check_stream(&self.log.info(self.stream).await?)?;
         let config = pull::Config {
@@ -163,9 +165,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles a record that is not the next one. If the next record is still in the stream, it was lost in transit; the function
-    /// returns the reason to replace the consumer, and the new consumer delivers the record. Otherwise the record was removed,
-    /// which is an error.
+    /// Handles a record beyond the expected one. If the expected record is still in the stream, it was lost in transit. In that
+    /// case, returns a reason to replace the consumer, and the new consumer delivers the expected record. If the expected record
+    /// was removed from the stream, returns an error.
     async fn explain_gap(&mut self, found: u64) -> Result<Option<String>, Error> {
         let handle = self.log.handle(self.stream).await?;
         let is_there = async {
@@ -179,13 +181,14 @@ impl Reader {
         if self.log.with_timeout(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
-        // The record found need not be the first remaining one: if the stream is purged meanwhile, a consumer may skip more
-        // records.
+        // Read the first remaining sequence from the stream for the error. While a stream is purged, a consumer may skip further
+        // records, so `found` need not be the first that remains.
         self.check_stream(&self.log.info(self.stream).await?)?;
         Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }
 
-    /// Sends the next request to the same consumer, or returns a reason to replace it if it stopped while the stream has more.
+    /// Sends the next request to the same consumer. If the consumer delivers nothing although the stream has further records,
+    /// returns a reason to replace the consumer.
     async fn ask_again(&mut self) -> Result<Option<String>, Error> {
         let Some(session) = &mut self.session else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Size and replicas of streams: the part of their declaration that may change while services run.
+//! Message limit and replicas of streams, which may change while services run.
 
 use async_nats::jetstream::stream::{Config, Info};
 use domain::StreamName;
@@ -7,11 +7,11 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::stream::refuse_difference;
 
-/// The smallest allowed new limit is this multiple of the number of messages in the stream. The factor leaves room for messages
-/// that arrive between the check and the change, because old servers remove messages beyond a new limit.
+/// A new limit must be at least this multiple of the number of messages in the stream. Old servers remove messages beyond a new
+/// limit. The factor leaves room for messages that arrive between the check and the change.
 const ROOM: u64 = 2;
 
-/// Wanted size of streams. None leaves a value unchanged.
+/// Wanted message limit and replicas of streams. None leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSize {
     /// Maximum number of messages of a stream.
@@ -31,11 +31,12 @@ pub struct ResizedStream {
 }
 
 impl EventLog {
-    /// Sets the size of the streams, and returns the streams that changed. Their messages stay, and clients can keep using them.
+    /// Sets the message limit and replicas of the streams, and returns the streams that changed. The messages stay, and clients
+    /// can keep using the streams.
     ///
     /// # Errors
-    /// [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; nothing was changed then. Also if the
-    /// server cannot be reached, or refuses the size.
+    /// Returns [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; no stream is changed in this
+    /// case. Returns another error if the server cannot be reached or refuses the size.
     pub async fn resize(
         &self,
         names: &[StreamName],
@@ -80,7 +81,7 @@ fn of_size(found: &Config, size: StreamSize) -> Config {
 fn refuse_impossible(resized: &ResizedStream, found: &Info) -> Result<(), DeclareError> {
     let ResizedStream { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } =
         *resized;
-    // A single server accepts a number of replicas that it cannot provide, so check it here.
+    // A single server accepts a number of replicas that it cannot provide, so refuse that number here.
     let is_alone = found.cluster.as_ref().is_none_or(|cluster| cluster.name.is_none());
     if replicas > replicas_before && is_alone {
         let action = format!("give {stream} {replicas} replicas");

@@ -1,4 +1,4 @@
-//! Streams: their declaration, their contents, and the removal of old messages.
+//! Declares streams, reads their state and messages, and removes old messages.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::record::Record;
 /// Time for which a stream recognises a message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Interval between two checks of a stream that the server is still creating.
+/// Interval between two checks whether the server has finished creating a stream.
 const IN_THE_MAKING: Duration = Duration::from_millis(10);
 
-/// Identity and range of a stream.
+/// Identity of a stream, and the range of its sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
     pub name: StreamName,
-    /// Creation time in Unix milliseconds; another value means another stream.
+    /// Creation time in Unix milliseconds. A stream with the same name and another creation time is another stream.
     pub created_at: i64,
     /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,
@@ -44,13 +44,14 @@ pub struct StreamState {
 }
 
 impl EventLog {
-    /// Creates the missing streams, and reads all of them back. An existing stream is never changed, not even its size;
-    /// [`resize`](Self::resize) changes that.
+    /// Creates the missing streams, and compares all streams with their declaration. An existing stream is never changed. Its
+    /// size may differ from the declaration; [`resize`](Self::resize) changes the size.
     ///
     /// Several processes may call this at once.
     ///
     /// # Errors
-    /// [`DeclareError::Differs`] if a stream differs from its declaration, or the server dropped a field.
+    /// Returns [`DeclareError::Differs`] if a stream differs from its declaration, or the server ignored a field of the
+    /// declaration. Returns another error if the server cannot be reached.
     pub async fn declare(&self, names: &[StreamName]) -> Result<Vec<StreamIdentity>, DeclareError> {
         let mut identities = Vec::with_capacity(names.len());
         for &name in names {
@@ -76,7 +77,7 @@ impl EventLog {
     /// Returns the current contents of the stream.
     ///
     /// # Errors
-    /// The server cannot be reached or has no such stream.
+    /// Returns an error if the server cannot be reached or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<StreamState, Error> {
         let info = self.info(stream).await?;
         Ok(StreamState {
@@ -88,10 +89,10 @@ impl EventLog {
         })
     }
 
-    /// Removes all messages below `seq`, and returns their number. Sequences continue as if nothing was removed.
+    /// Removes all messages below `seq`, and returns their number. The sequences of later messages do not change.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses.
+    /// Returns an error if the server cannot be reached or refuses the request.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
         // If `seq` is beyond the end of the stream, the server would skip the sequences up to `seq`.
         let end = self.info(stream).await?.state.last_sequence + 1;
@@ -106,18 +107,18 @@ impl EventLog {
         Ok(purged.purged)
     }
 
-    /// Returns the time at which a message was stored, in Unix milliseconds; None if the stream does not hold it.
+    /// Returns the time at which a message was stored, in Unix milliseconds; None if the stream does not hold the message.
     ///
     /// # Errors
-    /// The server cannot be reached.
+    /// Returns an error if the server cannot be reached.
     pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
         Ok(self.message(stream, seq).await?.map(|record| record.published_at))
     }
 
-    /// Reads one message; None if the stream does not hold it.
+    /// Reads one message. Returns None if the stream does not hold the message.
     ///
     /// # Errors
-    /// The server cannot be reached.
+    /// Returns an error if the server cannot be reached.
     pub async fn message(&self, stream: StreamName, seq: u64) -> Result<Option<Record>, Error> {
         use stream::LastRawMessageErrorKind::NoMessageFound;
         let handle = self.handle(stream).await?;
@@ -171,7 +172,7 @@ impl EventLog {
                 }
             }
         };
-        // Boxed, because otherwise it would make up most of the size of every future that connects.
+        // Boxed, because this future would make up most of the size of every future that connects.
         self.with_timeout(format!("describe {name}"), Box::pin(answer)).await
     }
 
@@ -180,7 +181,7 @@ impl EventLog {
         let declared = self.declaration(name);
         let answer = async {
             match self.context.create_stream(&declared).await {
-                // Another process was faster; reading the stream back shows whether its declaration is the same.
+                // Another process has created the stream. The comparison below shows whether it used the same declaration.
                 Err(error) if is_taken(&error) && matches!(self.find(name).await, Ok(Some(_))) => Ok(()),
                 answer => answer.map(drop),
             }
@@ -203,8 +204,8 @@ impl EventLog {
     }
 }
 
-/// Returns true if another stream has the name. If two processes create the stream at the same moment, the server may report that
-/// its subjects are taken instead.
+/// Returns true if the name is already in use. If two processes create the stream at the same moment, the server may instead
+/// report that the subjects are in use.
 fn is_taken(error: &context::CreateStreamError) -> bool {
     let context::CreateStreamErrorKind::JetStream(cause) = error.kind() else {
         return false;
@@ -212,8 +213,8 @@ fn is_taken(error: &context::CreateStreamError) -> bool {
     [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
 }
 
-/// Returns the declared configuration with the size of the existing stream. If that stream has no limit, the declared limit
-/// applies.
+/// Returns the declared configuration with the size of the existing stream. If the existing stream has no message limit, the
+/// declared limit applies.
 fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
     let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
     stream::Config { max_messages, num_replicas: found.num_replicas, ..declared }
@@ -234,7 +235,7 @@ pub(crate) fn refuse_difference(wanted: &stream::Config, found: &stream::Config)
     Ok(())
 }
 
-/// Lists all fields that decide which messages a stream keeps, for how long, and how it answers.
+/// Lists all fields that decide which messages a stream keeps, for how long, and how it answers requests.
 fn fields(config: &stream::Config) -> [(&'static str, String); 21] {
     [
         ("subjects", format!("{:?}", config.subjects)),
@@ -265,7 +266,7 @@ pub(crate) fn created_at(info: &stream::Info) -> i64 {
     unix_millis(info.created.unix_timestamp_nanos())
 }
 
-/// Converts nanoseconds of the server to milliseconds; the range of `i64` lasts for 292 million years.
+/// Converts Unix nanoseconds to Unix milliseconds. The range of `i64` covers 292 million years.
 pub(crate) fn unix_millis(nanos: i128) -> i64 {
     i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
 }

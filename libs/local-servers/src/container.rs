@@ -1,7 +1,8 @@
-//! PostgreSQL and nats-server in containers, in the versions of docker-compose.yml, if `TIDINGS_TEST_SERVERS=docker` is set.
+//! PostgreSQL and nats-server in containers, for tests with `TIDINGS_TEST_SERVERS=docker`. The versions are those of
+//! docker-compose.yml.
 //!
-//! nats-server shares the network, the process ids and the account of this machine, so that tests reach, stop and kill it like a
-//! child process. This needs Linux and a Docker engine on this machine.
+//! nats-server uses the network and the process ids of this machine, and the account of this process. So tests can connect to it,
+//! stop it and kill it like a child process. This needs Linux and a Docker engine on this machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +25,7 @@ const POSTGRES: &str = "postgres:17-alpine";
 const STARTED_WITHIN: Duration = Duration::from_secs(300);
 const PROCESS_WITHIN: Duration = Duration::from_secs(30);
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-/// Label of all containers, for finding those that a killed test left behind.
+/// Label of all containers. It helps to find containers that a killed test left behind.
 const LABEL: (&str, &str) = ("com.tidings.tests", "server");
 
 /// Returns true if tests run their servers in containers.
@@ -37,7 +38,7 @@ fn image(named: &str) -> GenericImage {
     GenericImage::new(name, tag)
 }
 
-/// nats-server in a container. Dropping it removes the container; its streams stay in a directory of this machine.
+/// nats-server in a container. Dropping this value removes the container, but the streams stay in a directory of this machine.
 #[derive(Debug)]
 pub(crate) struct NatsContainer {
     _container: ContainerAsync<GenericImage>,
@@ -46,7 +47,7 @@ pub(crate) struct NatsContainer {
 }
 
 impl NatsContainer {
-    /// Starts nats-server with `arguments`, and writes its log and process id into `directory`.
+    /// Starts nats-server with `arguments`. The server writes its log and its process id to files in `directory`.
     pub(crate) async fn start(directory: &Path, arguments: &[String]) -> anyhow::Result<Self> {
         let (log, pid) = (directory.join("nats-server.log"), directory.join("nats-server.pid"));
         std::fs::remove_file(&pid).or_else(|error| match error.kind() {
@@ -73,7 +74,7 @@ impl NatsContainer {
         let told = within(PROCESS_WITHIN, async || {
             std::fs::read_to_string(&pid).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?))
         });
-        let program = told.await.with_context(|| format!("no process within {PROCESS_WITHIN:?}"))?;
+        let program = told.await.with_context(|| format!("no process id within {PROCESS_WITHIN:?}"))?;
         let program = pidfd_open(program, PidfdFlags::empty())?;
         Ok(Self { _container: container, program, log })
     }
@@ -92,7 +93,7 @@ impl NatsContainer {
 
     /// Sends SIGKILL, and waits at most 10 s for the program to end.
     pub(crate) fn kill(&self) {
-        // An error means that the program has ended already.
+        // An error means that the program has already ended.
         self.signal(Signal::KILL).ok();
         self.ends_within(GONE_WITHIN);
     }
@@ -127,13 +128,13 @@ impl PostgresContainer {
     /// Starts PostgreSQL, and waits until it accepts connections.
     ///
     /// # Errors
-    /// No Docker engine runs, or the image cannot be downloaded or does not start.
+    /// Returns an error if no Docker engine runs, or the image cannot be downloaded or started.
     pub async fn start() -> anyhow::Result<Self> {
         let password = password::new()?;
         let settings =
             ["max_connections=300", "fsync=off", "full_page_writes=off", "password_encryption=md5"];
         let command = settings.into_iter().flat_map(|setting| ["-c", setting]);
-        // The image logs this line twice: first for the temporary server that creates the database, then for the real one.
+        // The image logs this line twice: first for the temporary server that creates the database, then for the final server.
         let ready = || WaitFor::message_on_stderr("database system is ready to accept connections");
         let request = image(POSTGRES)
             .with_exposed_port(5432.tcp())

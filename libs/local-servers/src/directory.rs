@@ -10,11 +10,11 @@ use anyhow::{Context, bail};
 
 use crate::waiting::within;
 
-/// Time that the processes of a killed instance have to end and release the lock.
+/// Time to wait for the lock. The processes of a killed instance may need a moment to end and release it.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A directory that this process has locked. The lock belongs to the open descriptor, which the servers in the directory inherit,
-/// so it lasts until this process and all of these servers have ended, even if they are killed.
+/// A directory that this process has locked. The lock belongs to the open descriptor, which the servers in the directory inherit.
+/// So the lock lasts until this process and all of these servers have ended, even if they are killed.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -22,8 +22,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Locks `path` and makes it private to this account (mode 0700); creates it if it does not exist. Fails if another instance
-    /// still holds the lock after 5 s.
+    /// Locks the directory `path` and makes it private to this account (mode 0700). Creates the directory if it does not exist.
+    /// Fails if another instance still holds the lock after 5 s.
     pub(crate) async fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -34,8 +34,8 @@ impl Directory {
         Ok(Self { path, descriptor })
     }
 
-    /// Releases the lock and takes it again. Call it after killing the servers in the directory: it waits at most 5 s for them to
-    /// end.
+    /// Releases the lock and acquires it again. The caller must have killed the servers in the directory. Waits at most 5 s for
+    /// them to end.
     pub(crate) async fn reclaim(&mut self) -> anyhow::Result<()> {
         self.descriptor = Arc::new(File::open(&self.path)?);
         self.descriptor = lock(&self.path).await?;

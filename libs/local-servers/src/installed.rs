@@ -1,11 +1,11 @@
 //! Finds the programs of PostgreSQL, nats-server, PgBouncer and Chromium on this machine. `xtask` includes this file as source,
-//! so that it installs programs where this code finds them; the file therefore depends only on `std` and `anyhow`.
+//! so that it installs programs where this code finds them. Therefore the file depends only on `std` and `anyhow`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The oldest PostgreSQL that Tidings runs on.
+/// Oldest major version of PostgreSQL that Tidings supports.
 const OLDEST_POSTGRES: u32 = 14;
 
 const POSTGRES_COMMANDS: [(&str, &str); 6] = [
@@ -41,8 +41,8 @@ const CHROMIUM_COMMANDS: [(&str, &str); 5] = [
 const CHROMIUM: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"];
 
-/// Returns the directory with `initdb` and `postgres`: one on the `PATH`, else the newest version in the directories that
-/// distributions and Homebrew use.
+/// Returns the directory that contains `initdb` and `postgres`. Searches the `PATH` first, then the directories that
+/// distributions and Homebrew use, newest version first.
 pub fn postgres_bin() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -60,8 +60,8 @@ pub fn postgres_bin() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the nats-server program: one on the `PATH`, else one in the directories that packages use, else the one that `cargo
-/// xtask` downloaded into `.tidings/tools`.
+/// Returns the path of the nats-server program. Searches the `PATH` first, then the directories that packages use, then
+/// `.tidings/tools`, into which `cargo xtask` downloads it.
 pub fn nats_server() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -79,7 +79,7 @@ pub fn nats_server() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the PgBouncer program: one on the `PATH`, else one in the directories that packages use.
+/// Returns the path of the PgBouncer program. Searches the `PATH` first, then the directories that packages use.
 pub fn pgbouncer() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -91,7 +91,7 @@ pub fn pgbouncer() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the Chromium or Chrome program: one on the `PATH`, else one in the directories that packages use.
+/// Returns the path of the Chromium or Chrome program. Searches the `PATH` first, then the directories that packages use.
 pub fn chromium() -> anyhow::Result<PathBuf> {
     let directories = path_directories().into_iter().chain(["/usr/bin", "/snap/bin"].map(PathBuf::from));
     directories
@@ -116,7 +116,7 @@ fn path_directories() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Lists the directories `base/*/last` whose middle part ends with a PostgreSQL version (`16`, `postgresql@16`), newest first.
+/// Lists the directories `base/*/last` in which `*` is a PostgreSQL version (`16`, `postgresql@16`), newest version first.
 fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(base) else {
         return Vec::new();
@@ -134,7 +134,8 @@ fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Lists `.tidings/tools` in every directory above the working directory and above this program: one of them is the checkout.
+/// Lists `.tidings/tools` in every directory above the working directory and above this program. One of these directories is the
+/// checkout.
 fn tools_directories() -> Vec<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     starts

@@ -1,5 +1,5 @@
-//! Private servers on this machine: PostgreSQL, nats-server and PgBouncer as child processes, which end with the process that
-//! started them.
+//! Private servers on this machine: PostgreSQL, nats-server and PgBouncer run as child processes, and end when the process that
+//! started them ends.
 
 #[cfg(feature = "containers")]
 mod container;

@@ -16,14 +16,14 @@ use crate::{installed, password, port};
 
 const USER: &str = "tidings";
 const SETTINGS: &str = "nats-server.conf";
-/// Time limit for the start. nats-server listens only after it has recovered its streams, which takes long if they are large.
+/// Time limit for the start. nats-server listens only after it has recovered its streams, and large streams take long.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of ports to try, if other processes take the chosen ones.
+/// Maximum number of ports to try, in case another process takes the chosen port.
 const PORT_TRIES: u32 = 5;
 
-/// A running nats-server on 127.0.0.1. It is killed when this value is dropped or this process ends in any way. Its streams stay
-/// on disk, unless its directory is temporary.
+/// A running nats-server on 127.0.0.1. The server is killed when this value is dropped or this process ends in any way. Its
+/// streams stay on disk, unless its directory is temporary.
 #[derive(Debug)]
 pub struct NatsServer {
     program: Program,
@@ -35,20 +35,21 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts a server for one test, with a temporary directory that is removed with it. `TIDINGS_TEST_NATS_SERVER` names another
-    /// program.
+    /// Starts a server for one test, in a temporary directory that is removed when the server is dropped.
+    /// `TIDINGS_TEST_NATS_SERVER` can name a nats-server program other than the installed one.
     pub async fn start() -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
         let server = Self::start_at(files.path()).await?;
         Ok(Self { _files: Some(files), ..server })
     }
 
-    /// As [`start`](Self::start), but with streams and log in `directory`, which the caller removes.
+    /// Starts a server as [`start`](Self::start) does, but with its streams and its log in `directory`, which the caller must
+    /// remove.
     pub async fn start_at(directory: &Path) -> anyhow::Result<Self> {
         Self::start_program(Program::of_tests()?, Directory::claim(directory).await?, "", None).await
     }
 
-    /// As [`start`](Self::start), with these lines in its configuration file.
+    /// Starts a server as [`start`](Self::start) does, with `settings` as its configuration file.
     pub async fn start_with(settings: &str) -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
         let directory = Directory::claim(files.path()).await?;
@@ -61,8 +62,8 @@ impl NatsServer {
         nats_program::file()
     }
 
-    /// Starts a server whose streams are in `directory`, which is created if it does not exist. Clients need the password that is
-    /// stored there. Fails if another instance uses the directory.
+    /// Starts a server with its streams in `directory`. Creates the directory if it does not exist. Clients need a password,
+    /// which is stored in the directory. Fails if another instance uses the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         let password = password::read_or_create(&directory.path().join("password"))?;
@@ -84,7 +85,7 @@ impl NatsServer {
             let port = port::free()?;
             match launch(&program, &directory, port).await {
                 Ok(server) => break (port, server),
-                // Another process has taken the port since it was chosen.
+                // Another process has started to use the port since it was chosen.
                 Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -114,12 +115,13 @@ impl NatsServer {
         self.server.log()
     }
 
-    /// Kills the server with SIGKILL; [`restart`](Self::restart) starts it again.
+    /// Kills the server with SIGKILL. [`restart`](Self::restart) starts it again.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// Pauses the server with SIGSTOP: its connections stay open, but it does not answer until [`resume`](Self::resume).
+    /// Pauses the server with SIGSTOP. Its connections stay open, but it does not answer until [`resume`](Self::resume) is
+    /// called.
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.server.pause()
     }
@@ -151,7 +153,7 @@ impl NatsServer {
 }
 
 async fn launch(program: &Program, directory: &Directory, port: u16) -> anyhow::Result<Server> {
-    // The random name distinguishes this server from one of another process on the same port.
+    // The random name distinguishes this server from a server that another process started on the same port.
     let name = format!("tidings-{:016x}", RandomState::new().hash_one(port));
     let arguments = vec![
         format!("--config={}", directory.path().join(SETTINGS).display()),

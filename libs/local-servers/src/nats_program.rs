@@ -11,7 +11,7 @@ use crate::directory::Directory;
 use crate::installed;
 use crate::process::{Process, Start};
 
-/// Environment variable with the path of the nats-server program for tests; unset, tests use the installed one.
+/// Environment variable with the path of the nats-server program for tests. If it is not set, tests use the installed program.
 const OTHER_PROGRAM: &str = "TIDINGS_TEST_NATS_SERVER";
 
 /// Source of the nats-server program.
@@ -22,7 +22,7 @@ pub(crate) enum Program {
     Image,
 }
 
-/// A running nats-server, killed when dropped.
+/// A running nats-server. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) enum Server {
     Process(Process),
@@ -31,7 +31,8 @@ pub(crate) enum Server {
 }
 
 impl Program {
-    /// The program for tests: the container image if `TIDINGS_TEST_SERVERS=docker` is set, else [`file`].
+    /// Returns the program for tests: the container image if `TIDINGS_TEST_SERVERS=docker` is set, otherwise the program of
+    /// [`file`].
     pub(crate) fn of_tests() -> anyhow::Result<Self> {
         #[cfg(feature = "containers")]
         if container::is_asked_for() {
@@ -62,7 +63,8 @@ impl Program {
     }
 }
 
-/// Path of the program on this machine: the value of [`OTHER_PROGRAM`], else the installed program.
+/// Returns the path of the program on this machine: the value of [`OTHER_PROGRAM`] if it is set, otherwise the path of the
+/// installed program.
 pub(crate) fn file() -> anyhow::Result<PathBuf> {
     std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))
 }

@@ -1,4 +1,4 @@
-//! The account that PostgreSQL and PgBouncer run as if this process is root.
+//! The account under which PostgreSQL and PgBouncer run if this process runs as root.
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -13,8 +13,9 @@ pub(crate) struct OsAccount {
 }
 
 impl OsAccount {
-    /// Chooses an account for PostgreSQL, which refuses to run as root: the owner of `directory` if that is not root, else
-    /// `postgres`, else `nobody`. Returns None if this process is not root: PostgreSQL then runs as the account of this process.
+    /// Chooses an account for PostgreSQL, which refuses to run as root. The account is the owner of `directory` if that is not
+    /// root, otherwise `postgres`, or `nobody` if there is no account `postgres`. Returns None if this process does not run as
+    /// root. PostgreSQL then runs under the account of this process.
     pub(crate) fn for_postgres(directory: &Path) -> anyhow::Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

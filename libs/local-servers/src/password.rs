@@ -1,4 +1,4 @@
-//! The password of a private server. Without it, every account of the machine could connect.
+//! The password of a private server. Without a password, every account of the machine could connect to the server.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Returns the password in the file `path`. If there is none, creates one of 48 hexadecimal digits in a file that only its owner
-/// can read.
+/// Returns the password in the file `path`. If the file is missing or empty, writes a new password of 48 hexadecimal digits to
+/// it. Only the file's owner can read the file.
 pub(crate) fn read_or_create(path: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(path) {
         Ok(password) if !password.is_empty() => return Ok(password),

@@ -16,7 +16,7 @@ use crate::{installed, port};
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SETTINGS: &str = "pgbouncer.ini";
 
-/// A running PgBouncer on 127.0.0.1, killed when dropped.
+/// A running PgBouncer on 127.0.0.1. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct PgBouncer {
     url: String,
@@ -28,7 +28,7 @@ impl PgBouncer {
     /// Starts a PgBouncer in front of the database at `url`. `pool_mode` is `session` or `transaction`.
     ///
     /// # Errors
-    /// PgBouncer is not installed, or does not start.
+    /// Returns an error if PgBouncer is not installed or does not start.
     pub async fn start(url: &str, pool_mode: &str) -> anyhow::Result<PgBouncer> {
         let server: Url = url.parse()?;
         let files = tempfile::Builder::new().prefix("tidings-pgbouncer-").tempdir()?;
@@ -40,12 +40,12 @@ impl PgBouncer {
                 "[databases]\n* = host=127.0.0.1 port={} user={} password={}\n\
                  [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
                  auth_type = any\npool_mode = {pool_mode}\n",
-                server.port().context("a port")?,
+                server.port().context("the database URL has no port")?,
                 server.username(),
-                server.password().context("a password")?,
+                server.password().context("the database URL has no password")?,
             ),
         )?;
-        // Like PostgreSQL, PgBouncer refuses to run as root.
+        // PgBouncer refuses to run as root, as PostgreSQL does.
         let account = OsAccount::for_postgres(files.path())?;
         if let Some(account) = account {
             account.take(files.path())?;
@@ -54,11 +54,11 @@ impl PgBouncer {
         let process = launch(files.path(), account, port).await?;
         let mut url = server;
         url.set_host(Some("127.0.0.1"))?;
-        url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("a URL without a port"))?;
+        url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("the database URL cannot have a port"))?;
         Ok(PgBouncer { url: url.into(), _process: process, _files: files })
     }
 
-    /// URL of the same database through the pooler.
+    /// URL of the database through PgBouncer.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -5,19 +5,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
-/// Ports to choose from. They are below the range that kernels use for outgoing connections, so that a stopped server finds its
-/// port free when it is restarted.
+/// Ports to choose from. Kernels use higher ports for outgoing connections, so the port of a stopped server is still free when
+/// the server is restarted.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 
 /// Lock files of the ports that this process has chosen.
 static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Returns a free port on 127.0.0.1, and reserves it until this process ends, because a server may start to listen on it only
-/// seconds later. Calls in other processes do not return a reserved port; programs that do not call this function may still take
-/// it.
+/// Returns a free port on 127.0.0.1, and reserves it until this process ends. The reservation is needed because a server may
+/// start to listen on the port only seconds later. No call in another process returns a reserved port, but a program that does
+/// not call this function may still use it.
 ///
 /// # Errors
-/// Every port is in use, or the lock file cannot be created in the directory for temporary files.
+/// Returns an error if every port is in use, or the lock file cannot be created in the directory for temporary files.
 pub fn free() -> anyhow::Result<u16> {
     let width = RANGE.end - RANGE.start;
     let random = RandomState::new().hash_one(std::process::id());
@@ -31,7 +31,7 @@ pub fn free() -> anyhow::Result<u16> {
     anyhow::bail!("every port from {} to {} is in use", RANGE.start, RANGE.end)
 }
 
-/// Locks the port's file until this process ends. Returns false if it is locked already.
+/// Locks the port's file until this process ends. Returns false if another process has already locked the file.
 fn claim(port: u16) -> anyhow::Result<bool> {
     let directory =
         std::env::temp_dir().join(format!("tidings-ports-{}", rustix::process::getuid().as_raw()));

@@ -14,24 +14,24 @@ use crate::process::{Process, Start};
 use crate::waiting::within;
 use crate::{installed, password, port};
 
-/// Name of the database, and of its owner, in every private cluster.
+/// Name of the database and of its owner in every private cluster.
 const NAME: &str = "tidings";
-/// Time limit for the start: enough for the recovery after a kill -9 under heavy load.
+/// Time limit for the start. It is long enough for the recovery after a kill -9 under heavy load.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const INITDB_WITHIN: Duration = Duration::from_secs(120);
-/// Maximum number of ports to try, if other processes take the chosen ones.
+/// Maximum number of ports to try, in case another process takes the chosen port.
 const PORT_TRIES: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
     Full,
-    /// Committed data survives a kill -9 of PostgreSQL, but not a power cut. For tests.
+    /// For tests: committed data survives a kill -9 of PostgreSQL, but not a power failure.
     Process,
 }
 
-/// A running cluster on 127.0.0.1, with password authentication. It is killed when this value is dropped or this process ends in
-/// any way. Its data stays on disk.
+/// A running cluster on 127.0.0.1, with password authentication. The server is killed when this value is dropped or this process
+/// ends in any way. Its data stays on disk.
 #[derive(Debug)]
 pub struct Postgres {
     directory: Directory,
@@ -48,7 +48,7 @@ impl Postgres {
         Self::start_as(directory, Durability::Full).await
     }
 
-    /// As [`start`](Self::start), but without fsync. For tests.
+    /// Starts the cluster as [`start`](Self::start) does, but without fsync. For tests.
     pub async fn start_fast(directory: &Path) -> anyhow::Result<Self> {
         Self::start_as(directory, Durability::Process).await
     }
@@ -62,7 +62,7 @@ impl Postgres {
             let port = port::free()?;
             match launch(&directory, durability, port, &url(&password, port, "postgres")).await {
                 Ok(process) => break (port, process),
-                // Another process has taken the port since it was chosen.
+                // Another process has started to use the port since it was chosen.
                 Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -92,13 +92,13 @@ impl Postgres {
         self.process.log()
     }
 
-    /// Kills the postmaster and all its children with SIGKILL; [`restart`](Self::restart) starts them again.
+    /// Kills the postmaster and all its child processes with SIGKILL. [`restart`](Self::restart) starts the server again.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Sends SIGQUIT, PostgreSQL's immediate shutdown: it closes all connections and ends without a checkpoint. Processes that
-    /// have not ended within 30 s are killed. [`restart`](Self::restart) starts the server again.
+    /// Sends SIGQUIT, which requests PostgreSQL's immediate shutdown: the server closes all connections and ends without a
+    /// checkpoint. Processes that have not ended within 30 s are killed. [`restart`](Self::restart) starts the server again.
     pub async fn stop_immediately(&mut self) -> anyhow::Result<()> {
         self.process.signal(Signal::QUIT)?;
         within(STOPPED_WITHIN, async || self.process.ended().transpose()).await.transpose()?;
@@ -106,7 +106,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Pauses all processes with SIGSTOP: connections stay open, but the server does not answer until [`resume`](Self::resume).
+    /// Pauses all processes of the server with SIGSTOP. Connections stay open, but the server does not answer until
+    /// [`resume`](Self::resume) is called.
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.process.pause_with_children()
     }
@@ -173,7 +174,7 @@ fn same_version(data: &Path) -> anyhow::Result<()> {
     let of_program = of_program.unwrap_or_default();
     ensure!(
         of_program.split('.').next() == Some(of_data.trim()),
-        "the files in {} were made by PostgreSQL {}, and {} is version {of_program}. \
+        "the files in {} were created by PostgreSQL {}, but {} is version {of_program}. \
          Put the programs of version {0} first in the PATH, or choose another data directory",
         data.display(),
         of_data.trim(),
@@ -215,8 +216,8 @@ fn start(directory: &Directory, account: Option<OsAccount>, program: &str) -> an
     Ok(start)
 }
 
-/// Path of the directory for the server. Another account may not have access to the directories above it (`/root`, or those that
-/// `mktemp -d` creates), so its server uses the inherited descriptor instead.
+/// Returns the path under which the server finds the directory. If the server runs under another account, that account may not
+/// have access to a parent directory, such as `/root`. So that server uses the descriptor that it inherits.
 fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String {
     match account {
         Some(_) if cfg!(target_os = "linux") => "/proc/self/fd/9".to_owned(),
@@ -224,8 +225,8 @@ fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String
     }
 }
 
-/// Removes the pid file of a postmaster that is a zombie; a new postmaster would refuse to start because the process seems to
-/// run. A zombie remains if this process was killed in a container whose first process does not reap orphans.
+/// Removes the pid file of a postmaster that is a zombie. A new postmaster would refuse to start, because the process still seems
+/// to run. A zombie remains if this program was killed in a container whose first process does not reap orphans.
 fn forget_defunct_postmaster(directory: &Directory) -> anyhow::Result<()> {
     let pid_file = directory.path().join("data").join("postmaster.pid");
     let Ok(text) = std::fs::read_to_string(&pid_file) else {

@@ -16,15 +16,15 @@ use crate::waiting::within;
 
 /// Shell script that starts a watcher in the same process group and then replaces itself with the program. The watcher reads a
 /// pipe from this process. When this process ends in any way, including kill -9, the kernel closes the pipe and the watcher kills
-/// the group. (`PR_SET_PDEATHSIG` instead kills the child when the *thread* that spawned it ends.)
-/// The script moves the directory that it got as standard output to descriptor 9, see [`Start::directory`].
+/// the group. (`PR_SET_PDEATHSIG` is no alternative: it kills the child when the *thread* that spawned the child ends.) The
+/// script receives a directory as standard output and moves it to descriptor 9, see [`Start::directory`].
 const GUARD: &str = r#"
 exec 3<&0 9<&1 1>&2
 (read -r _ <&3; kill -KILL "-$$") 9<&- &
 exec "$@" </dev/null 3<&-
 "#;
 
-/// Size in bytes above which a log file is emptied at the next start.
+/// Size of a log file, in bytes, above which the file is emptied at the next start.
 const LONGEST_LOG: u64 = 16 * 1024 * 1024;
 /// Number of lines of the log that an error message quotes.
 const QUOTED_LINES: usize = 12;
@@ -34,18 +34,18 @@ const QUOTED_LINES: usize = 12;
 pub struct Start {
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// Environment variables, in addition to those of this process.
+    /// Environment variables in addition to the variables of this process.
     pub environment: Vec<(String, String)>,
-    /// File to which its standard output and standard error are appended.
+    /// File to which the program's standard output and standard error are appended.
     pub log: PathBuf,
-    /// Account that it runs as; None for the account of this process.
+    /// Account under which the program runs. None means the account of this process.
     pub(crate) account: Option<OsAccount>,
-    /// Open directory that it inherits as descriptor 9.
+    /// Open directory that the program inherits as descriptor 9.
     pub(crate) directory: Option<Arc<File>>,
 }
 
 impl Start {
-    /// Settings for `program` without arguments, under the account of this process, with its output appended to `log`.
+    /// Creates settings for `program` without arguments, under the account of this process. Its output is appended to `log`.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -57,7 +57,6 @@ impl Start {
         }
     }
 
-    /// Adds one argument.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self
@@ -77,7 +76,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program.
     pub fn start(start: &Start) -> anyhow::Result<Self> {
         let log = open_log(&start.log).with_context(|| format!("cannot write {}", start.log.display()))?;
         let log_from = log.metadata()?.len();
@@ -95,14 +93,14 @@ impl Process {
                 None => Stdio::null(),
             });
         if let Some(account) = &start.account {
-            // If root calls this, it also drops the supplementary groups. The account may not have access to our working
-            // directory.
+            // If this process runs as root, `uid` also drops the supplementary groups. Change to `/`, because the account may not
+            // have access to the working directory of this process.
             command.uid(account.uid).gid(account.gid).current_dir("/");
         }
         let mut child =
             command.spawn().with_context(|| format!("cannot start {}", start.program.display()))?;
         let group = Pid::from_child(&child);
-        let lifeline = child.stdin.take().context("a piped standard input")?;
+        let lifeline = child.stdin.take().context("the child process has no piped standard input")?;
         Ok(Self { child, group, log: start.log.clone(), log_from, killed: false, _lifeline: lifeline })
     }
 
@@ -111,12 +109,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Path of its log file.
+    /// Path of the program's log file.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Exit status; None while it runs.
+    /// Returns the exit status; None while the program runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -135,23 +133,23 @@ impl Process {
             return Ok(());
         }
         rustix::process::kill_process(self.group, Signal::STOP)?;
-        // NOWAIT: if the program has ended instead, `Child` can still read its exit status.
+        // With NOWAIT, `Child` can still read the exit status if the program has ended instead of stopping.
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.group), states)?;
         Ok(())
     }
 
-    /// As [`pause`](Self::pause), and also pauses the program's direct children.
+    /// Pauses the program as [`pause`](Self::pause) does, and then its direct child processes.
     pub fn pause_with_children(&mut self) -> anyhow::Result<()> {
         self.pause()?;
-        // The program has stopped, so it starts no more children.
+        // The program is paused, so it starts no further child processes.
         for child in children_of(self.group) {
             rustix::process::kill_process(child, Signal::STOP)?;
         }
         Ok(())
     }
 
-    /// Continues after [`pause_with_children`](Self::pause_with_children).
+    /// Continues the program and its child processes after [`pause_with_children`](Self::pause_with_children).
     pub fn resume_with_children(&mut self) -> anyhow::Result<()> {
         for child in children_of(self.group) {
             rustix::process::kill_process(child, Signal::CONT)?;
@@ -159,7 +157,7 @@ impl Process {
         self.resume()
     }
 
-    /// Continues after [`pause`](Self::pause).
+    /// Continues the program after [`pause`](Self::pause).
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
@@ -174,9 +172,11 @@ impl Process {
         Ok(ended.await.is_some())
     }
 
-    /// Sends SIGKILL to the group, and to direct children of the program in other groups. Returns when the program has ended.
+    /// Sends SIGKILL to the process group, and to direct child processes of the program in other groups. Returns when the program
+    /// has ended.
     pub fn kill(&mut self) {
-        // The watcher keeps the group id reserved until the first kill. Later, the id may belong to another group.
+        // Kill the group only once. The watcher keeps the group's id reserved until the first kill. Later, the id may belong to
+        // another group.
         if std::mem::replace(&mut self.killed, true) {
             return;
         }
@@ -189,14 +189,14 @@ impl Process {
         }
     }
 
-    /// Output of this process so far, without the output of earlier processes in the same log.
+    /// Returns the output of this process so far, without the output of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);
         String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned()
     }
 
-    /// The last 12 lines of its output, for an error message.
+    /// Returns a text for an error message, with the last 12 lines of this process's output.
     pub fn last_words(&self) -> String {
         let words = self.words();
         let mut lines: Vec<&str> = words.lines().rev().take(QUOTED_LINES).collect();
@@ -219,7 +219,7 @@ fn open_log(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Lists the direct children of a process, from `/proc`, or from `ps` if that is not available.
+/// Lists the direct child processes of a process, from `/proc` or, if `/proc` is not available, from `ps`.
 fn children_of(parent: Pid) -> Vec<Pid> {
     let parent = parent.as_raw_nonzero().get();
     let listed =

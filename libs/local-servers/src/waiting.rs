@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a limit.
+//! Waiting for a condition, with a time limit.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Content of a template by channel, as operators write it. Every text is a separate template.
+//! Content of a template by channel, as operators write it. The engine renders each text in it as a separate template.
 
 use domain::Channel;
 use domain::content::Object;

@@ -1,4 +1,4 @@
-//! Decides from the facts which channels are used for each recipient of a chunk.
+//! Decides which channels each recipient of a chunk gets, from facts that were read from the database.
 
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::CHUNK_RECIPIENTS;
@@ -10,7 +10,7 @@ use store::sends::plan::Decisions;
 use crate::Template;
 
 /// Decides the channels of each recipient of the chunk. `position` is the index of the chunk in `facts`. If the send names a
-/// template, and `template` is None because it is missing or cannot be compiled, no channel has content.
+/// template but `template` is None (it is missing or cannot be compiled), no channel has content.
 #[must_use]
 pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
     let offered = offered(&chunk.send, template);
@@ -48,8 +48,9 @@ pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&T
         .collect()
 }
 
-/// Returns the channels for which a send has content: all channels if it names no template, or else the channels of its template
-/// and those for which its overrides alone are enough.
+/// Returns the channels for which a send has content. If the send names no template, these are all channels that Tidings
+/// delivers. Otherwise they are the channels of the template, and the channels for which the send's overrides contain enough
+/// content.
 fn offered(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),

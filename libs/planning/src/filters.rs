@@ -1,4 +1,5 @@
-//! The filters of templates and the size of their results. Filters that multiply their input are bounded here.
+//! Filters of templates, and the maximum sizes of their results. A filter whose result can be many times as large as its input is
+//! limited here.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -8,15 +9,15 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, filters
 
 type Arguments = Rest<ValueOrKwargs>;
 
-/// Longest result of a multiplying filter, in bytes.
+/// Maximum result of a limited filter ([`ResultSize::Limited`]), in bytes.
 pub(crate) const LONGEST: usize = 256 * 1024;
-/// Maximum total size of the results of multiplying filters in one rendering, in bytes.
+/// Maximum total size of the results of limited filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;
 /// Maximum of the numeric arguments of `format`, `indent`, `batch` and `slice`.
 const WIDEST: usize = 1_000;
 
 thread_local! {
-    /// Bytes that multiplying filters have produced in the current rendering.
+    /// Number of bytes that limited filters have produced in the current rendering.
     static YIELDED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -25,7 +26,7 @@ thread_local! {
 pub(crate) enum ResultSize {
     /// A number or a boolean.
     Number,
-    /// This multiple of the size of the input.
+    /// A multiple of the size of the input.
     Times(u64),
     /// A list of the elements of the input, or of the characters if the input is a text.
     Items,
@@ -54,7 +55,7 @@ pub(crate) fn result_size(filter: &str) -> Option<ResultSize> {
     })
 }
 
-/// Replaces the engine's filters with the bounded ones.
+/// Replaces filters of the engine with limited ones, and removes `pprint` and `debug`.
 pub(crate) fn add_bounded_filters(environment: &mut Environment<'_>) {
     environment.remove_filter("pprint");
     environment.remove_global("debug");
@@ -67,7 +68,7 @@ pub(crate) fn add_bounded_filters(environment: &mut Environment<'_>) {
     environment.add_filter("tojson", to_json);
 }
 
-/// Resets the count for a new rendering on this thread.
+/// Resets the count of produced bytes. Must be called before each rendering, on the same thread.
 pub(crate) fn begin() {
     YIELDED.set(0);
 }
@@ -76,8 +77,8 @@ fn too_long(filter: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("the result of {filter} is too long"))
 }
 
-/// Counts the bytes that a filter is about to produce. Fails if the filter may produce more than [`LONGEST`] bytes, or the
-/// rendering more than [`MOST`].
+/// Counts the bytes that a filter is about to produce. Fails if the filter may produce more than [`LONGEST`] bytes, or all
+/// filters of the rendering together more than [`MOST`].
 fn reserve_bytes(filter: &str, bytes: usize) -> Result<(), Error> {
     let all = YIELDED.get().saturating_add(bytes);
     if bytes > LONGEST || all > MOST {
@@ -184,7 +185,7 @@ fn format(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Resu
         return Err(Error::new(ErrorKind::InvalidOperation, message));
     }
     let shown = arguments.iter().fold(0_usize, |all, argument| all.saturating_add(length(argument)));
-    // Each placeholder may print any argument.
+    // Each placeholder may print any argument, so count all arguments for each placeholder.
     let places = text.matches('%').count();
     let bytes =
         text.len().saturating_add(places.saturating_mul(shown.saturating_add(widest).saturating_add(400)));

@@ -1,6 +1,7 @@
-//! Bounds on the size of a template's values. The engine limits instructions but not memory, and a hundred instructions can
-//! double a text twenty times. So this module derives a bound from the syntax before compilation: a multiple of the variables'
-//! size, plus the size of the text's own constants. A text without such a bound is refused.
+//! Bounds on the size of the values of a template's text. The engine limits instructions but not memory, and a hundred
+//! instructions can double a text twenty times. So this module derives a bound from the syntax before the text is compiled. The
+//! bound is a multiple of the size of the variables, plus the size of constants in the text. A text without such a bound is
+//! refused.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,11 @@ use minijinja::value::ValueKind;
 
 use crate::filters::{LONGEST, ResultSize, result_size};
 
-/// Maximum depth of nested loops. The analysis processes each body twice, so every level doubles its work.
+/// Maximum depth of nested loops. The analysis processes the body of each loop twice, so every level doubles the work.
 const MOST_LOOPS: usize = 6;
 /// Largest number by which a template may multiply a text.
 const MOST_REPEATED: f64 = 1_000.0;
-/// Bytes of a list element, in addition to its value.
+/// Size of a list element in addition to its value, in bytes.
 const ELEMENT: u64 = 32;
 /// The engine's maximum number of elements of a `range`.
 const RANGE: u64 = 100_000;
@@ -72,8 +73,8 @@ impl Growth {
     }
 }
 
-/// Returns the bound of the memory for values while rendering a text. The bound is zero for invalid syntax, which the engine
-/// reports later.
+/// Returns the bound of the memory for values while a text is rendered. The bound of a text with invalid syntax is zero, because
+/// the engine reports the error later.
 pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
         return Ok(Growth::NOTHING);
@@ -133,7 +134,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Analyses the body twice: a variable whose bound changes the second time grows without bound.
+    /// Analyses the body of a loop twice. If the second analysis changes the bound of a variable, the variable grows with every
+    /// pass and has no bound.
     fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), UnboundedText> {
         if each.recursive {
             return refused(span, "a recursive loop has no bound; use nested loops");
@@ -266,7 +268,7 @@ impl<'a> Walk<'a> {
         let numbers = [is_number(&operation.left), is_number(&operation.right)];
         match operation.op {
             BinOpKind::Concat => Ok(left.and(right).and(Growth::constant(ELEMENT))),
-            // Adding a number to anything but a number is an error.
+            // The result is a number, because the engine refuses to add a number to anything but a number.
             BinOpKind::Add if numbers.contains(&true) => Ok(Growth::NOTHING),
             BinOpKind::Add => Ok(left.and(right).and(Growth::constant(ELEMENT))),
             BinOpKind::Mul if numbers == [true, true] => Ok(Growth::NOTHING),
@@ -335,7 +337,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns true if the expression refers to an existing value.
+/// Returns true if the expression refers to an existing value and creates no new value.
 fn is_reference(expression: &Expr<'_>) -> bool {
     matches!(expression, Expr::Var(_) | Expr::Const(_) | Expr::GetAttr(_) | Expr::GetItem(_))
 }
@@ -344,7 +346,8 @@ fn is_range(expression: &Expr<'_>) -> bool {
     matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == "range"))
 }
 
-/// Returns true if the syntax shows that the expression is a list: filters reuse its elements instead of creating new values.
+/// Returns true if the syntax shows that the expression is a list. Filters reuse the elements of a list instead of creating new
+/// values.
 fn is_list(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::List(_) | Expr::Tuple(_) => true,

@@ -1,8 +1,8 @@
-//! Checks rendered links: variables decide their value, so they can be checked only after rendering.
+//! Checks links after rendering, because variables can decide what a link contains.
 
 use domain::link::{is_icon, is_link};
 
-/// Refuses links that clients must not open. The error names the link.
+/// Refuses links that clients must not open. The error is `the icon` or `the url`.
 pub(crate) fn check(icon: Option<&str>, url: Option<&str>) -> Result<(), &'static str> {
     if !icon.is_none_or(is_icon) {
         return Err("the icon");

@@ -1,4 +1,4 @@
-//! Templates: checked when they are stored, compiled once per version, rendered per recipient.
+//! Templates. They are checked when they are stored, compiled once per version, and rendered for each recipient.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,7 +21,7 @@ const FUEL: u64 = 100_000;
 const MAX_OUTPUT: usize = 256 * 1024;
 /// Maximum size of the values of one rendering, in addition to its variables, in bytes.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
-/// Maximum number of bytes that the instructions of one rendering may process: a text with large values gets fewer
+/// Maximum number of bytes that the instructions of one rendering may process. A text with large values may execute fewer
 /// instructions.
 const MAX_WORK: u64 = 4 * 1024 * 1024 * 1024;
 /// Overhead of a value in addition to its text, in bytes.
@@ -39,7 +39,7 @@ pub struct Template {
     growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 
-/// Error compiling or rendering a template.
+/// Error while compiling or rendering a template.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     /// The content has unknown or invalid members.
@@ -76,7 +76,7 @@ pub enum TemplateError {
 /// Checks the content of a template.
 ///
 /// # Errors
-/// Every problem; syntax errors name their line.
+/// Returns every problem if there is any. Problems of syntax name their line.
 pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     let parsed: Channels = match serde_json::from_value(channels.clone()) {
         Ok(parsed) => parsed,
@@ -112,7 +112,7 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
 /// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size is a problem.
 ///
 /// # Errors
-/// Every text that cannot be rendered, with the reason.
+/// Returns a problem with the reason for every text that cannot be rendered.
 pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
     let template = match Template::compile(channels) {
         Ok(template) => template,
@@ -148,15 +148,15 @@ impl Template {
     /// Compiles the content of a template version.
     ///
     /// # Errors
-    /// The content has invalid members, or a text has invalid syntax. A text without a bound is an error only when it is
-    /// rendered.
+    /// Returns an error if the content has invalid members, or a text has invalid syntax. A text without a bound leads to an
+    /// error only when it is rendered.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
         let channels: Channels = serde_json::from_value(channels.clone())?;
         let mut environment = environment();
         let mut growth = HashMap::new();
         for (name, text) in channels.texts() {
             let bound = growth::bound(text);
-            // The engine evaluates constants while compiling, so only bounded texts are compiled.
+            // Compile only texts with a bound, because the engine evaluates constants while compiling.
             if bound.is_ok() {
                 environment.add_template_owned(name.clone(), text.to_owned())?;
             }
@@ -171,10 +171,12 @@ impl Template {
         self.channels.offered()
     }
 
-    /// Renders the inbox item. `plain` supplies fields that the template lacks, and its `data` overrides that of the template.
+    /// Renders the inbox item. `plain` is the send's own content. It supplies fields that the template lacks, and the keys of its
+    /// `data` replace those of the template's `data`.
     ///
     /// # Errors
-    /// A text cannot be rendered, the title is empty, or clients must not open a link.
+    /// Returns an error if a text cannot be rendered, the rendered title is empty, or a rendered link must not be opened by
+    /// clients.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -209,10 +211,10 @@ impl Template {
         if empty { Err(TemplateError::Empty("the title")) } else { Ok(content) }
     }
 
-    /// Renders the email; fields of `own` replace those of the template. Returns None if the template has no email content.
+    /// Renders the email. Fields of `own` replace fields of the template. Returns None if the template has no email content.
     ///
     /// # Errors
-    /// A text cannot be rendered, or the subject is empty.
+    /// Returns an error if a text cannot be rendered, or the rendered subject is empty.
     pub fn email(
         &self,
         variables: &minijinja::Value,
@@ -238,20 +240,20 @@ impl Template {
         Ok(Some(EmailContent { subject, text, html, ..EmailContent::default() }))
     }
 
-    /// Renders the SMS; returns None if the template has no SMS content.
+    /// Renders the SMS. Returns None if the template has no SMS content.
     ///
     /// # Errors
-    /// The text cannot be rendered.
+    /// Returns an error if the text cannot be rendered.
     pub fn sms(&self, variables: &minijinja::Value) -> Result<Option<SmsContent>, TemplateError> {
         let texts = self.channels.sms.as_ref();
         texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)?, from: None })).transpose()
     }
 
-    /// Renders the push message of `channel`; fields of `own` replace those of the template. Returns None if the template has
-    /// no content for the channel.
+    /// Renders the push message of `channel`. Fields of `own` replace fields of the template. Returns None if the template has no
+    /// content for the channel.
     ///
     /// # Errors
-    /// A text cannot be rendered, or clients must not open a link.
+    /// Returns an error if a text cannot be rendered, or a rendered link must not be opened by clients.
     pub fn push(
         &self,
         channel: Channel,
@@ -290,8 +292,8 @@ impl Template {
         Ok(String::from_utf8_lossy(&output.0).into_owned())
     }
 
-    /// Returns the maximum number of instructions of a text with these variables. Fails if the text has no bound, or if the bound
-    /// exceeds [`MAX_VALUES`].
+    /// Returns the maximum number of instructions for rendering a text with these variables. Fails if the text has no bound, or
+    /// if the bound exceeds [`MAX_VALUES`].
     fn fuel(&self, name: &str, variables: &minijinja::Value) -> Result<u64, TemplateError> {
         let growth = match self.growth.get(name) {
             Some(Ok(growth)) => *growth,
@@ -362,7 +364,7 @@ fn size(value: &minijinja::Value) -> u64 {
     members.map_or(VALUE, |members| members.fold(VALUE, |all, member| all.saturating_add(of(member))))
 }
 
-/// Joins the words of a text on one line: a header must not contain line breaks or other control characters.
+/// Joins the words of a text into one line, because an email header must not contain line breaks or other control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<_> =
         text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,5 @@
-//! Content of a send for one recipient on one channel: rendered from its template, or taken from its own fields.
+//! Content of a send for one recipient on one channel. It is rendered from the send's template, or copied from the send's own
+//! fields.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use store::sends::facts::PlanCategory;
 use crate::html::escaped;
 use crate::template::{Template, TemplateError, one_line};
 
-/// Maximum size of the content of an external delivery as JSON, in bytes: with its job, it must stay well below the
+/// Maximum size of the content of an external delivery as JSON, in bytes. The job that contains it must stay well below the
 /// broker's limit of 1 MiB.
 const MAX_CONTENT: usize = 500 * 1024;
 /// Maximum size of an inbox item as JSON, in bytes, so that one event can hold it.
@@ -25,18 +26,19 @@ const MAX_ITEM: usize = 760 * 1024;
 #[derive(Debug)]
 pub struct Writer<'a> {
     send: &'a SendRequest,
-    /// None if the send names no template, or if it is missing or cannot be compiled.
+    /// None if the send names no template, or if the template is missing or cannot be compiled.
     template: Option<&'a Template>,
     /// The variables `app` and `category`.
     facts: minijinja::Value,
     /// The send's data, as variables.
     data: minijinja::Value,
-    /// Part of a profile that the variable `recipient` holds.
+    /// Part of the profile that the variable `recipient` contains.
     template_profile: TemplateProfile,
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer for the recipients of `send`. Without `template`, a send that names one has no content.
+    /// Creates a writer for the recipients of `send`. If the send names a template but `template` is None, every call returns
+    /// [`TemplateError::Missing`].
     #[must_use]
     pub fn new(
         send: &'a SendRequest,
@@ -56,10 +58,10 @@ impl<'a> Writer<'a> {
         Writer { template_profile, ..self }
     }
 
-    /// Writes the inbox item for a recipient. The caller checks its size with [`item_size`].
+    /// Writes the inbox item for a recipient. The caller must check the size of the item with [`item_size`].
     ///
     /// # Errors
-    /// The template could not be rendered.
+    /// Returns an error if the template cannot be rendered.
     pub fn in_app(
         &self,
         recipient: &Recipient,
@@ -79,7 +81,7 @@ impl<'a> Writer<'a> {
     /// Writes the content of an external delivery to a recipient.
     ///
     /// # Errors
-    /// The template could not be rendered, or the content is too large.
+    /// Returns an error if the template cannot be rendered, or the content is too large.
     pub fn external(
         &self,
         channel: Channel,
@@ -174,7 +176,7 @@ impl<'a> Writer<'a> {
         let facts = self.facts.clone();
         let data = self.data.clone();
         let person = context! { recipient => minijinja::Value::from(Serde(&person)) };
-        // Later maps override earlier ones.
+        // If a name occurs in several maps, the last map decides.
         merge_maps([data, own, facts, person])
     }
 
@@ -184,7 +186,7 @@ impl<'a> Writer<'a> {
         data
     }
 
-    /// Returns the heading and the text of a send without a template.
+    /// Returns the heading and the text for a send without a template.
     fn plain_text(&self) -> (&'a str, &'a str) {
         let heading = self.send.content.title.as_deref().unwrap_or_default();
         (heading, self.send.content.message.as_deref().unwrap_or(heading))
@@ -194,7 +196,7 @@ impl<'a> Writer<'a> {
 /// Returns the size of an inbox item as JSON, in bytes.
 ///
 /// # Errors
-/// No event can hold it.
+/// Returns an error if the item is too large for an event.
 pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
     check_size(json_size(content), MAX_ITEM)
 }

@@ -1,4 +1,4 @@
-//! Checking and rendering templates.
+//! Tests of how templates are checked and rendered.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use domain::Channel;
@@ -134,7 +134,7 @@ fn a_text_whose_values_have_no_bound_is_refused_with_its_line() {
         let problems = check(&channels).unwrap_err();
         assert_eq!((problems.len(), problems[0].code), (1, "template_unbounded"), "{text}: {problems:?}");
         assert!(problems[0].message.contains("in line 2"), "{text}: {}", problems[0].message);
-        // A version that was stored before bounds were checked.
+        // The database may hold such a text in a version that was stored before bounds were checked.
         let error = title(text, &context! { big => "x", count => 2, items => [1] }).unwrap_err();
         assert!(matches!(error, TemplateError::Unbounded { line: 1, .. }), "{text}: {error}");
     }
@@ -146,7 +146,7 @@ fn a_text_whose_values_have_no_bound_is_refused_with_its_line() {
     }
 }
 
-/// A template that doubles a text `times` times, which the engine allows with a few instructions.
+/// Returns a template that doubles a text `times` times. The engine needs only a few instructions for this.
 fn doubled(times: usize) -> String {
     let first = "{% set x0 = big ~ big %}".to_owned();
     let doublings = (1..times).map(|n| format!("{{% set x{n} = x{0} ~ x{0} %}}", n - 1));

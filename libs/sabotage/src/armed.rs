@@ -1,4 +1,4 @@
-//! The crash point that the environment names.
+//! Kills the process at the crash point that the environment names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{CRASH_AT, CRASHES, CrashPoint};
 
-/// Crash point at which the process kills itself.
+/// Crash point at which the process kills itself, and the number of the call at which it does so.
 struct CrashAt {
     point: CrashPoint,
     passage: u64,
@@ -35,8 +35,8 @@ pub(crate) fn die(point: CrashPoint) {
     if let Some(path) = std::env::var_os(CRASHES)
         && let Ok(mut crashes) = OpenOptions::new().append(true).create(true).open(path)
     {
-        // A single write, so that the lines of different processes do not mix. If it fails, the process still dies, but the crash
-        // is not counted.
+        // Use a single write, so that the lines of different processes do not mix. If the write fails, the process still dies,
+        // but the test does not count the crash.
         crashes.write_all(format!("{} {}\n", point.as_str(), getpid()).as_bytes()).ok();
     }
     while kill_process(getpid(), Signal::KILL).is_err() {}

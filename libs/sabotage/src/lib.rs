@@ -1,7 +1,8 @@
-//! Crash points: calls in the code at which a process can kill itself, for tests of the delivery guarantees.
+//! Crash points: places in the code at which a process can kill itself, for tests of the delivery guarantees.
 //!
-//! Each crash point lies between two steps of the code. Only the test suite enables the feature `armed`; without it, the compiler
-//! removes all crash points. With it, a process reads two environment variables: [`CRASH_AT`] and [`CRASHES`].
+//! Each crash point lies between two steps of the code. Only the test suite enables the feature `armed`. Without this feature,
+//! the compiler removes all crash points. With this feature, a process reads two environment variables: [`CRASH_AT`] and
+//! [`CRASHES`].
 
 #[cfg(feature = "armed")]
 mod armed;
@@ -9,14 +10,14 @@ mod named;
 
 use crate::named::named;
 
-/// Environment variable with a crash point and the number of the call at which the process dies, counted from 1:
-/// `after_claim:17`.
+/// Environment variable with a crash point and a number. `after_claim:17` kills the process at the 17th time that it reaches
+/// `after_claim`.
 pub const CRASH_AT: &str = "SABOTAGE_CRASH_AT";
 /// Environment variable with the path of a file. A dying process appends the name of its crash point and its process id to it.
 pub const CRASHES: &str = "SABOTAGE_CRASHES";
 
 named! {
-    /// A place between two steps: a crash there leaves the first step done and the second undone.
+    /// A place between two steps. If the process crashes there, the first step is done and the second is not.
     CrashPoint {
         /// Gateway: the log has confirmed a send, but the caller has no answer.
         AfterPublish = "after_publish",
@@ -37,7 +38,7 @@ named! {
     }
 }
 
-/// Kills the process if the environment names this call of `point`.
+/// Marks a crash point. Kills the process if the environment names `point` and the number of this call.
 #[inline(always)]
 pub fn reach(point: CrashPoint) {
     if is_due(point) {
@@ -45,7 +46,7 @@ pub fn reach(point: CrashPoint) {
     }
 }
 
-/// Counts a call of `point`. Returns true if the process must die at this call.
+/// Counts how often the process has reached `point`. Returns true if the process must die now.
 #[cfg(feature = "armed")]
 #[must_use]
 pub fn is_due(point: CrashPoint) -> bool {

@@ -6,7 +6,6 @@ macro_rules! named {
         pub enum $name { $($(#[$variant_meta])* $variant),+ }
 
         impl $name {
-            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
             /// Name of the variant.

@@ -1,4 +1,4 @@
-//! The only source of the time, new ids and random numbers; other code gets them as arguments.
+//! The only code that reads the clock, creates ids from the time, and draws random numbers for jitter.
 
 use std::time::SystemTime;
 

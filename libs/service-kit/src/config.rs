@@ -23,31 +23,32 @@ pub use nats::Nats;
 pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 
-/// Environment variable with the path of the configuration file, used if the command line names none.
+/// Environment variable with the path of the configuration file. It applies if the command line names no file.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 /// Default of `delivery.retry_schedule`, in seconds: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
 /// Default of `gateway.rate_limit`: more requests per second than a gateway on a small machine can serve.
 const RATE_LIMIT: u32 = 10_000;
-/// Default of `gateway.user_rate_limit`: requests per second of one user. Loading a page makes a dozen.
+/// Default of `gateway.user_rate_limit`: requests per second of one user. Loading a page causes about a dozen requests.
 const USER_RATE_LIMIT: u32 = 100;
-/// Default of `gateway.peer_rate_limit`: enough for an office behind one address.
+/// Default of `gateway.peer_rate_limit`: requests per second of one peer. Enough for an office behind one address.
 const PEER_RATE_LIMIT: u32 = 1_000;
 /// Default of `gateway.refusal_rate_limit`: requests per second of one peer with wrong credentials.
 const REFUSAL_RATE_LIMIT: u32 = 100;
 /// Default of `gateway.connections`: open connections of one process.
 const CONNECTIONS: usize = 8_192;
-/// Default of `gateway.transactional_rate`: sends per second of one app in the transactional lane, which overtakes the bulk lane.
+/// Default of `gateway.transactional_rate`: sends per second of one app in the transactional lane.
 const TRANSACTIONAL_RATE: u32 = 10_000;
 /// Default of `webhooks.retry_schedule`, in seconds: eleven attempts over 22 hours.
 const WEBHOOK_RETRY_SCHEDULE: [u64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800];
-/// Maximum of `webhooks.timeout`: a call and the recording of its outcome must fit into the 30 s in which a process stops.
+/// Maximum of `webhooks.timeout`: a process that stops has 30 s to finish its calls and to record their outcomes.
 const LONGEST_WEBHOOK: Duration = Duration::from_secs(20);
-/// Default of `gateway.waiting_room`: hundreds of times the number of requests that wait while both servers answer.
+/// Default of `gateway.waiting_room`: hundreds of times the number of requests that wait while PostgreSQL and NATS answer
+/// normally.
 const WAITING_ROOM: usize = 4_096;
 /// Default of `gateway.drain`: long enough for a load balancer that checks readiness every second.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Maximum of `gateway.drain`: with the 20 s for requests in progress, a process still ends within 30 s.
+/// Maximum of `gateway.drain`: after this time, requests in progress have 20 s to finish, and the process must end within 30 s.
 const LONGEST_DRAIN: Duration = Duration::from_secs(8);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -83,7 +84,7 @@ pub struct Config {
     pub otlp: Otlp,
 }
 
-/// Address of PostgreSQL.
+/// Address of PostgreSQL, and the size of the connection pool.
 #[derive(Clone, Debug)]
 pub struct Database {
     /// `postgres://…`. If it is not set, `DATABASE_URL` applies.
@@ -92,68 +93,70 @@ pub struct Database {
     pub max_connections: u32,
 }
 
-/// Partitions and retention of the log.
+/// Partitions and retention of the event log.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// Number of inbox partitions, 1 to 64; fixed when Tidings is installed.
+    /// Number of inbox partitions, 1 to 64. It is fixed when Tidings is installed.
     pub partitions: u32,
-    /// True if `partitions` is set explicitly: an installation with another number is then refused.
+    /// True if the configuration sets `partitions`. Services then refuse to start with an installation that has another number.
     pub partitions_are_set: bool,
-    /// Time for which the log keeps messages that all readers have read.
+    /// Time for which the event log keeps messages that all readers have read.
     pub retention: Duration,
 }
 
-/// `/metrics`, `/healthz` and `/readyz` of every service.
+/// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// Address to listen on.
     pub listen: SocketAddr,
 }
 
-/// Attempts of deliveries.
+/// Settings for attempts of deliveries.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// Time for which a claimed delivery is reserved for its worker.
     pub lease: Duration,
-    /// Time without progress after which the log delivers a job again.
+    /// Time without an acknowledgement or a report of progress after which the event log delivers a job again.
     pub ack_wait: Duration,
-    /// Delay before each attempt, the first included; ±20 % when applied.
+    /// Delay before each attempt, including the first. Each delay varies randomly by ±20 %.
     pub retry_schedule: Vec<Duration>,
-    /// Concurrent attempts of one channel's worker in each lane, 1 to 1,000. An attempt ends with the provider's answer.
+    /// Maximum number of concurrent attempts of one channel's worker in each lane, 1 to 1,000. An attempt ends with the provider's
+    /// answer.
     pub max_concurrency: usize,
-    /// Time for which to wait for the receipt of a message that the provider accepted.
+    /// Time for which Tidings waits for the receipt of a message that the provider accepted.
     pub receipt_wait: Duration,
 }
 
-/// Push services of browsers that may be called.
+/// Settings for web push.
 #[derive(Clone, Debug)]
 pub struct WebPush {
-    /// Hosts and origins that subscriptions of browsers may name.
+    /// Hosts and origins of push services that subscriptions may name, and that Tidings may therefore call.
     pub hosts: Vec<PushHost>,
 }
 
-/// Calls of apps' endpoints.
+/// Settings for webhook calls to the endpoints of apps.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
     /// Timeout of one call, including its whole answer.
     pub timeout: Duration,
-    /// Delay after each failed attempt, ±20 %; a message is given up when the attempt after the last delay fails.
+    /// Delay after each failed attempt. Each delay varies randomly by ±20 %. If the attempt after the last delay fails, Tidings
+    /// gives up the message.
     pub retry_schedule: Vec<Duration>,
 }
 
 /// Allowed destinations of calls to providers and webhooks.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// True if hosts that operators name may have private addresses, such as a relay in the same network.
+    /// True if the hosts that operators configure may have private addresses. An SMTP relay in the same network is an example.
     pub allow_private: bool,
 }
 
-/// The log on standard error.
+/// Settings of the log on standard error.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Format of the lines.
     pub format: LogFormat,
-    /// A level for the crates of Tidings, and directives such as `sqlx=debug` for others; see [`log_filter`].
+    /// A level for the crates of Tidings, and directives such as `sqlx=debug` for other crates; see [`log_filter`].
     pub level: String,
 }
 
@@ -178,30 +181,31 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Export of traces.
+/// Settings for the export of traces.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. If it is not set, traces are off.
+    /// Base URL of an OTLP/HTTP collector, to which `/v1/traces` is appended. If it is not set, traces are off.
     pub endpoint: Option<ServerUrl>,
 }
 
 impl Config {
-    /// Reads the file at `path`, or else the file that `TIDINGS_CONFIG` names, if any. Environment variables override it:
-    /// `TIDINGS_` and the key in capitals, with `__` between its parts (`TIDINGS_DATABASE__URL`) and commas between list items.
-    /// `DATABASE_URL` and `NATS_URL` apply if neither source sets `database.url` or `nats.url`. A variable with the suffix
-    /// `_FILE` can name a file that contains a URL. An empty variable counts as unset.
+    /// Reads the file at `path` or, if `path` is None, the file that `TIDINGS_CONFIG` names, if any. Environment variables
+    /// override the file. The name of a variable is `TIDINGS_` and the key in capitals, with `__` between the parts of the key
+    /// (`TIDINGS_DATABASE__URL`). Items of a list are separated by commas. `DATABASE_URL` and `NATS_URL` apply if neither source
+    /// sets `database.url` or `nats.url`. A variable with the suffix `_FILE` can name a file that contains a URL. An empty
+    /// variable counts as unset.
     ///
     /// # Errors
-    /// The file cannot be read or is not TOML, a key is unknown, or a value is invalid. The error lists all unknown keys and
-    /// invalid values.
+    /// Returns an error if the file cannot be read or is not TOML, a key is unknown, or a value is invalid. The error lists all
+    /// unknown keys and invalid values.
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
         Self::from_sources(path, std::env::vars_os())
     }
 
-    /// Reads the configuration as [`load`](Self::load) does, but from these variables instead of the environment.
+    /// Reads the configuration as [`load`](Self::load) does, but with `variables` in place of the environment variables.
     ///
     /// # Errors
-    /// As for [`load`](Self::load).
+    /// Returns an error in the same cases as [`load`](Self::load).
     pub fn from_sources(
         path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,

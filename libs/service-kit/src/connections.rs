@@ -10,24 +10,26 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{Config, ServerUrl};
 
-/// Time limit for connecting at start-up: enough if both servers start at the same time as this process on a small machine.
+/// Time limit for connecting at start-up. It is long enough even if both servers start at the same time as this process on a
+/// small machine.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Time within which the log must confirm a published message; otherwise the gateway answers 503.
+/// Time within which the event log must confirm a published message. If it does not, the gateway answers 503.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects to PostgreSQL, retrying for up to `limit`. A permanent error, such as a wrong password, is returned at once.
 ///
 /// # Errors
-/// `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. The error names host
-/// and port, never a credential.
+/// Returns an error if `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. The
+/// error names host and port, never a credential.
 pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     store_by(config, limit, |settings| async move { Store::connect(&settings).await }).await
 }
 
-/// Connects as [`store`] does, and refuses a pooler that shares sessions. The check opens a second session for a moment, which
-/// commands that need exclusive access to the database would mistake for another client.
+/// Connects as [`store`] does, and refuses a connection pooler that shares sessions between clients. Commands use [`store`]
+/// instead, because this check opens a second session for a moment. A command that needs exclusive access to the database would
+/// mistake that session for another client.
 pub(crate) async fn store_of_service(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let connect = |settings: store::Settings| async move {
         let store = Store::connect(&settings).await?;
@@ -54,8 +56,8 @@ async fn store_by<Attempt: Future<Output = Result<Store, store::Error>>>(
 /// at once.
 ///
 /// # Errors
-/// `nats.url` is not set, NATS refuses the connection, or no connection was possible in time. The error names host and port,
-/// never a credential.
+/// Returns an error if `nats.url` is not set, NATS refuses the connection, or no connection was possible in time. The error names
+/// host and port, never a credential.
 pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<EventLog> {
     let url = config.nats.url.as_ref();
     let url = url.context("nats.url is not set: set TIDINGS_NATS__URL or NATS_URL")?;
@@ -89,7 +91,7 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
         let next = Instant::now() + RETRY_INTERVAL;
         match timeout_at(end, connect()).await {
             Ok(Ok(connected)) => {
-                tracing::info!(server, endpoint, "connected");
+                tracing::info!(server, endpoint, "connected to a server");
                 return Ok(connected);
             }
             Ok(Err(error)) if is_permanent(&error) => {
@@ -106,13 +108,13 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
     }
 }
 
-/// Logs a warning if PostgreSQL may have too few sessions for this process. Otherwise the shortage would show only under load, as
-/// time-outs. A failure of this check does not stop the start.
+/// Logs a warning if PostgreSQL may have too few sessions for this process. Without the warning, the shortage would show only
+/// under load, as time-outs. If the check fails, the process still starts.
 pub(crate) async fn warn_of_few_sessions(store: &Store) {
     let sessions = match store.server_sessions().await {
         Ok(sessions) => sessions,
         Err(error) => {
-            tracing::warn!(%error, "cannot read how many sessions PostgreSQL allows");
+            tracing::warn!(%error, "cannot read PostgreSQL's session limit; not comparing it with the pool");
             return;
         }
     };

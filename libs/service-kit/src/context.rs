@@ -15,8 +15,7 @@ use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
 use crate::shutdown::STOPPED_WITHIN;
 use crate::{Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provider, installation, metrics};
 
-/// Configuration, connections, keys and tasks of the process. Clones share them, so that several services can run in one
-/// process.
+/// Configuration, connections, keys and tasks of the process. All clones share them, so several services can run in one process.
 #[derive(Clone)]
 pub struct Context {
     pub config: Arc<Config>,
@@ -35,12 +34,13 @@ pub struct Context {
 }
 
 impl Context {
-    /// Reads the master key and connects to both servers; waits at most 60 s for a server that is not available yet.
+    /// Reads the master key and connects to both servers. Waits at most 60 s for a server that is not available yet.
     ///
     /// # Errors
-    /// A setting is missing, the key file is unusable or does not hold the key of this database, a server cannot be reached in
-    /// time, database and log do not belong together (see [`installation::verify`]), or the number of partitions is not the
-    /// configured one. The error names host and port, never a credential.
+    /// Returns an error if a setting is missing, or a server cannot be reached in time. Also returns an error if the key file is
+    /// unusable or does not hold the key of this database, if database and log do not belong together (see
+    /// [`installation::verify`]), or if the number of partitions is not the configured one. The error names host and port, never
+    /// a credential.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
         metrics::install()?;
@@ -64,10 +64,10 @@ impl Context {
         Ok(Context { config: Arc::new(config), store, log, master_key, links, tasks, partitions, readiness })
     }
 
-    /// Opens a durable consumer. While the log is unavailable, retries until the process stops.
+    /// Opens a durable consumer. If the log is unavailable, retries every second until the process stops.
     ///
     /// # Errors
-    /// The consumer exists with other settings, or the process stops.
+    /// Returns an error if the consumer exists with other settings, or the process stops.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -88,11 +88,12 @@ impl Context {
         }
     }
 
-    /// Waits until the process must stop, then at most 30 s for the tasks and until the log has received their last
-    /// acknowledgements, which would otherwise be lost.
+    /// Waits until the process must stop. Then waits at most 30 s until the tasks have ended and the log has received their last
+    /// acknowledgements. Without this wait, acknowledgements on their way would be lost.
     ///
     /// # Errors
-    /// As for [`Tasks::finish`]. An unavailable log is not an error: it delivers the messages again after `ack_wait`.
+    /// Returns the error of [`Tasks::finish`]. An unavailable log is not an error, because it delivers the messages again after
+    /// `ack_wait`.
     pub async fn finish(&self) -> Result<(), ShutdownError> {
         self.tasks.stopping().await;
         let until = Instant::now() + STOPPED_WITHIN;
@@ -116,7 +117,7 @@ impl Context {
         self.tasks.spawn(name, task);
     }
 
-    /// Runs a service, which must not end before the process stops: if it does, the process stops with exit code 1.
+    /// Runs a service. If the service ends before the process is stopped, the process stops with exit code 1.
     pub fn serve<F, Fut>(&self, name: &'static str, run: F)
     where
         F: FnOnce(Context) -> Fut,
@@ -132,7 +133,7 @@ impl Context {
     }
 }
 
-/// Checks the installation. If a server becomes unavailable during the check, repeats it for up to the time limit of the start.
+/// Checks the installation. If a server becomes unavailable during the check, repeats the check for up to 60 s.
 async fn checked_within_limit(
     store: &Store,
     log: &EventLog,

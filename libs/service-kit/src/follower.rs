@@ -1,8 +1,8 @@
-//! Following a stream from a checkpoint in the database.
+//! Follows a stream from a checkpoint in the database, and projects its events into rows.
 //!
-//! Each batch of events is one transaction: it first moves the checkpoint by compare-and-set, then writes the rows of the
-//! projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. The rows are
-//! therefore written in stream order, and the rows of each event once.
+//! Each batch of events is one transaction. The transaction first moves the checkpoint by compare-and-set, then writes the rows
+//! of the projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. So rows are
+//! written in the order of the stream, and once per event.
 
 use std::time::Duration;
 
@@ -21,24 +21,24 @@ use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 const MOST: usize = 500;
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause before an event that only a newer release can read is tried again.
+/// Pause before the follower tries again to read an event that only a newer release can read.
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
 
 /// Conversion of the events of a stream to rows.
 pub trait Projection: Send {
     /// Name of the projection in the table `checkpoint`.
     const NAME: &'static str;
-    /// Time to gather the events of one read.
+    /// Time for which a read waits for further events after the first.
     const LINGER: Duration;
     /// Events to write in one transaction.
     type Events: Default + Send + Sync;
 
-    /// Reads the state that the projection keeps in memory; called when the checkpoint is read.
+    /// Reads the state that the projection keeps in memory. The follower calls this whenever it reads the checkpoint.
     fn load(&mut self) -> impl Future<Output = Result<(), store::Error>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Adds an event. An error means that the event can never be applied, and contains the cause.
+    /// Adds an event to `events`. Returns the cause as an error if the event can never be applied.
     fn add(&mut self, events: &mut Self::Events, record: &Record, envelope: Envelope) -> Result<(), String>;
 
     /// Returns true if no further event fits into the transaction.
@@ -46,8 +46,8 @@ pub trait Projection: Send {
         false
     }
 
-    /// Moves the checkpoint, then writes the rows and the dead events, in one transaction. Returns false if the checkpoint is
-    /// not at `batch.from`.
+    /// Moves the checkpoint, then writes the rows and the dead events, in one transaction. If the checkpoint is not at
+    /// `batch.from`, writes nothing and returns false.
     fn write(
         &self,
         batch: &Batch<'_, Self::Events>,
@@ -68,17 +68,17 @@ pub struct Batch<'a, E> {
     /// Sequence of the last event of the batch.
     pub to: u64,
     pub events: E,
-    /// Events that cannot be applied, each with the cause; to be stored as dead events.
+    /// Events that cannot be applied, each with the cause. They are stored as dead events.
     pub dead: Vec<(&'a Record, String)>,
 }
 
-/// Handling of rows that may exist already.
+/// Handling of rows that exist before the batch adds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// No row is expected to exist, because events are published twice only after a crash. If a row does exist, the write may
-    /// fail.
+    /// The batch is expected to add only new rows, because events are published twice only after a crash. If a row already
+    /// exists, the write may fail.
     Unexpected,
-    /// Some rows may exist; these stay unchanged.
+    /// Rows of the batch that already exist stay unchanged.
     Skipped,
 }
 
@@ -87,7 +87,7 @@ pub enum Repeats {
 pub enum Projected {
     /// The events are committed.
     Yes,
-    /// Another instance is ahead; start again from its checkpoint.
+    /// Another instance has moved the checkpoint. The caller must start again from that checkpoint.
     Overtaken,
 }
 
@@ -96,7 +96,7 @@ pub enum Projected {
 pub enum ProjectionError {
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Only an instance of a newer release can continue from here.
+    /// Only an instance of a newer release can read this event.
     #[error("event {seq}: {cause}")]
     Newer { seq: u64, cause: DecodeError },
 }
@@ -111,7 +111,7 @@ pub struct Follower<P> {
 }
 
 impl<P: Projection> Follower<P> {
-    /// Creates a follower; it has no position until it is loaded.
+    /// Creates a follower. [`load`](Self::load) must read its position before it projects.
     pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
         Follower { store, stream, position: 0, projection }
     }
@@ -125,10 +125,10 @@ impl<P: Projection> Follower<P> {
         self.position
     }
 
-    /// Projects until the process stops.
+    /// Projects events until the process stops.
     ///
     /// # Errors
-    /// The log lacks the stream, or events after the checkpoint.
+    /// Returns an error if the log lacks the stream, or lacks events after the checkpoint.
     pub async fn follow(mut self, log: EventLog, tasks: Tasks) -> anyhow::Result<()> {
         let token = tasks.token();
         while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint(&log)).await {
@@ -138,7 +138,7 @@ impl<P: Projection> Follower<P> {
         Ok(())
     }
 
-    /// Projects from the checkpoint. Returns Ok if it must start again from the checkpoint; an error is permanent.
+    /// Projects events from the checkpoint on. Returns Ok if the caller must call again, and an error if a retry cannot help.
     async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
         if let Err(error) = self.load().await {
             return self.retry_later(&error);
@@ -167,7 +167,7 @@ impl<P: Projection> Follower<P> {
     /// Reads the checkpoint and the state that the projection keeps in memory.
     ///
     /// # Errors
-    /// The database failed.
+    /// Returns an error if the database fails.
     pub async fn load(&mut self) -> Result<(), store::Error> {
         self.position = self.store.inbox().checkpoint(P::NAME, self.stream).await?;
         self.projection.load().await
@@ -190,7 +190,8 @@ impl<P: Projection> Follower<P> {
     /// Projects events that follow the position.
     ///
     /// # Errors
-    /// The database failed, or a newer release is needed. The events up to the position are committed.
+    /// Returns an error if the database fails, or an event can be read only by a newer release. The events up to
+    /// [`position`](Self::position) are committed.
     pub async fn project(&mut self, records: &[Record]) -> Result<Projected, ProjectionError> {
         let mut rest = records;
         while !rest.is_empty() {
@@ -210,7 +211,7 @@ impl<P: Projection> Follower<P> {
         Ok(Projected::Yes)
     }
 
-    /// Decodes the first records, as many as fit into one transaction. Also returns their number.
+    /// Decodes as many of the first records as fit into one transaction. Returns the batch and the number of these records.
     fn batch<'a>(&mut self, records: &'a [Record]) -> Result<(Batch<'a, P::Events>, usize), ProjectionError> {
         let from = self.position;
         let mut batch =
@@ -240,7 +241,8 @@ impl<P: Projection> Follower<P> {
         Ok((batch, taken))
     }
 
-    /// Projects events one by one to find those that PostgreSQL rejects. Such an event is dead-lettered after five tries.
+    /// Projects events one by one to find the events that PostgreSQL rejects. An event that PostgreSQL rejects five times is
+    /// dead-lettered.
     async fn project_singly(&mut self, records: &[Record]) -> Result<Projected, ProjectionError> {
         for record in records {
             let (mut batch, _) = self.batch(std::slice::from_ref(record))?;

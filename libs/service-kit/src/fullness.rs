@@ -1,8 +1,8 @@
 //! Fullness of streams, for processes that publish to them.
 //!
-//! From [`DISPATCHER_STOPS`] on, the dispatcher adds nothing to a stream: sends can wait in their own stream. From
-//! [`GATEWAY_STOPS`] on, the gateway refuses requests. The rest is reserved for messages that must not be refused: outcomes and
-//! erasures.
+//! If a stream is 80 % full ([`DISPATCHER_STOPS`]), the dispatcher adds nothing to it, and sends wait in their own stream. If a
+//! stream is 90 % full ([`GATEWAY_STOPS`]), the gateway refuses requests that would add to it. The last 10 % are reserved for
+//! messages that must not be refused: outcomes and erasures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use event_log::EventLog;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Used share of a stream's limit from which on the dispatcher adds nothing to it.
+/// Used share of a stream's message limit at which the dispatcher stops adding to the stream.
 pub const DISPATCHER_STOPS: f64 = 0.8;
-/// Used share of a stream's limit from which on the gateway refuses requests.
+/// Used share of a stream's message limit at which the gateway refuses requests that would add to the stream.
 pub const GATEWAY_STOPS: f64 = 0.9;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Fullness of streams at their last check. Clones share it.
+/// Used shares of streams when they were last checked. All clones share them.
 #[derive(Clone, Debug)]
 pub struct Fullness {
     limit: f64,
@@ -27,8 +27,8 @@ pub struct Fullness {
 }
 
 impl Fullness {
-    /// Creates the state of `streams`, none of which counts as full yet. A stream counts as full from the share `limit` (0 to 1)
-    /// on.
+    /// Creates the state of `streams`. A stream counts as full if the used share of its message limit is at least `limit` (0 to
+    /// 1). Before the first check, no stream counts as full.
     #[must_use]
     pub fn new(limit: f64, streams: impl IntoIterator<Item = StreamName>) -> Fullness {
         let empty = || AtomicU64::new(0.0_f64.to_bits());
@@ -46,7 +46,7 @@ impl Fullness {
         self.above(self.limit)
     }
 
-    /// Lists the streams of which at least `share` was used when they were last checked.
+    /// Lists the streams whose used share was at least `share` when they were last checked.
     pub fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         let known =
             self.streams.iter().map(|(name, fill)| (*name, f64::from_bits(fill.load(Ordering::Relaxed))));
@@ -77,7 +77,7 @@ impl Fullness {
                         _ => {}
                     }
                 }
-                // Publishing to the stream reports the error to the caller.
+                // This line is only for debugging: a process that publishes to the stream gets the error itself.
                 Err(error) => tracing::debug!(%stream, %error, "cannot read the state of a stream"),
             }
         }

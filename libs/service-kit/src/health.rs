@@ -17,18 +17,18 @@ const PING_LIMIT: Duration = Duration::from_secs(1);
 /// Time for which a report is reused, so that frequent probes cause no load.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// Answers readiness probes. Clones share the last answer.
+/// Answers readiness probes. All clones share the last report.
 #[derive(Clone)]
 pub struct Readiness {
     store: Store,
     log: EventLog,
     tasks: Tasks,
-    /// False for a gateway: it stays ready while a server is unavailable.
+    /// False for a gateway, which stays ready while a server is unavailable.
     needs_servers: Arc<AtomicBool>,
     last: Arc<Mutex<Option<(Instant, Report)>>>,
 }
 
-/// The answer to a readiness probe, which serializes as its body.
+/// The answer to a readiness probe. It is serialized into the body of the response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -48,15 +48,15 @@ pub struct FailingDependency {
 }
 
 impl Readiness {
-    /// Creates a check of these servers, and of `tasks` for a process that is stopping.
+    /// Creates a check of these servers. `tasks` show whether the process is stopping.
     #[must_use]
     pub fn new(store: Store, log: EventLog, tasks: Tasks) -> Readiness {
         Readiness { store, log, tasks, needs_servers: Arc::new(AtomicBool::new(true)), last: Arc::default() }
     }
 
-    /// Keeps the process ready while a server is unavailable; the report still lists that server. During an outage a gateway
+    /// Keeps the process ready while a server is unavailable. The report still lists that server. During an outage, a gateway
     /// answers 503 with `Retry-After`. If it also reported that it is not ready, a short outage of PostgreSQL would remove all
-    /// gateways from the load balancer at once, and callers would get the load balancer's errors instead.
+    /// gateways from the load balancer at once. Callers would then get the load balancer's errors instead.
     pub fn serve_without_servers(&self) {
         self.needs_servers.store(false, Ordering::Relaxed);
     }
@@ -85,12 +85,12 @@ impl Readiness {
         Report { ready: not_ready.is_empty() || !self.needs_servers.load(Ordering::Relaxed), not_ready }
     }
 
-    /// Tries a new connection, and logs the server's answer. A pool without a free connection only times out; the answer names
-    /// the cause, such as too many connections.
+    /// Opens a new connection, and logs PostgreSQL's answer. If the pool has no free connection, a ping only times out, but the
+    /// answer to a new connection names the cause, such as too many connections.
     async fn log_database_cause(&self) {
         match timeout(PING_LIMIT, self.store.try_connection()).await {
             Ok(Ok(())) => {
-                tracing::warn!("PostgreSQL accepts new connections; those of the pool are busy or broken");
+                tracing::warn!("PostgreSQL accepts a new connection; the pool is exhausted or broken");
             }
             Ok(Err(error)) => tracing::warn!(%error, "PostgreSQL refuses a new connection"),
             Err(_) => {}

@@ -12,19 +12,20 @@ use store::database::failure::{MAX_FAILURES, ParkRequest};
 use crate::clock;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 
-/// Delay before a message that could not be handled is delivered again. It must be shorter than the one-second fetches of idle
-/// consumers: if a redelivery falls due at the moment a fetch ends, nats-server 2.9.10 postpones it by the whole `ack_wait`.
+/// Delay before a message that could not be handled is delivered again. It must be shorter than the fetches of idle consumers,
+/// which take one second. If a redelivery falls due at the moment when a fetch ends, nats-server 2.9.10 postpones it by the whole
+/// `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
-/// A work stream and its consuming service. Failures to acknowledge are logged only at debug level: the message is delivered
-/// again, and the consumer finds the work done.
+/// Handling of the messages of one work stream. If an acknowledgement fails, the log delivers the message again and the consumer
+/// finds the work done. Such a failure is therefore logged only at debug level.
 #[derive(Clone, Debug)]
 pub struct Inbound {
     store: Store,
     stream: StreamName,
 }
 
-/// App and send of a message, if they could be read.
+/// App and send of a message. None if the message could not be read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owner {
     pub app: Option<AppId>,
@@ -37,8 +38,8 @@ impl Inbound {
         Inbound { store, stream }
     }
 
-    /// Decodes a message. Returns None if this release cannot handle the message: then it has been acknowledged (unknown type),
-    /// returned for a newer release, or counted as failed.
+    /// Decodes a message. Returns None if this release cannot handle the message. In that case, a message of an unknown type was
+    /// acknowledged, a newer message was returned to the log, and the failure of a malformed message was counted.
     pub async fn decode(&self, delivered: &DeliveredMessage) -> Option<Envelope> {
         match Envelope::decode(&delivered.payload) {
             Ok(envelope) => return Some(envelope),
@@ -63,7 +64,7 @@ impl Inbound {
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
     pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.ack().await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack; the log redelivers the message");
         }
         if delivered.deliveries > 1
             && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await
@@ -80,7 +81,7 @@ impl Inbound {
         self.return_after(delivered, AGAIN).await;
     }
 
-    /// Returns a message whose handling has not begun, to be delivered again at once.
+    /// Returns a message that this process has not started to handle, to be delivered again at once.
     pub async fn return_now(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.nak(None).await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
@@ -95,7 +96,7 @@ impl Inbound {
     }
 
     /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
-    /// others.
+    /// other messages.
     pub async fn count_failure(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
         match self.park_after_last(delivered, owner, cause).await {
             Ok(true) => self.acknowledge(delivered).await,
@@ -123,7 +124,8 @@ impl Inbound {
         Ok(true)
     }
 
-    /// Parks a message that must not be delivered again. Call it before the message is acknowledged; repeating it is safe.
+    /// Parks a message that must not be delivered again. The caller acknowledges the message afterwards. Parking a message twice
+    /// is safe.
     pub async fn park(
         &self,
         delivered: &DeliveredMessage,

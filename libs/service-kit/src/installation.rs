@@ -1,4 +1,4 @@
-//! The database and the log of an installation belong together; services check this before they start.
+//! Checks that the database and the event log belong to the same installation. Services make this check before they start.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use crate::config::Nats;
 
 const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 
-/// Fixes the number of inbox partitions, creates missing streams and records their identities. Safe to repeat, and safe to run
-/// in several processes at once; the schema must be up to date.
+/// Fixes the number of inbox partitions, creates missing streams and records their identities. The schema must be up to date.
+/// Repeating this call is safe, also in several processes at once.
 ///
 /// # Errors
-/// The installation has another number of partitions, its streams are not those recorded in the database, or a stream has been
-/// used although the database does not record it.
+/// Returns an error if the installation has another number of partitions, if its streams are not those recorded in the database,
+/// or if a stream that the database does not record has been used.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
     if matches!(
@@ -37,19 +37,19 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     for name in
         StreamName::all(partitions).into_iter().filter(|name| recorded.contains_key(&name.to_string()))
     {
-        // A missing stream must not be created again, empty, under the same name.
+        // Fail if a recorded stream is missing. `declare` would create an empty stream under the same name.
         log.state(name)
             .await
             .with_context(|| format!("stream {name} belongs to this installation and is missing"))?;
     }
     let projected = checkpoints(store, partitions).await?;
     let identities = log.declare(&StreamName::all(partitions)).await?;
-    // Another process may have recorded the streams since the last read, and then other processes may have used them.
+    // Read the recorded streams again. In the meantime, another process may have recorded them, and services may have used them.
     let recorded = store.database().recorded_streams().await?;
     for stream in identities.iter().filter(|stream| !recorded.contains_key(&stream.name.to_string())) {
         ensure!(
             stream.last_seq == 0,
-            "stream {} was used with another database: connect to that, or to an empty log",
+            "stream {} was used with another database: connect to that database, or to an empty log",
             stream.name
         );
     }
@@ -65,11 +65,12 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     Ok(store.database().record_database().await?)
 }
 
-/// Sets the configured limit and replicas on the streams of a prepared installation, and returns the streams that changed. A
-/// value that is not configured stays unchanged. Safe to repeat; services keep running and follow the new limit.
+/// Sets the configured message limit and replicas on the streams of a prepared installation, and returns the streams that
+/// changed. A value that is not configured stays unchanged. Repeating this call is safe. Services can keep running, and follow
+/// the new limit.
 ///
 /// # Errors
-/// A stream holds more messages than its new limit, or the server cannot provide that many replicas.
+/// Returns an error if a stream holds too many messages for its new limit, or the server cannot provide that many replicas.
 pub async fn resize(
     store: &Store,
     log: &EventLog,
@@ -86,8 +87,8 @@ pub async fn resize(
         .context("cannot apply nats.max_messages or nats.replicas")
 }
 
-/// Refuses a database that was restored from a backup until `tidings restore` has read the log: it does not know which
-/// messages were sent since the backup, and would send them again.
+/// Refuses a database that was restored from a backup, until `tidings restore` has read the log. Such a database does not contain
+/// the messages sent since the backup, so services would send them again.
 async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     let recorded = store.database().recorded_database().await;
     let hint = "the schema is not that of this release: run `tidings migrate` first";
@@ -95,11 +96,11 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
         RecordedDatabase::Here => Ok(()),
         RecordedDatabase::Nowhere => bail!("this database is not recorded yet: run `tidings migrate` first"),
         RecordedDatabase::Elsewhere => bail!(
-            "this database was restored from a backup and lacks what happened since: keep the services stopped and run \
-             `tidings restore` first, which reads it from the log"
+            "this database was restored from a backup and lacks all later changes: keep the services stopped and run \
+             `tidings restore` first, which reads these changes from the log"
         ),
         RecordedDatabase::HalfRestored => bail!(
-            "this database was restored from a backup, and the log was not read to its end for it: keep the services \
+            "this database was restored from a backup, and the log was not read to its end since: keep the services \
              stopped and run `tidings restore` again"
         ),
     }
@@ -109,7 +110,7 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
 /// number of inbox partitions.
 ///
 /// # Errors
-/// As for [`verify_log`], or `tidings restore` must run first.
+/// Returns an error if `tidings restore` must run first, or if [`verify_log`] returns one.
 pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     if store.database().partitions().await.map_err(with_hint(NO_SCHEMA))?.is_some() {
         refuse_restored(store).await?;
@@ -117,7 +118,7 @@ pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     verify_log(store, log).await
 }
 
-/// Adds `hint` to the error of a read, unless the database is only unavailable.
+/// Adds `hint` to the error of reading from the database, unless the error is that the database is unavailable.
 fn with_hint(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
     move |error| {
         if error.is_unavailable() { error.into() } else { anyhow::Error::from(error).context(hint) }
@@ -127,7 +128,8 @@ fn with_hint(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
 /// Checks that database and log belong together, and returns the number of inbox partitions.
 ///
 /// # Errors
-/// The installation is not prepared yet, the log is not the one recorded in the database, or it ends below a checkpoint.
+/// Returns an error if the installation is not prepared yet, the log is not the one recorded in the database, or a stream ends
+/// below its checkpoint.
 pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     let partitions = store.database().partitions().await.map_err(with_hint(NO_SCHEMA))?;
     let Some(partitions) = partitions else { bail!("nothing is installed yet: run `tidings migrate` first") };
@@ -147,8 +149,8 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     Ok(partitions)
 }
 
-/// Returns the highest checkpoint of each stream. Call it before reading the state of the log, which only grows: in the opposite
-/// order, the checkpoints of a running installation could appear to be ahead of its log.
+/// Returns the highest checkpoint of each stream. Callers must read the checkpoints before the state of the log. If services are
+/// running and the order is reversed, a checkpoint could appear to be ahead of the end of its stream.
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {
@@ -176,7 +178,7 @@ async fn check(
         let checkpoint = projected.get(&name).copied().unwrap_or(0);
         ensure!(
             stream.last_seq >= checkpoint,
-            "stream {name} ends at {} but was read up to {checkpoint}: the log has lost its end",
+            "stream {name} ends at {} but was read up to {checkpoint}: the stream has lost its last messages",
             stream.last_seq
         );
     }

@@ -1,8 +1,8 @@
 //! Common code of all services: configuration, telemetry, the metrics and health server, connections, and graceful start and
 //! stop.
 //!
-//! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
-//! [`Tasks::stopping`] does; `tidings run` passes it to [`service_main`].
+//! A service is a function `async fn run(context: Context) -> anyhow::Result<()>`, which `tidings run` passes to
+//! [`service_main`]. The function returns after [`Tasks::stopping`] has returned.
 
 mod allocator;
 pub mod clock;

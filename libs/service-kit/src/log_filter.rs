@@ -2,8 +2,8 @@
 
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
-/// Crates of this workspace, as in the targets of their events. `tidings` also covers the programs (`tidings_gateway` and so
-/// on). An architecture test compares this list with the workspace.
+/// Crates of this workspace, by the names in the targets of their log events. `tidings` also covers the programs
+/// (`tidings_gateway` and so on). An architecture test compares this list with the workspace.
 pub const OWN: [&str; 20] = [
     "credentials",
     "dispatcher",
@@ -27,18 +27,19 @@ pub const OWN: [&str; 20] = [
     "worker",
 ];
 
-/// Dependencies whose names begin with one of [`OWN`]; targets are compared by prefix, so these need their own level.
+/// Dependencies whose names begin with a name in [`OWN`]. Targets are compared by prefix, so these dependencies need their own
+/// level.
 pub const NAMESAKES: [&str; 2] = ["email_address", "email_encoding"];
 
-/// Most verbose level of a dependency that `log.level` does not name. At more verbose levels, libraries print the data that
-/// they send and receive: messages, credentials, bodies.
+/// Most verbose level of a dependency that `log.level` does not name. At more verbose levels, libraries print messages,
+/// credentials and bodies that they send and receive.
 const FOREIGN: LevelFilter = LevelFilter::INFO;
 
 /// Parses `log.level`: levels and `target=level` directives, separated by commas. A level without a target applies to the [`OWN`]
-/// crates, and up to `info` to dependencies.
+/// crates. It applies to dependencies too, but there it is at most `info`.
 ///
 /// # Errors
-/// A directive cannot be read.
+/// Returns an error if a directive cannot be read.
 pub fn parse(text: &str) -> Result<Targets, ParseError> {
     let (levels, named): (Vec<&str>, Vec<&str>) =
         text.split(',').map(str::trim).partition(|directive| level(directive).is_some());
@@ -56,14 +57,14 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// Parses a level without a target. The library must not parse other directives without `=`: it would read them as the name of a
-/// crate, and an empty one as `error`.
+/// Parses a level without a target; None for any other directive. The library would read another directive without `=` as the
+/// name of a crate, and an empty directive as `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
     if directive.is_empty() { None } else { directive.parse().ok() }
 }
 
-/// Returns true if `text` is a usable `log.level`. Filters by span or field are refused: they would raise the level of every
-/// dependency called in that span.
+/// Returns true if `text` is a usable `log.level`. Filters by span or field are refused, because they would raise the level of
+/// every dependency that is called in such a span.
 pub(crate) fn is_usable(text: &str) -> bool {
     let is_directive = |directive: &str| {
         !directive.contains('[') && directive.split_once('=').is_some_and(|(target, _)| !target.is_empty())

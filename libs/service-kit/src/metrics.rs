@@ -14,17 +14,17 @@ use crate::{Build, Tasks};
 pub const ACCEPTED: &str = "tidings_accepted_total";
 /// Counter, by `lane`: sends whose chunks are all planned.
 pub const DISPATCHED: &str = "tidings_dispatched_total";
-/// Gauge, by `lane`: 1 while sends wait in the log, because a stream that planning adds to is nearly full; else 0.
+/// Gauge, by `lane`: 1 while sends wait in the log because a stream that planning adds to is nearly full, otherwise 0.
 pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 /// Counter, by `channel` and `status`: deliveries that reached a status.
 pub const DELIVERIES: &str = "tidings_deliveries_total";
 /// Gauge, by `stream`: number of messages in the stream.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
-/// Gauge, by `stream`: share of its message limit that is used, 0 to 1.
+/// Gauge, by `stream`: share of the stream's message limit that is used, 0 to 1.
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
-/// Gauge, by `stream`: messages that its consumer has not acknowledged.
+/// Gauge, by `stream`: messages that the stream's consumer has not acknowledged.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";
-/// Gauge in seconds, by `stream`: age of the oldest message that its consumer has not acknowledged.
+/// Gauge in seconds, by `stream`: age of the oldest message that the stream's consumer has not acknowledged.
 pub const STREAM_OLDEST_AGE: &str = "tidings_stream_oldest_age_seconds";
 /// Gauge, by `stream`: events that the projection has not committed.
 pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
@@ -36,30 +36,31 @@ pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 /// Counter, by `code`: requests whose credentials were refused (401).
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
-/// Histogram in seconds: from accepting a send to its item in the inbox.
+/// Histogram in seconds: from accepting a send to adding its item to the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
-/// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to its last job or inbox event.
+/// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to publishing its last job or inbox event.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
-/// Histogram in seconds, by `channel`: from the job of a first attempt to its call of a provider.
+/// Histogram in seconds, by `channel`: from creating the job of a first attempt to calling a provider.
 pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
 /// Histogram in seconds, by `channel`: duration of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
-/// Gauge, by `channel`, `app` and `provider`: 0 closed (calls are made), 1 half-open (a single call is tried), 2 open (no
-/// calls). Only of providers whose breaker has opened before.
+/// Gauge, by `channel`, `app` and `provider`: 0 closed (calls are made), 1 half-open (a single call is tried), 2 open (no calls).
+/// The gauge exists only for providers whose breaker has opened before.
 pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
-/// Counter, by `channel` and `cause`: jobs postponed without an attempt, because their providers are paused (`breaker`), have
-/// the maximum of concurrent calls (`busy`), or have reached their calls per second (`rate`).
+/// Counter, by `channel` and `cause`: jobs postponed without an attempt. The cause is that the providers are paused (`breaker`),
+/// have the maximum number of concurrent calls (`busy`), or have reached their calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
-/// Histogram in seconds: duration of a call of an endpoint.
+/// Histogram in seconds: duration of a webhook call.
 pub const WEBHOOK_CALL_SECONDS: &str = "tidings_webhook_call_seconds";
-/// Gauge: messages to endpoints that are still to be delivered.
+/// Gauge: number of webhook messages that are not delivered yet.
 pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
-/// Gauge in seconds: age of the oldest pending message to an endpoint.
+/// Gauge in seconds: age of the oldest webhook message that is not delivered yet.
 pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
 
-/// Counter, by `channel`: messages refused because of their sender, for example by a block list. All messages are affected.
+/// Counter, by `channel`: messages that a provider refused because of their sender, for example by a block list. Such a refusal
+/// affects every message of the channel.
 pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 
 /// Counter, by `type`: messages skipped because this release does not know their type.
@@ -73,17 +74,17 @@ pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 pub const BUILD_INFO: &str = "tidings_build_info";
 /// Gauge, by `state` (`used` or `idle`): connections of this process to PostgreSQL.
 pub const DATABASE_CONNECTIONS: &str = "tidings_database_connections";
-/// Gauge: maximum number of these connections (`database.max_connections`).
+/// Gauge: maximum number of connections of this process to PostgreSQL (`database.max_connections`).
 pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
 
-/// Upper bounds of every histogram's buckets, in seconds.
+/// Upper bounds of the buckets of every histogram, in seconds.
 const BUCKETS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Interval of upkeep: without it, observations of a process that is not scraped would accumulate.
+/// Interval of the recorder's upkeep. Without upkeep, observations would accumulate in a process that is not scraped.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 static RECORDER: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
 
-/// The recorder cannot be installed.
+/// Error: the recorder cannot be installed.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics: {0}")]
 pub struct MetricsError(String);
@@ -91,7 +92,7 @@ pub struct MetricsError(String);
 /// Installs the recorder of the `metrics` macros. Only the first call has an effect.
 ///
 /// # Errors
-/// Another recorder is installed.
+/// Returns an error if another recorder is installed.
 pub fn install() -> Result<(), MetricsError> {
     let recorder = RECORDER.get_or_init(|| {
         let builder = PrometheusBuilder::new().set_buckets(&BUCKETS).map_err(|error| error.to_string())?;
@@ -117,7 +118,7 @@ fn describe() {
     describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message not acknowledged");
     describe_gauge!(PROJECTION_LAG_EVENTS, "Events that the projection has not committed");
     describe_gauge!(PROJECTION_LAG_SECONDS, Unit::Seconds, "Age of the oldest event not committed");
-    describe_counter!(CONNECTIONS_REFUSED, "Connections closed at once: no share left for their peer");
+    describe_counter!(CONNECTIONS_REFUSED, "Connections closed at once: their peer has too many");
     describe_counter!(REFUSED_CREDENTIALS, "Requests whose credentials were refused");
     describe_histogram!(HTTP_REQUEST_SECONDS, Unit::Seconds, "Time to answer a request");
     describe_histogram!(
@@ -150,7 +151,8 @@ pub(crate) fn name_build(service: &'static str, build: Build) {
     gauge!(BUILD_INFO, &labels).set(1.0);
 }
 
-/// Records the metrics that are measured at each scrape: the process (`process_*`, Prometheus's names) and its connection pool.
+/// Records the metrics that are measured at each scrape: those of the process (`process_*`, under Prometheus's names) and of its
+/// connection pool.
 pub(crate) fn observe(store: &Store) {
     Collector::default().collect();
     let connections = store.connections();

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 
 use crate::{Context, Readiness, metrics};
 
-/// Maximum number of connections, more than all scrapers and probes of an installation need.
+/// Maximum number of open connections: more than all scrapers and probes of an installation need.
 const MAX_CONNECTIONS: usize = 64;
 /// Time limit of a connection, which serves one request.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be accepted, usually because no file descriptor is free.
+/// Pause after a failure to accept a connection, usually because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
@@ -37,11 +37,11 @@ pub struct ServerError {
     source: std::io::Error,
 }
 
-/// Starts the server on `metrics.listen`, once per process; it runs until the process stops. Returns its address, which
-/// differs from the configured one if that has port 0.
+/// Starts the server on `metrics.listen`, once per process. The server runs until the process stops. Returns the server's
+/// address, which differs from the configured address if that has port 0.
 ///
 /// # Errors
-/// The address is in use or is not an address of this machine.
+/// Returns an error if the address is in use or is not an address of this machine.
 pub async fn start(context: &Context) -> Result<SocketAddr, ServerError> {
     let address = context.config.metrics.listen;
     let failed = |source| ServerError { address, source };
@@ -74,7 +74,7 @@ async fn accept(listener: TcpListener, context: Context) -> anyhow::Result<()> {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "cannot accept a metrics connection; trying again");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

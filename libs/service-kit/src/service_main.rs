@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::telemetry::{self, TelemetryGuard};
 use crate::{Config, Context, metrics, server};
 
-/// Exit code for an unusable configuration: a restart cannot help.
+/// Exit code for an unusable configuration, after which a restart cannot help.
 const USAGE: u8 = 2;
 /// Time that blocking calls have to finish after every task has ended.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
@@ -21,10 +21,10 @@ pub struct Build {
     pub revision: &'static str,
 }
 
-/// Runs the service `name` until SIGTERM, SIGINT or a failure: reads the configuration, starts telemetry, connects, serves
-/// metrics and health, and calls `run`.
+/// Runs the service `name` until SIGTERM, SIGINT or a failure. Reads the configuration, starts telemetry, connects to both
+/// servers, calls `run`, and serves metrics and health.
 ///
-/// The exit code is 0 after a graceful stop, 2 if the configuration is not usable, else 1.
+/// The exit code is 0 after a graceful stop, 2 if the configuration is not usable, and 1 after any other failure.
 pub fn service_main<F, Fut>(name: &'static str, build: Build, file: Option<&Path>, run: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
@@ -77,7 +77,7 @@ where
     let context = Box::pin(Context::connect(config)).await?;
     metrics::name_build(name, build);
     context.tasks.stop_on_signals()?;
-    // A service starts its work before it reports that it is ready.
+    // Call `run` before the process reports that it is ready, because the gateway opens its socket in this call.
     let service = run(context.clone());
     server::start(&context).await?;
     context.serve(name, |_| service);

@@ -18,16 +18,16 @@ pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 /// Failure that ended a process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
-    /// A task ended with an error or a panic; the log gives the cause.
+    /// A task ended with an error or a panic. The log contains the cause.
     #[error("{0} failed")]
     Failed(&'static str),
     /// Tasks did not finish within the time limit.
-    #[error("still running 30 s after the stop: {}", .0.join(", "))]
+    #[error("tasks still running 30 s after the process began to stop: {}", .0.join(", "))]
     Hung(Vec<&'static str>),
 }
 
-/// All tasks of the process. If one fails, all stop, so that a process never runs with a part of its tasks. Clones share the
-/// tasks.
+/// All tasks of the process. If one task fails, all tasks stop, so that a process never runs with only some of its tasks. All
+/// clones share the tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -50,7 +50,7 @@ impl Tasks {
     /// Makes SIGTERM and SIGINT stop the process gracefully from now on.
     ///
     /// # Errors
-    /// The operating system refused the signal handlers.
+    /// Returns an error if the operating system refuses the signal handlers.
     pub fn stop_on_signals(&self) -> io::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -68,8 +68,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// Runs `task` until it ends. If it ends with an error or a panic, logs this under `name` and stops the whole process with
-    /// exit code 1.
+    /// Runs `task` until it ends. If it ends with an error or a panic, logs the failure under `name` and stops the whole process
+    /// with exit code 1.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
         self.with_state(|state| state.running.push(name));
         let tasks = self.clone();
@@ -115,10 +115,10 @@ impl Tasks {
         self.token.cancel();
     }
 
-    /// Waits until the process must stop, then at most 30 s for the tasks.
+    /// Waits until the process must stop, and then at most 30 s until all tasks have ended.
     ///
     /// # Errors
-    /// A task failed, or did not finish in time.
+    /// Returns an error if a task failed or did not finish in time.
     pub async fn finish(&self) -> Result<(), ShutdownError> {
         self.stopping().await;
         self.tracker.close();

@@ -54,7 +54,7 @@ impl Drop for TelemetryGuard {
 /// Sets up logs and traces, once per process. `service` names the process in its traces.
 ///
 /// # Errors
-/// The filter or the endpoint is unusable, or telemetry is already set up.
+/// Returns an error if the log filter or the collector's endpoint is unusable, or telemetry is already set up.
 pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, TelemetryError> {
     let provider = config.otlp.endpoint.as_ref().map(|endpoint| provider(service, endpoint)).transpose()?;
     let spans = provider.as_ref().map(|provider| spans(provider.tracer("tidings")));
@@ -73,7 +73,7 @@ where
 {
     let lines = fmt::layer().with_writer(std::io::stderr);
     match format {
-        // The list of spans includes the current one.
+        // Leave the current span out, because the list of spans includes it.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
     }

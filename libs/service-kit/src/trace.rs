@@ -9,7 +9,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 const TRACEPARENT: &str = "traceparent";
 
-/// Returns the current span as a `traceparent` (W3C Trace Context, section 3.2), for a header or the envelope's `trace`.
+/// Returns the current span as a `traceparent` (W3C Trace Context, section 3.2), for a header or the envelope's `trace`. Returns
 /// `None` if the span is not part of a trace.
 #[must_use]
 pub fn current_traceparent() -> Option<String> {
@@ -22,18 +22,18 @@ pub fn current_traceparent() -> Option<String> {
     carrier.0
 }
 
-/// Makes `span`, which must not have been entered yet, part of the trace in `traceparent`. Ignores a missing or malformed
+/// Makes `span` part of the trace in `traceparent`. The span must not have been entered yet. Ignores a missing or malformed
 /// `traceparent`, as section 4.3 of the recommendation requires.
 pub fn continue_from(span: &Span, traceparent: Option<&str>) {
     let Some(traceparent) = traceparent else { return };
     let context = TraceContextPropagator::new().extract(&Carrier(Some(traceparent.to_owned())));
     if context.span().span_context().is_valid() {
-        // It fails if traces are off or the span was already entered; only the trace is lost then.
+        // The call fails if traces are off or the span was already entered. In both cases only the trace is lost.
         drop(span.set_parent(context));
     }
 }
 
-/// One `traceparent`, without the vendors' `tracestate`.
+/// A carrier of `traceparent` only, without the vendors' `tracestate`.
 struct Carrier(Option<String>);
 
 impl Injector for Carrier {

@@ -1,4 +1,4 @@
-//! The provider stand-ins of a local installation, with one outbox for all.
+//! All provider stand-ins of a local installation. They share one outbox.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,23 +14,23 @@ use crate::smsc::{SmscSettings, SmscStandIn};
 use crate::smtp::{SmtpSettings, SmtpStandIn};
 use crate::twilio::{TwilioSettings, TwilioStandIn};
 
-/// Ports of the stand-ins, always on the loopback interface, and the directory of captured messages.
+/// Ports of the stand-ins, and the directory of captured messages.
 #[derive(Clone, Debug)]
 pub struct StandInSettings {
-    /// Directory of the captures.
+    /// Directory in which the outbox stores its captures.
     pub directory: PathBuf,
-    /// Port of the SMTP server, 0 for a free one.
+    /// Port of the SMTP server; 0 for a free port.
     pub smtp_port: u16,
-    /// Port of the push service of browsers, 0 for a free one.
+    /// Port of the push service for browsers; 0 for a free port.
     pub push_service_port: u16,
-    /// Port of the outbox, 0 for a free one.
+    /// Port of the outbox; 0 for a free port.
     pub outbox_port: u16,
-    /// Maximum number of captures; older ones are removed.
+    /// Maximum number of captures. The oldest ones are removed.
     pub keep: usize,
 }
 
 impl StandInSettings {
-    /// Settings with free ports and [`DEFAULT_KEEP`] captures.
+    /// Creates settings with free ports and [`DEFAULT_KEEP`] captures.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         StandInSettings {
             directory: directory.into(),
@@ -42,7 +42,7 @@ impl StandInSettings {
     }
 }
 
-/// Running stand-ins.
+/// Running stand-ins for all kinds of providers.
 #[derive(Debug)]
 pub struct StandIns {
     smtp: SmtpStandIn,
@@ -56,10 +56,10 @@ pub struct StandIns {
 }
 
 impl StandIns {
-    /// Starts every stand-in. The outbox begins with the captures of earlier runs in the same directory.
+    /// Starts every stand-in. The outbox also contains the captures of earlier runs in the same directory.
     ///
     /// # Errors
-    /// A port is in use, or the directory cannot be read or written.
+    /// Returns an error if a port is in use, or if the directory cannot be read or written.
     pub async fn start(settings: &StandInSettings) -> io::Result<Self> {
         let outbox = Outbox::in_directory(&settings.directory, settings.keep)?;
         let smtp_settings = SmtpSettings { port: settings.smtp_port, ..SmtpSettings::default() };
@@ -82,37 +82,37 @@ impl StandIns {
         self.smtp.address()
     }
 
-    /// Apple's push service.
+    /// Stand-in for Apple's push service.
     #[must_use]
     pub fn apns(&self) -> &ApnsStandIn {
         &self.apns
     }
 
-    /// Firebase Cloud Messaging.
+    /// Stand-in for Firebase Cloud Messaging.
     #[must_use]
     pub fn fcm(&self) -> &FcmStandIn {
         &self.fcm
     }
 
-    /// Origin of the push service of browsers.
+    /// Origin of the push service for browsers.
     #[must_use]
     pub fn push_service_url(&self) -> String {
         self.push_service.url()
     }
 
-    /// Twilio.
+    /// Stand-in for Twilio.
     #[must_use]
     pub fn twilio(&self) -> &TwilioStandIn {
         &self.twilio
     }
 
-    /// An SMS provider with its own HTTP API.
+    /// Stand-in for an SMS provider with its own HTTP API.
     #[must_use]
     pub fn sms_http(&self) -> &SmsHttpStandIn {
         &self.sms_http
     }
 
-    /// A message centre (SMSC), called over SMPP.
+    /// Stand-in for a message centre (SMSC), which is called over SMPP.
     #[must_use]
     pub fn smsc(&self) -> &SmscStandIn {
         &self.smsc
@@ -124,7 +124,7 @@ impl StandIns {
         self.outbox.url()
     }
 
-    /// Closes every listener and connection.
+    /// Stops every stand-in and closes all connections.
     pub async fn stop(self) {
         self.smtp.stop().await;
         self.apns.stop().await;

@@ -1,7 +1,7 @@
-//! Apple's push service on the loopback interface: HTTP/2, provider tokens or certificates.
+//! Stand-in for Apple's push service (APNs): HTTP/2, with provider tokens or client certificates.
 //!
-//! It refuses every push that Apple would refuse, and captures an accepted push before it answers 200. A device token may be the
-//! name of a reason, such as `Unregistered`: the push is then refused with that reason.
+//! It refuses every push that Apple would refuse, and captures an accepted push before it answers 200. If the device
+//! token is the name of a reason, such as `Unregistered`, the push is refused with that reason.
 
 mod check;
 
@@ -25,7 +25,7 @@ use crate::outbox::{Outbox, Summary};
 const TEAM_ID: &str = "TEAM123456";
 const KEY_ID: &str = "KEY1234567";
 
-/// Reasons that a token can name, with their HTTP statuses.
+/// Reasons that a device token can name, with their HTTP statuses.
 const REASONS: [(&str, u16); 14] = [
     ("BadDeviceToken", 400),
     ("DeviceTokenNotForTopic", 400),
@@ -43,18 +43,18 @@ const REASONS: [(&str, u16); 14] = [
     ("ServiceUnavailable", 503),
 ];
 
-/// Settings of a stand-in.
+/// Settings of the stand-in.
 #[derive(Clone)]
 pub struct ApnsSettings {
-    /// Port to listen on, 0 for a free one.
+    /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// Bundle id of the only app that it delivers to.
+    /// Bundle id of the only app whose pushes it accepts.
     pub topic: String,
-    /// TLS configuration; None for plain connections.
+    /// TLS configuration. None means plain connections.
     pub tls: Option<Arc<ServerConfig>>,
     /// True if clients authenticate with a TLS certificate instead of a provider token.
     pub by_certificate: bool,
-    /// Maximum number of concurrent requests on one connection; None for the default of the HTTP library.
+    /// Maximum number of concurrent requests on one connection. None means the default of the HTTP library.
     pub max_concurrent_streams: Option<u32>,
 }
 
@@ -77,11 +77,10 @@ pub struct ApnsStandIn {
     key: String,
 }
 
-/// State of the server.
 struct ApnsState {
     settings: ApnsSettings,
     team_key: DecodingKey,
-    /// Latest provider token of each connection, with its time of issue in seconds since 1970.
+    /// Latest provider token on each connection, with its time of issue in seconds since 1970.
     last_tokens: Mutex<HashMap<Option<ConnectionNumber>, (String, i64)>>,
     clock: Mutex<Option<Timestamp>>,
     script: Script,
@@ -99,10 +98,10 @@ impl fmt::Debug for ApnsStandIn {
 }
 
 impl ApnsStandIn {
-    /// Starts a server that captures into `outbox`, and generates the signing key of the team.
+    /// Starts a server that captures pushes into `outbox`, and generates the key that signs provider tokens.
     ///
     /// # Errors
-    /// The port is in use, or no random numbers are available.
+    /// Returns an error if the port is in use, or if no random numbers are available.
     pub async fn start(settings: ApnsSettings, outbox: Arc<Outbox>) -> io::Result<ApnsStandIn> {
         let pair = KeyPair::generate().map_err(io::Error::other)?;
         let team_key =
@@ -124,7 +123,7 @@ impl ApnsStandIn {
         Ok(ApnsStandIn { server, apple, key: pair.serialize_pem() })
     }
 
-    /// Settings, with the secret, for a provider of kind `apns` that calls this stand-in.
+    /// Settings, including the secret, for a provider of kind `apns` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         json!({
@@ -137,30 +136,30 @@ impl ApnsStandIn {
         })
     }
 
-    /// The HTTP server, for counting its connections and sending GOAWAY.
+    /// HTTP server, with its counts of connections and requests.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
     }
 
-    /// Outbox that receives its pushes.
+    /// Outbox that contains the captured pushes.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.apple.outbox
     }
 
-    /// Adds a rule; its target is the device token.
+    /// Adds a rule after the existing ones. The target of a rule is the device token.
     pub fn script(&self, rule: Rule) {
         self.apple.script.add(rule);
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.apple.script.left()
     }
 
-    /// Sets the clock of the stand-in and stops it there.
+    /// Sets the clock of the stand-in and stops it at this time.
     pub fn set_clock(&self, now: Timestamp) {
         *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
@@ -171,7 +170,8 @@ impl ApnsStandIn {
     }
 }
 
-/// Builds Apple's answer to a refused push. `timestamp` is the time at which a token became invalid (status 410).
+/// Builds Apple's answer to a refused push. `timestamp` is the time at which the device token became invalid (status
+/// 410).
 #[must_use]
 pub fn refusal(status: u16, reason: &str, timestamp: Option<Timestamp>) -> Response<Bytes> {
     match timestamp {

@@ -1,6 +1,7 @@
-//! Random faults: a seed decides the fault of each call of a provider, and all calls are recorded.
+//! Random faults of providers. A seed determines the fault of each call, so a run can be repeated. All calls are
+//! recorded.
 //!
-//! Stand-ins use them through a rule: [`crate::http::Rule::by_chance`], [`crate::smtp::Rule::by_chance`].
+//! A rule makes a stand-in use them: [`crate::http::Rule::by_chance`], [`crate::smtp::Rule::by_chance`].
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,12 +14,12 @@ use domain::Timestamp;
 
 use crate::outbox::now;
 
-/// Fault of a call.
+/// Fault of one call to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The provider answers that it failed temporarily.
     Temporary,
-    /// The provider answers that calls are too frequent.
+    /// The provider answers that there are too many calls.
     Busy,
     /// The provider answers that the target is dead.
     Gone,
@@ -30,43 +31,36 @@ pub enum Fault {
     CutBefore,
     /// The message is accepted, and the connection is closed without an answer.
     CutAfter,
-    /// The message is not accepted, and the call is never answered.
+    /// The message is not accepted, and the provider never answers.
     Stall,
     /// The provider is down: every call fails.
     Down,
 }
 
 impl Fault {
-    /// Returns true if the caller loses its connection.
+    /// Returns true if the connection is closed without an answer.
     #[must_use]
     pub fn is_cut(self) -> bool {
         matches!(self, Fault::CutBefore | Fault::CutAfter)
     }
 }
 
-/// Shares (0 to 1) of calls with each fault. `gone` is a share of targets instead.
+/// Shares of calls, from 0 to 1, that get the [`Fault`] of the same name. `gone` is a share of targets, not of calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
-    /// [`Fault::Temporary`].
     pub temporary: f64,
-    /// [`Fault::Busy`].
     pub busy: f64,
-    /// Share of targets that are dead from the start ([`Fault::Gone`]).
+    /// Share of targets that are always dead ([`Fault::Gone`]).
     pub gone: f64,
-    /// [`Fault::CutBefore`].
     pub cut_before: f64,
-    /// [`Fault::CutAfter`].
     pub cut_after: f64,
-    /// [`Fault::Refused`].
     pub refused: f64,
-    /// [`Fault::Pause`].
     pub pause: f64,
-    /// [`Fault::Stall`].
     pub stall: f64,
 }
 
 impl Shares {
-    /// No faults.
+    /// Shares that produce no faults.
     pub const NONE: Shares = Shares {
         temporary: 0.0,
         busy: 0.0,
@@ -82,7 +76,7 @@ impl Shares {
 /// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Time at which the provider received it.
+    /// Time at which the provider received the call.
     pub at: Timestamp,
     /// Target of the message.
     pub target: String,
@@ -90,18 +84,18 @@ pub struct Call {
     pub fault: Option<Fault>,
 }
 
-/// The faults of one provider.
+/// Faults and recorded calls of one provider.
 #[derive(Debug)]
 pub struct Faults {
     seed: u64,
     shares: Shares,
-    /// Number of calls per scheduled fault of [`DEALT`]; None for random faults only.
+    /// Number of calls per scheduled fault of [`DEALT`]. None means that all faults are random.
     dealt_every: Option<NonZeroUsize>,
     list: Option<Arc<File>>,
     state: Mutex<State>,
 }
 
-/// Faults that [`Faults::with_scheduled_faults`] injects, in this order.
+/// Scheduled faults ([`Faults::with_scheduled_faults`]), in the order in which they occur.
 const DEALT: [Fault; 7] = [
     Fault::Pause,
     Fault::Stall,
@@ -116,24 +110,25 @@ const DEALT: [Fault; 7] = [
 struct State {
     is_resting: bool,
     is_down: bool,
-    /// Names that replace those of their targets in the choice of faults.
+    /// Names by target. The fault of a call is chosen by the name instead of the target.
     names: HashMap<String, String>,
     /// Number of calls so far, by target.
     numbers: HashMap<String, u32>,
     calls: Vec<Call>,
-    /// Number of callers that were refused before they named a target.
+    /// Number of clients that were refused before they named a target.
     turned_away: usize,
 }
 
 impl Faults {
-    /// Creates the faults of a provider. The seed, the target and the number of the call for that target determine its fault.
+    /// Creates the faults of a provider. The seed, the target, and the number of the call for that target determine the
+    /// fault of a call.
     #[must_use]
     pub fn new(seed: u64, shares: Shares) -> Self {
         Faults { seed, shares, dealt_every: None, list: None, state: Mutex::default() }
     }
 
-    /// In addition to random faults, makes every `every`-th call fail with the next fault of a fixed list, so that a long run
-    /// contains each of these faults for any seed.
+    /// Adds scheduled faults: one of `every` calls fails with the next fault of a fixed list. So a long run contains
+    /// each of these faults, whatever the seed is.
     #[must_use]
     pub fn with_scheduled_faults(self, every: NonZeroUsize) -> Self {
         Faults { dealt_every: Some(every), ..self }
@@ -145,7 +140,7 @@ impl Faults {
         Faults { list: Some(list), ..self }
     }
 
-    /// Chooses the faults of `target` as if it was called `name`. Use it for targets whose own names differ between runs.
+    /// Chooses the faults of `target` by `name` instead. Use this if a target differs between runs with the same seed.
     pub fn name(&self, target: &str, name: &str) {
         self.lock().names.insert(target.to_owned(), name.to_owned());
     }
@@ -155,12 +150,12 @@ impl Faults {
         self.lock().is_resting = resting;
     }
 
-    /// Takes the provider down, or up again: while it is down, every call fails with [`Fault::Down`].
+    /// Sets whether the provider is down. While it is down, every call fails with [`Fault::Down`].
     pub fn set_down(&self, down: bool) {
         self.lock().is_down = down;
     }
 
-    /// Records a call and returns its fault; None if it succeeds.
+    /// Records a call, and returns its fault. Returns None if the call succeeds.
     pub fn next(&self, target: &str) -> Option<Fault> {
         let mut state = self.lock();
         let number = state.numbers.entry(target.to_owned()).or_default();
@@ -172,14 +167,14 @@ impl Faults {
             () => self.of(state.names.get(target).map_or(target, String::as_str), number, state.calls.len()),
         };
         if let Some((list, fault)) = self.list.as_deref().zip(fault) {
-            // If writing fails, the fault is only missing from the list.
+            // If writing fails, the list lacks the fault, and nothing else is affected.
             (&*list).write_all(format!("{fault:?}\n").as_bytes()).ok();
         }
         state.calls.push(Call { at: now(), target: target.to_owned(), fault });
         fault
     }
 
-    /// Returns true if the provider is down, and counts a caller that is refused before it names a target.
+    /// Returns true if the provider is down and refuses a client that has not named a target yet. Counts the refusal.
     pub(crate) fn rejects_caller(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;
@@ -187,19 +182,20 @@ impl Faults {
         turned_away
     }
 
-    /// Every call so far, oldest first.
+    /// All calls so far, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }
 
-    /// Number of callers that were refused before they named a target.
+    /// Number of clients that were refused before they named a target.
     #[must_use]
     pub fn rejected_callers(&self) -> usize {
         self.lock().turned_away
     }
 
-    /// Returns the fault of the call with this number for `target`; `calls` is the number of earlier calls for all targets.
+    /// Returns the fault of a call. `number` is the number of the call for `target`; `calls` is the number of earlier
+    /// calls for all targets.
     fn of(&self, target: &str, number: u32, calls: usize) -> Option<Fault> {
         if self.chance(("gone", target)) < self.shares.gone {
             return Some(Fault::Gone);
@@ -226,15 +222,15 @@ impl Faults {
         None
     }
 
-    /// Returns the fault of [`DEALT`] for the call after `calls` others, if one is due. The seed decides which fault is the
-    /// first.
+    /// Returns the scheduled fault for the call after `calls` earlier ones, if one is due. The seed decides with which
+    /// fault of [`DEALT`] the schedule begins.
     fn scheduled_fault(&self, calls: usize) -> Option<Fault> {
         let every = self.dealt_every?.get();
         let first = usize::try_from(self.seed % DEALT.len() as u64).unwrap_or_default();
         (calls % every == every - 1).then(|| DEALT[(first + calls / every) % DEALT.len()])
     }
 
-    /// Returns a number in 0..1 that depends only on the seed and `of`.
+    /// Returns a number from 0 up to 1 that depends only on the seed and on `of`.
     #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn chance(&self, of: impl Hash) -> f64 {
         let mut hasher = DefaultHasher::new();

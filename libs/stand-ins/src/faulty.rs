@@ -1,4 +1,5 @@
-//! Providers of every channel with random faults, in a separate process, so that they continue to run when Tidings is killed.
+//! Stand-ins for providers of every channel, with random faults. They run in their own process, so that they survive
+//! when a test kills Tidings.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -17,7 +18,7 @@ use crate::outbox::Outbox;
 use crate::providers::Providers;
 use crate::{apns, fcm, smtp, twilio};
 
-/// Default shares of faults.
+/// Shares of faults in the crash test.
 pub const SHARES: Shares = Shares {
     temporary: 0.02,
     busy: 0.005,
@@ -29,14 +30,15 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// One call in 100 fails with the next fault in a fixed order, see [`Faults::with_scheduled_faults`].
+/// One of 100 calls fails with a scheduled fault, see [`Faults::with_scheduled_faults`].
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
-/// Starts providers of every channel. `seed` determines the faults of each. Before a provider confirms a message, it appends a line to
-/// the file `accepted` (see [`Outbox::listed`]); it appends each fault to the file `faults` (see [`Faults::listed`]).
+/// Starts providers of every channel. `seed` determines their faults. Before a provider confirms a message, it appends
+/// a line to the file `accepted` (see [`Outbox::listed`]). It appends each fault to the file `faults` (see
+/// [`Faults::listed`]).
 ///
 /// # Errors
-/// A file cannot be opened, or no port is free.
+/// Returns an error if a file cannot be opened, or if no port is free.
 pub async fn start(seed: u64, shares: Shares, accepted: &Path, faults: &Path) -> io::Result<Providers> {
     let faults = Arc::new(OpenOptions::new().create(true).append(true).open(faults)?);
     let providers = Providers::start(Outbox::listed(accepted)?).await?;
@@ -82,8 +84,8 @@ fn fail_by_chance(providers: &Providers, faults: impl Fn(u64) -> Arc<Faults>) {
     providers.sms_http.script(Rule::by_chance(faults(6), answers(of_http)));
 }
 
-/// Builds the answers for the faults `Temporary`, `Busy`, `Gone`, `Refused` and `Pause`. The answer for `Busy` gets `Retry-After:
-/// 1`.
+/// Collects the answers for the faults `Temporary`, `Busy`, `Gone`, `Refused` and `Pause`. Adds `Retry-After: 1` to the
+/// answer for `Busy`.
 pub(crate) fn answers([temporary, mut busy, gone, refused, pause]: [Response<Bytes>; 5]) -> Answers {
     busy.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
     Answers { temporary, busy, gone, refused, pause, down: status(502) }

@@ -1,7 +1,7 @@
-//! Firebase Cloud Messaging, and the OAuth server of its service accounts, on the loopback interface.
+//! Stand-in for Firebase Cloud Messaging (FCM) and for Google's OAuth server.
 //!
-//! It refuses every message that Google would refuse, and captures an accepted message before it answers 200. A registration
-//! token may be the name of an error, such as `UNREGISTERED`: the message is then refused with that error.
+//! It refuses every message that Google would refuse, and captures an accepted message before it answers 200. If the
+//! registration token is the name of an error, such as `UNREGISTERED`, the message is refused with that error.
 
 mod check;
 mod oauth;
@@ -26,7 +26,7 @@ const PROJECT: &str = "demo-project";
 const ACCOUNT: &str = "sender@demo-project.iam.gserviceaccount.com";
 const KEY_ID: &str = "0123456789abcdef";
 
-/// Error codes that a token can name, with their HTTP statuses.
+/// Error codes that a registration token can name, with their HTTP statuses.
 const ERRORS: [(u16, &str); 7] = [
     (401, "THIRD_PARTY_AUTH_ERROR"),
     (403, "SENDER_ID_MISMATCH"),
@@ -44,12 +44,12 @@ pub struct FcmStandIn {
     key: String,
 }
 
-/// State of the servers.
+/// State of the message server and the OAuth server.
 struct FcmState {
     account_key: DecodingKey,
-    /// Required audience of assertions: the URL of the token endpoint. Set when the server has started.
+    /// URL of the token endpoint, which assertions must name as their audience. It is set when the server has started.
     token_url: Mutex<String>,
-    /// Access tokens, with the times at which they expire.
+    /// Valid access tokens, with the times at which they expire.
     tokens: Mutex<HashMap<String, Timestamp>>,
     lifetime: AtomicU64,
     granted: AtomicUsize,
@@ -67,10 +67,10 @@ impl fmt::Debug for FcmStandIn {
 }
 
 impl FcmStandIn {
-    /// Starts a server that captures into `outbox`, and generates the key of a service account.
+    /// Starts a server that captures messages into `outbox`, and generates the key of a service account.
     ///
     /// # Errors
-    /// The port is in use, or no random numbers are available.
+    /// Returns an error if the port is in use, or if no random numbers are available.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<FcmStandIn> {
         let pair = KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?;
         let account_key =
@@ -93,7 +93,7 @@ impl FcmStandIn {
         Ok(FcmStandIn { server, google, key: pair.serialize_pem() })
     }
 
-    /// Settings, with the secret, for a provider of kind `fcm` that calls this stand-in.
+    /// Settings, including the secret, for a provider of kind `fcm` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let url = self.server.url();
@@ -110,29 +110,29 @@ impl FcmStandIn {
         })
     }
 
-    /// The HTTP server, for counting its connections and sending GOAWAY.
+    /// HTTP server, with its counts of connections and requests.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.google.outbox
     }
 
-    /// Adds a rule for messages; its target is the registration token.
+    /// Adds a rule for messages after the existing ones. The target of a rule is the registration token.
     pub fn script(&self, rule: Rule) {
         self.google.script.add(rule);
     }
 
-    /// Adds a rule for the OAuth server.
+    /// Adds a rule for requests for access tokens after the existing ones.
     pub fn script_oauth(&self, rule: Rule) {
         self.google.oauth_script.add(rule);
     }
 
-    /// Sets the lifetime of access tokens granted from now on, in seconds.
+    /// Sets the lifetime in seconds of access tokens that are granted from now on.
     pub fn set_lifetime(&self, seconds: u64) {
         self.google.lifetime.store(seconds, Ordering::Relaxed);
     }
@@ -148,13 +148,13 @@ impl FcmStandIn {
         self.google.granted.load(Ordering::Relaxed)
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules for messages that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.google.script.left()
     }
 
-    /// Sets the clock of the stand-in and stops it there.
+    /// Sets the clock of the stand-in and stops it at this time.
     pub fn set_clock(&self, now: Timestamp) {
         *self.google.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
@@ -165,7 +165,7 @@ impl FcmStandIn {
     }
 }
 
-/// Builds Google's answer to a refused message: FCM's error code, and the paths of invalid members.
+/// Builds Google's answer to a refused message. `code` is FCM's error code; `fields` are the paths of invalid members.
 #[must_use]
 pub fn refusal(status: u16, code: &str, fields: &[&str]) -> Response<Bytes> {
     let general = match status {

@@ -1,4 +1,4 @@
-//! An HTTP server on the loopback interface for stand-ins of providers: HTTP/1.1 and HTTP/2, plain or over TLS.
+//! HTTP server for stand-ins: HTTP/1.1 and HTTP/2, plain or over TLS.
 
 mod connection;
 mod half;
@@ -23,13 +23,14 @@ use crate::interface;
 pub use half::half_answer;
 pub use script::{Answers, Reaction, Rule, Script};
 
-/// Answers the requests of a stand-in.
+/// Logic of a stand-in, which answers the requests that the server receives.
 pub trait Handler: Send + Sync + 'static {
     /// Returns the reaction to a complete request. Must not block.
     fn handle(&self, request: &Request<Bytes>) -> Reply;
 }
 
-/// Number of the connection that a request came over, counted from 1. Each request has it as an extension.
+/// Number of the connection on which a request arrived, counted from 1. The server adds it to each request as an
+/// extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionNumber(pub usize);
 
@@ -38,31 +39,31 @@ pub struct ConnectionNumber(pub usize);
 pub enum Reply {
     /// Sends this answer.
     Answer(Response<Bytes>),
-    /// Closes the connection without an answer, together with its other requests.
+    /// Closes the connection without an answer. Other requests on the same connection are not answered either.
     Cut,
     /// Never answers the request.
     Stall,
 }
 
-/// Address and TLS of a stand-in.
+/// Port, TLS and HTTP/2 settings of a server.
 #[derive(Clone, Default)]
 pub struct HttpSettings {
-    /// Port to listen on, 0 for a free one.
+    /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// TLS configuration, with HTTP/2 if the client negotiates it by ALPN. None for plain connections, with HTTP/2 by prior
-    /// knowledge.
+    /// TLS configuration. HTTP/2 is then used if the client negotiates it by ALPN. None means plain connections, with
+    /// HTTP/2 if the client begins with it (prior knowledge).
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Maximum number of concurrent requests on one HTTP/2 connection; None for the default of the HTTP library.
+    /// Maximum number of concurrent requests on one HTTP/2 connection. None means the default of the HTTP library.
     pub max_concurrent_streams: Option<u32>,
 }
 
-/// A running server.
+/// A running HTTP server.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
     is_tls: bool,
     counts: Arc<Counts>,
-    /// Number of calls of [`HttpServer::go_away`]; connections watch it.
+    /// Number of calls of [`HttpServer::go_away`]. Every connection watches it for changes.
     go_away: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -75,10 +76,10 @@ struct Counts {
 }
 
 impl HttpServer {
-    /// Starts a server that answers with `handler`.
+    /// Starts a server that passes requests to `handler`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(settings: HttpSettings, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -99,13 +100,13 @@ impl HttpServer {
         Ok(HttpServer { address, is_tls, counts, go_away, stop, tasks })
     }
 
-    /// Address on which it listens.
+    /// Address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Origin of its URLs, such as `http://127.0.0.1:8080`; with TLS, the host is `localhost`.
+    /// Origin of the server's URLs, such as `http://127.0.0.1:8080`. With TLS, the host is `localhost`.
     #[must_use]
     pub fn url(&self) -> String {
         let port = self.address.port();
@@ -122,7 +123,7 @@ impl HttpServer {
         self.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Number of complete requests since the start.
+    /// Number of completely received requests since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.counts.requests.load(Ordering::Relaxed)
@@ -161,7 +162,7 @@ struct Acceptor {
 impl Acceptor {
     async fn run(self) {
         loop {
-            // Accepting fails if no file descriptor is free; try again after a pause.
+            // Accepting fails if no file descriptor is free. Try again after a pause.
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;

@@ -1,12 +1,13 @@
-//! The network interface of the stand-ins, and the host in their URLs: the loopback interface, unless [`serve_as`] was called.
+//! Network interface on which stand-ins listen, and host in their URLs. Both are the loopback interface unless
+//! [`serve_as`] was called.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
 static HOST: OnceLock<String> = OnceLock::new();
 
-/// Makes stand-ins that start from now on in this process listen on all interfaces and use `host` in their URLs. Only the first
-/// call has an effect.
+/// Makes stand-ins that this process starts from now on listen on all interfaces and use `host` in their URLs. Only the
+/// first call has an effect.
 pub fn serve_as(host: &str) {
     HOST.get_or_init(|| host.to_owned());
 }
@@ -17,12 +18,12 @@ pub fn host() -> &'static str {
     HOST.get().map_or("127.0.0.1", String::as_str)
 }
 
-/// Host in the URLs of stand-ins with TLS: a name, because their certificate is for a name.
+/// Host in the URLs of stand-ins with TLS. It is a name, because the certificates of stand-ins contain this name.
 pub(crate) fn tls_host() -> &'static str {
     HOST.get().map_or("localhost", String::as_str)
 }
 
-/// The address to listen on.
+/// IP address on which stand-ins listen.
 pub(crate) fn ip() -> IpAddr {
     IpAddr::V4(if HOST.get().is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST })
 }

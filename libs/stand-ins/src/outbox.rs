@@ -1,7 +1,8 @@
-//! Messages that the stand-ins accepted: in memory up to a limit, and in a file of JSON lines if a directory is given.
+//! Outbox: the messages that stand-ins accepted. It keeps them in memory up to a limit, and also in a file of JSON
+//! lines if it has a directory.
 //!
-//! A stand-in captures a message before it confirms it, so the file contains every confirmed message even if the process was
-//! killed.
+//! A stand-in captures a message before it confirms the message. So the file contains every confirmed message, even if
+//! the process was killed.
 
 mod accepted;
 mod file;
@@ -22,34 +23,36 @@ use accepted::AcceptedFile;
 use file::CaptureFile;
 pub use http::OutboxServer;
 
-/// Default of the maximum number of captures.
+/// Default maximum number of captures in an outbox.
 pub const DEFAULT_KEEP: usize = 10_000;
-/// Maximum size of all captured messages in memory, in bytes.
+/// Maximum size of all captured messages in memory together, in bytes.
 const KEEP_BYTES: usize = 512 << 20;
 
 /// One captured message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capture {
-    /// Number of the capture, unique in one outbox over restarts.
+    /// Number of the capture. It is unique in an outbox, even after a restart.
     pub id: u64,
     /// Channel of the message, such as `email`.
     pub channel: String,
-    /// Time at which it was accepted.
+    /// Time at which the message was accepted.
     pub received_at: Timestamp,
-    /// Sender of the envelope.
+    /// Sender of the message.
     pub from: String,
-    /// Recipients of the envelope.
+    /// Recipients or targets of the message.
     pub to: Vec<String>,
-    /// The message as received; an email is an RFC 5322 message with CRLF line ends.
+    /// The message as received: the body of the HTTP request, the content of an email over SMTP, or the short message
+    /// of the last part of an SMS over SMPP.
     #[serde(with = "file::base64_text")]
     pub raw: Vec<u8>,
-    /// Summary that the stand-in of the channel wrote. It is empty for an email over SMTP, which is parsed when it is shown.
+    /// Title, text and headers, as the stand-in read them. Empty for an email over SMTP, which is parsed when it is
+    /// shown.
     #[serde(default)]
     pub summary: Summary,
 }
 
-/// Summary of a message that is not an email.
+/// Title, text and headers of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -74,7 +77,7 @@ impl Summary {
     }
 }
 
-/// A bounded collection of captures, shared by the stand-ins of one run.
+/// Captures of one or several stand-ins, up to a limit.
 #[derive(Debug)]
 pub struct Outbox {
     keep: usize,
@@ -97,23 +100,24 @@ impl Outbox {
         Arc::new(Outbox { keep: DEFAULT_KEEP, state: Mutex::new(State::empty()) })
     }
 
-    /// Creates an outbox that keeps no captures, and appends one line per message to the file at `path`:
-    /// `{"at","channel","delivery","target"}`, with the time of acceptance. A message without a delivery id is an error of
-    /// [`capture`](Self::capture).
+    /// Creates an outbox that keeps no captures, but appends one line per message to the file at `path`:
+    /// `{"at","channel","delivery","target"}`. `at` is the time of acceptance in milliseconds since 1970.
+    /// [`capture`](Self::capture) fails for a message without a delivery id.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// Returns an error if the file cannot be opened.
     pub fn listed(path: &Path) -> io::Result<Arc<Self>> {
         let state = State { accepted: Some(AcceptedFile::open(path)?), ..State::empty() };
         Ok(Arc::new(Outbox { keep: 0, state: Mutex::new(state) }))
     }
 
-    /// Creates an outbox with the newest `keep` captures, which are also appended to a file in `directory`, and loads the
-    /// captures of earlier runs from it. Directory and file are readable only by their owner, because messages contain personal
-    /// data.
+    /// Creates an outbox that keeps the newest `keep` captures, in memory and in a file in `directory`. Loads the
+    /// captures of earlier runs from the file. Only the owner can read directory and file, because messages contain
+    /// personal data.
     ///
     /// # Errors
-    /// The directory or file cannot be created or read, or a line other than the last is not a capture.
+    /// Returns an error if the directory or the file cannot be created or read, or if a line other than the last is not
+    /// a capture.
     pub fn in_directory(directory: &Path, keep: usize) -> io::Result<Arc<Self>> {
         file::claim_directory(directory)?;
         let (file, captures) = CaptureFile::open(&path_in(directory), keep)?;
@@ -128,10 +132,10 @@ impl Outbox {
         Ok(Arc::new(Outbox { keep, state: Mutex::new(state) }))
     }
 
-    /// Reads the captures in `directory`, oldest first. Another process may be writing them.
+    /// Reads the captures in `directory`, oldest first. Another process may be writing captures at the same time.
     ///
     /// # Errors
-    /// The file does not exist, or a line other than the last is not a capture.
+    /// Returns an error if the file does not exist, or if a line other than the last is not a capture.
     pub fn read_directory(directory: &Path) -> io::Result<Vec<Capture>> {
         Ok(file::read(&path_in(directory), usize::MAX)?.captures.into())
     }
@@ -139,15 +143,15 @@ impl Outbox {
     /// Stores a message in memory, and in the file if there is one.
     ///
     /// # Errors
-    /// The file cannot be written. The message was not stored, so the caller must not confirm it.
+    /// Returns an error if the file cannot be written. The message was not stored, so the caller must not confirm it.
     pub fn capture(&self, channel: &str, from: &str, to: &[String], raw: Vec<u8>) -> io::Result<()> {
         self.keep(channel, from, to, raw, Summary::default())
     }
 
-    /// As [`capture`](Self::capture), with a summary, for a message that is not an RFC 5322 email.
+    /// Stores a message with a summary, for a message that is not an RFC 5322 email.
     ///
     /// # Errors
-    /// As for [`capture`](Self::capture).
+    /// Returns an error in the same cases as [`capture`](Self::capture).
     pub fn keep(
         &self,
         channel: &str,
@@ -179,7 +183,7 @@ impl Outbox {
         state.compact(self.keep)
     }
 
-    /// The captures, newest first.
+    /// Captures, newest first.
     #[must_use]
     pub fn captures(&self) -> Vec<Arc<Capture>> {
         self.lock().captures.iter().rev().cloned().collect()
@@ -188,7 +192,7 @@ impl Outbox {
     /// Removes every capture from memory and from the file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn clear(&self) -> io::Result<()> {
         let mut state = self.lock();
         state.captures.clear();
@@ -218,7 +222,7 @@ impl State {
         }
     }
 
-    /// Rewrites the file with only the current captures if it has more than twice `keep` lines.
+    /// If the file has more than twice `keep` lines, rewrites it with only the current captures.
     fn compact(&mut self, keep: usize) -> io::Result<()> {
         match &mut self.file {
             Some(file) if file.lines() > keep.saturating_mul(2) => {

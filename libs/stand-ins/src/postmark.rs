@@ -1,6 +1,6 @@
-//! A stand-in for Postmark's HTTP API: accepts one email as JSON per request, with the same checks as Postmark.
+//! Stand-in for Postmark's HTTP API. It accepts one email as JSON per request, and makes the same checks as Postmark.
 //!
-//! For manual tests, an email to a recipient such as `406@example.com` is refused with that `ErrorCode`.
+//! For manual tests, it refuses an email to a recipient such as `406@example.com` with the `ErrorCode` 406.
 
 mod email;
 
@@ -16,16 +16,16 @@ use crate::http::{self, Handler, HttpServer, HttpSettings, Reaction, Reply, Rule
 use crate::outbox::{Outbox, Summary};
 use email::Email;
 
-/// Settings of a stand-in.
+/// Settings of the stand-in.
 #[derive(Clone, Default)]
 pub struct PostmarkSettings {
-    /// Address and TLS.
+    /// Port and TLS.
     pub http: HttpSettings,
-    /// The only server token that it accepts.
+    /// Only server token that the stand-in accepts.
     pub server_token: String,
 }
 
-/// A running server.
+/// A running stand-in for Postmark.
 #[derive(Debug)]
 pub struct PostmarkStandIn {
     http: HttpServer,
@@ -40,33 +40,34 @@ struct Api {
 }
 
 impl PostmarkStandIn {
-    /// Starts a server that captures into `outbox`.
+    /// Starts a server that captures emails into `outbox`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(settings: PostmarkSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let api = Arc::new(Api { server_token: settings.server_token, outbox, script: Script::default() });
         Ok(PostmarkStandIn { http: HttpServer::start(settings.http, api.clone()).await?, api })
     }
 
-    /// The HTTP server, with its URL and its counts.
+    /// HTTP server, with its URL and its counts of connections and requests.
     #[must_use]
     pub fn http(&self) -> &HttpServer {
         &self.http
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured emails.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.api.outbox
     }
 
-    /// Adds a rule after the existing ones. Its target is the address in `To`, or the path for other calls.
+    /// Adds a rule after the existing ones. The target of a rule is the address in `To`, or the path of a call that
+    /// sends no email.
     pub fn script(&self, rule: Rule) {
         self.api.script.add(rule);
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.api.script.left()
@@ -121,7 +122,7 @@ impl Api {
         })
     }
 
-    /// Returns the script's reaction for `target`; without one, the result of `usual`.
+    /// Returns the reaction of a rule for `target`. If no rule applies, returns the result of `usual`.
     fn scripted(&self, target: &str, usual: impl FnOnce() -> Result<Value, String>) -> Reply {
         let reaction = self.script.take(target);
         match &reaction {

@@ -1,4 +1,4 @@
-//! A provider of each kind for every channel, with one outbox for all.
+//! Stand-ins for providers of every channel that tests use together. They share one outbox.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::sms_http::SmsHttpStandIn;
 use crate::smtp::{SmtpSettings, SmtpStandIn};
 use crate::twilio::{TwilioSettings, TwilioStandIn};
 
-/// Running providers. None of them reports later what became of a message.
+/// Running stand-ins. None of them sends receipts or status callbacks.
 #[derive(Debug)]
 pub struct Providers {
-    /// Messages that any of them accepted.
+    /// Messages that the providers accepted.
     pub outbox: Arc<Outbox>,
     pub smtp: SmtpStandIn,
-    /// Service of browsers.
+    /// Push service for browsers.
     pub push_service: PushServiceStandIn,
     pub apns: ApnsStandIn,
     pub fcm: FcmStandIn,
@@ -32,7 +32,7 @@ impl Providers {
     /// Starts every provider.
     ///
     /// # Errors
-    /// No port is free.
+    /// Returns an error if no port is free.
     pub async fn start(outbox: Arc<Outbox>) -> io::Result<Self> {
         let twilio = TwilioSettings { reports: false, ..TwilioSettings::default() };
         Ok(Providers {
@@ -46,7 +46,7 @@ impl Providers {
         })
     }
 
-    /// Document of the SMTP server for `tidings provider set`.
+    /// Document for `tidings provider set` that describes the SMTP server.
     #[must_use]
     pub fn smtp_document(&self) -> Value {
         let settings = json!({
@@ -55,8 +55,9 @@ impl Providers {
         document("smtp", "email", "smtp", &settings)
     }
 
-    /// Documents of all providers for `tidings provider set`. The HTTP provider for SMS de-duplicates by idempotency key, but its
-    /// document does not declare this (`idempotent` is false), so workers must not retry unknown outcomes.
+    /// Documents for `tidings provider set` that describe all providers. The HTTP provider for SMS de-duplicates by
+    /// idempotency key. Its document nevertheless sets `idempotent` to false, so that workers must not retry unknown
+    /// outcomes.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let mut sms_http = self.sms_http.provider_settings();

@@ -1,13 +1,14 @@
-//! A push service for browsers (RFC 8030) on the loopback interface, with the browsers that subscribed.
+//! Stand-in for a push service (RFC 8030), and for the browsers that have subscribed at it.
 //!
-//! It is strict: a message needs a valid VAPID token (RFC 8292) for this service that expires within a day, a `TTL`, and a body
-//! of at most 4,096 bytes with the header of RFC 8188 that the browser's key decrypts. `Urgency` and `Topic` must be valid if
-//! they are present. A message is captured before it is answered with 201; `text` of the capture is the decrypted message, as a
-//! service worker gets it.
+//! It is strict. A message needs a `TTL`, and a valid VAPID token (RFC 8292) for this service that expires within a
+//! day. `Urgency` and `Topic` must be valid if they are present. The body must have at most 4,096 bytes and the header
+//! of RFC 8188, and the browser's key must be able to decrypt it. An accepted message is captured before the answer
+//! 201. The `text` of the capture is the decrypted message, as a service worker receives it.
 //!
-//! `POST /subscriptions` subscribes a browser, and answers as `PushManager.subscribe()` does. Its body may contain
-//! `applicationServerKey`, which restricts the subscription to messages signed with that key, and `answers`, the HTTP status with
-//! which all messages to the subscription are answered.
+//! `POST /subscriptions` subscribes a new browser, and answers with a subscription like that of
+//! `PushManager.subscribe()`. The body of the request may have two members. `applicationServerKey` restricts the
+//! subscription to messages that are signed with this key. `answers` is an HTTP status with which all messages to the
+//! subscription are answered.
 
 mod authorization;
 mod browser;
@@ -32,11 +33,11 @@ use refused::Refusal;
 use registry::Registry;
 pub use registry::WaitingMessage;
 
-/// Path at which browsers subscribe; [`ENDPOINTS`] is the prefix of the paths of their endpoints.
+/// Path for subscribing. [`ENDPOINTS`] is the prefix of the paths to which messages are sent.
 const SUBSCRIPTIONS: &str = "/subscriptions";
 const ENDPOINTS: &str = "/push/";
 
-/// A running push service.
+/// A running stand-in for a push service.
 #[derive(Debug)]
 pub struct PushServiceStandIn {
     server: HttpServer,
@@ -52,10 +53,10 @@ struct PushService {
 }
 
 impl PushServiceStandIn {
-    /// Starts a push service that captures into `outbox`.
+    /// Starts a push service that captures messages into `outbox`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(settings: HttpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let service = Arc::new(PushService {
             origin: std::sync::OnceLock::new(),
@@ -68,52 +69,53 @@ impl PushServiceStandIn {
         Ok(PushServiceStandIn { server, service })
     }
 
-    /// Origin of its URLs, such as `http://127.0.0.1:9999`.
+    /// Origin of the push service's URLs, such as `http://127.0.0.1:9999`.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// The HTTP server, for counting connections and requests and sending GOAWAY.
+    /// HTTP server, with its counts of connections and requests.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.service.outbox
     }
 
-    /// Adds a rule after the existing ones. Its target is a whole endpoint URL. Rules apply only to messages that pass all
-    /// checks.
+    /// Adds a rule after the existing ones. The target of a rule is a whole endpoint URL. Rules apply only to messages
+    /// whose headers and body format are valid.
     pub fn script(&self, rule: Rule) {
         self.service.script.add(rule);
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.service.script.left()
     }
 
-    /// Subscribes a browser. With `application_server_key`, messages signed with other keys are refused.
+    /// Subscribes a new browser. If `application_server_key` is set, messages that are signed with other keys are
+    /// refused.
     ///
     /// # Errors
-    /// No random numbers are available, or 100,000 browsers have subscribed.
+    /// Returns an error if no random numbers are available, or if 100,000 browsers have subscribed.
     pub fn subscribe(&self, application_server_key: Option<&str>) -> anyhow::Result<Arc<Browser>> {
         let (origin, restricted) = (self.url(), application_server_key.map(str::to_owned));
         self.service.registry.subscribe(&origin, restricted, None)
     }
 
-    /// Ends a subscription: its endpoint answers 410 from now on.
+    /// Ends a subscription. Its endpoint answers 410 from now on.
     pub fn unsubscribe(&self, browser: &Browser) {
         self.service.registry.unsubscribe(browser.endpoint());
     }
 
-    /// Messages that wait for a browser, oldest first. A new message replaces one with the same topic (RFC 8030, section 5.4). A
-    /// message with a TTL of 0 does not wait.
+    /// Messages that wait for a browser, oldest first. A new message replaces an earlier one with the same topic (RFC
+    /// 8030, section 5.4). A message with a TTL of 0 is not kept.
     #[must_use]
     pub fn waiting(&self, browser: &Browser) -> Vec<WaitingMessage> {
         self.service.registry.waiting(browser.endpoint())
@@ -178,7 +180,7 @@ impl PushService {
         }
     }
 
-    /// Captures a message, and then confirms it.
+    /// Decrypts and captures a message, and returns the answer that confirms it.
     fn deliver(
         &self,
         request: &Request<Bytes>,

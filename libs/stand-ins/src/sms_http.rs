@@ -1,8 +1,8 @@
-//! An SMS provider with its own HTTP API.
+//! Stand-in for an SMS provider with its own HTTP API.
 //!
-//! `POST /messages` accepts `{"to","from","text"}` as JSON or as a form; `GET /messages?to=…` accepts the same fields as
-//! parameters. Both need `Authorization: Bearer …`, and answer `202 {"message":{"id"}}`. Calls with the same `Idempotency-Key`
-//! create one message. `GET /balance` sends nothing.
+//! `POST /messages` accepts `{"to","from","text"}` as JSON or as a form. `GET /messages?to=…` accepts the same fields
+//! as parameters. Both need `Authorization: Bearer …`, and answer `202 {"message":{"id"}}`. Several calls with the same
+//! `Idempotency-Key` create one message. `GET /balance` sends no message.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,14 +18,14 @@ use crate::outbox::{Outbox, Summary};
 use crate::twilio::form::Form;
 use crate::twilio::random;
 
-/// Credential that a caller must present.
+/// Bearer token that a caller must send.
 pub const TOKEN: &str = "sms-token";
-/// A recipient that the provider reports as dead.
+/// Number that the provider always reports as dead.
 const DEAD: &str = "+15005550001";
 /// Maximum number of stored idempotency keys.
 const KEPT: usize = 100_000;
 
-/// A running provider.
+/// A running stand-in for an SMS provider.
 #[derive(Debug)]
 pub struct SmsHttpStandIn {
     server: HttpServer,
@@ -40,23 +40,23 @@ struct Provider {
 }
 
 impl SmsHttpStandIn {
-    /// Starts a provider on `port`, 0 for a free one, that captures into `outbox`.
+    /// Starts a provider on `port` (0 means a free port) that captures messages into `outbox`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let provider = Arc::new(Provider { outbox, script: Script::default(), known: Mutex::default() });
         let settings = HttpSettings { port, ..HttpSettings::default() };
         Ok(SmsHttpStandIn { server: HttpServer::start(settings, provider.clone()).await?, provider })
     }
 
-    /// Origin of its URLs.
+    /// Origin of the provider's URLs.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Settings, with the secrets, for a provider of kind `http` that calls this stand-in.
+    /// Settings, including the secrets, for a provider of kind `http` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         json!({
@@ -72,18 +72,18 @@ impl SmsHttpStandIn {
         })
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.provider.outbox
     }
 
-    /// Adds a rule after the existing ones; its target is the number of the recipient.
+    /// Adds a rule after the existing ones. The target of a rule is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.provider.script.add(rule);
     }
 
-    /// Number of requests read since the start.
+    /// Number of completely received requests since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.server.requests()

@@ -1,7 +1,7 @@
-//! A message centre (SMSC) that speaks SMPP 3.4 on the loopback interface.
+//! Stand-in for a message centre (SMSC), which speaks SMPP 3.4.
 //!
-//! It is strict: it accepts no message before a bind, and refuses esm_class bits, alphabets and lengths that a network would not
-//! carry. It joins the parts of long texts, and captures a message before it answers its last part.
+//! It is strict: it accepts no message before a bind, and refuses esm_class bits, alphabets and lengths that a network
+//! would not transmit. It joins the parts of a long text, and captures the message before it answers the last part.
 
 mod receipt;
 mod script;
@@ -30,27 +30,27 @@ pub use receipt::ReceiptForm;
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
 
-/// Maximum number of receipts that wait for a bound session; further ones are dropped.
+/// Maximum number of receipts that wait for a bound session. Further receipts are dropped.
 const MOST_RECEIPTS: usize = 10_000;
 
-/// Settings of a message centre.
+/// Settings of the stand-in.
 #[derive(Clone)]
 pub struct SmscSettings {
-    /// Port to listen on, 0 for a free one.
+    /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// System id that may bind.
+    /// System id with which clients bind.
     pub system_id: String,
-    /// Its password.
+    /// Password with which clients bind.
     pub password: String,
-    /// TLS configuration (implicit TLS); None for plain connections.
+    /// TLS configuration (implicit TLS). None means plain connections.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Maximum number of unanswered submissions per session; further ones are answered with ESME_RTHROTTLED.
+    /// Maximum number of unanswered submissions per session. Further submissions are answered with ESME_RTHROTTLED.
     pub window: usize,
     /// True if a receipt is sent for every message that requests one. If false, only [`SmscStandIn::report`] sends receipts.
     pub receipts: bool,
     /// Format of receipts.
     pub receipt_form: ReceiptForm,
-    /// Time without data from a bound client after which it is sent an enquire_link.
+    /// Time without data from a bound client after which the message centre sends an enquire_link.
     pub enquire_link: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Default for SmscSettings {
     }
 }
 
-/// A running message centre.
+/// A running stand-in for a message centre.
 pub struct SmscStandIn {
     address: SocketAddr,
     centre: Arc<Smsc>,
@@ -88,7 +88,7 @@ struct Smsc {
     outbox: Arc<Outbox>,
     script: Script,
     state: Mutex<State>,
-    /// Wakes a session when new receipts are waiting.
+    /// Wakes a session when a new receipt is waiting.
     news: Notify,
     counts: Counts,
 }
@@ -97,14 +97,14 @@ struct Smsc {
 struct State {
     /// Parts of incomplete messages, by sender, recipient, reference and number of parts.
     parts: HashMap<PartsKey, Vec<Option<String>>>,
-    /// Accepted messages (each part separately), by id.
+    /// Accepted messages by id. Each part of a message has its own entry.
     messages: HashMap<String, Accepted>,
     receipts: VecDeque<Receipt>,
 }
 
 type PartsKey = (String, String, u8, u8);
 
-/// An accepted message, for its receipt.
+/// Data of an accepted message that its receipt needs.
 #[derive(Clone)]
 struct Accepted {
     from: String,
@@ -126,10 +126,10 @@ struct Counts {
 }
 
 impl SmscStandIn {
-    /// Starts a message centre that captures into `outbox`.
+    /// Starts a message centre that captures messages into `outbox`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -147,13 +147,13 @@ impl SmscStandIn {
         Ok(SmscStandIn { address, centre, stop, tasks })
     }
 
-    /// Address on which it listens.
+    /// Address on which the message centre listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Settings, with the secrets, for a provider of kind `smpp` that calls this stand-in.
+    /// Settings, including the secrets, for a provider of kind `smpp` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let SmscSettings { system_id, password, .. } = self.settings();
@@ -163,13 +163,13 @@ impl SmscStandIn {
         })
     }
 
-    /// Settings with which it was started.
+    /// Settings with which the message centre was started.
     #[must_use]
     pub fn settings(&self) -> &SmscSettings {
         &self.centre.settings
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.centre.outbox
@@ -180,14 +180,14 @@ impl SmscStandIn {
         self.centre.script.add(rule);
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.centre.script.len()
     }
 
-    /// Sends a receipt with this state, such as `DELIVRD`, for an accepted message, on any session that is bound now or later.
-    /// Returns false if there is no such message.
+    /// Sends a receipt for an accepted message, with a state such as `DELIVRD`, over any session that is bound now or
+    /// later. Returns false if the message does not exist.
     pub fn report(&self, message_id: &str, state: &'static str, error: &'static str) -> bool {
         self.centre.report(message_id, state, error)
     }
@@ -228,7 +228,7 @@ impl SmscStandIn {
         self.centre.counts.bound.load(Ordering::Relaxed)
     }
 
-    /// Number of submissions read since the start; each part counts.
+    /// Number of submissions since the start. Each part of a message counts.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.centre.counts.submissions.load(Ordering::Relaxed)
@@ -240,7 +240,7 @@ impl SmscStandIn {
         self.centre.counts.most_unanswered.load(Ordering::Relaxed)
     }
 
-    /// Number of enquire_link PDUs read since the start.
+    /// Number of enquire_link PDUs that clients have sent since the start.
     #[must_use]
     pub fn enquiries(&self) -> usize {
         self.centre.counts.enquiries.load(Ordering::Relaxed)
@@ -285,7 +285,7 @@ impl Smsc {
 
 async fn accept(listener: TcpListener, centre: Arc<Smsc>, stop: CancellationToken, tasks: TaskTracker) {
     loop {
-        // Accepting fails if no file descriptor is free; try again after a pause.
+        // Accepting fails if no file descriptor is free. Try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -293,7 +293,7 @@ async fn accept(listener: TcpListener, centre: Arc<Smsc>, stop: CancellationToke
         centre.counts.connections.fetch_add(1, Ordering::Relaxed);
         let centre = centre.clone();
         let serving = async move {
-            // Errors of a connection are ignored, because tests check the captured messages.
+            // Errors of a connection are ignored: tests check the captured messages instead.
             drop(converse(stream, &centre).await);
         };
         tasks.spawn(stop.clone().run_until_cancelled_owned(serving));

@@ -1,8 +1,8 @@
-//! An SMTP server (RFC 5321) on the loopback interface that stands in for an email provider.
+//! Stand-in for a mail server (RFC 5321).
 //!
-//! It is strict, so that any server accepts the messages that it accepts: it refuses bare CR or LF, commands out of order,
-//! overlong lines, malformed header lines, repeated headers that may occur only once, and messages without a Message-ID. It
-//! captures a message before it answers 250.
+//! It is strict, so that any mail server accepts the emails that it accepts. It refuses bare CR or LF, commands out of
+//! order, overlong lines, malformed header lines, repeated headers that may occur only once, and emails without a
+//! Message-ID. It captures an email before it answers 250.
 
 mod auth;
 mod content;
@@ -28,26 +28,26 @@ use script::Script;
 pub use script::{Reaction, Rule, Stage};
 use session::SessionStart;
 
-/// Settings of a stand-in.
+/// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
-    /// Port to listen on, 0 for a free one.
+    /// Port to listen on; 0 for a free port.
     pub port: u16,
     /// User name and password for AUTH PLAIN and LOGIN. If set, clients must log in before they send.
     pub login: Option<(String, String)>,
     /// User name and token for AUTH XOAUTH2. If set, clients must log in before they send.
     pub token: Option<(String, String)>,
-    /// Mechanisms to offer. Those without credentials in these settings are not offered.
+    /// AUTH mechanisms that the server offers, if these settings contain credentials for them.
     pub mechanisms: &'static [&'static str],
-    /// TLS mode; None for plain connections.
+    /// TLS mode. None means plain connections.
     pub tls: Option<SmtpTls>,
-    /// Maximum number of concurrent connections; further ones are answered with 421.
+    /// Maximum number of concurrent connections. The server answers further connections with 421.
     pub max_connections: usize,
     /// Time after which a silent connection is closed.
     pub idle: Duration,
-    /// True if it offers PIPELINING (RFC 2920).
+    /// True if the server offers PIPELINING (RFC 2920).
     pub pipelining: bool,
-    /// Maximum size of a message's content, in bytes.
+    /// Maximum size of an email's content, in bytes.
     pub max_size: usize,
 }
 
@@ -76,7 +76,7 @@ impl Default for SmtpSettings {
     }
 }
 
-/// A running SMTP server.
+/// A running stand-in for a mail server.
 #[derive(Debug)]
 pub struct SmtpStandIn {
     address: SocketAddr,
@@ -97,10 +97,10 @@ struct Server {
 }
 
 impl SmtpStandIn {
-    /// Starts a server that captures into `outbox`.
+    /// Starts a server that captures emails into `outbox`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(settings: SmtpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -119,19 +119,19 @@ impl SmtpStandIn {
         Ok(SmtpStandIn { address, server, stop, tasks })
     }
 
-    /// Address on which it listens.
+    /// Address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured emails.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.server.outbox
     }
 
-    /// Replaces the user name and token for AUTH XOAUTH2; the previous token becomes invalid.
+    /// Replaces the user name and the token for AUTH XOAUTH2. The previous token becomes invalid.
     pub fn accept_token(&self, user: &str, token: &str) {
         *self.server.lock_token() = Some((user.to_owned(), token.to_owned()));
     }
@@ -141,7 +141,7 @@ impl SmtpStandIn {
         self.server.script.add(rule);
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.server.script.len()
@@ -181,7 +181,7 @@ impl Drop for SmtpStandIn {
 
 async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationToken, tasks: TaskTracker) {
     loop {
-        // Accepting fails if no file descriptor is free; try again after a pause.
+        // Accepting fails if no file descriptor is free. Try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -189,7 +189,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationTo
         let server = server.clone();
         let serving = async move {
             let _open = OpenConnection::count(&server);
-            // Errors of a connection are ignored, because tests check the captured messages.
+            // Errors of a connection are ignored: tests check the captured emails instead.
             drop(converse(stream, &server).await);
         };
         tasks.spawn(stop.clone().run_until_cancelled_owned(serving));
@@ -224,7 +224,7 @@ impl Server {
     }
 }
 
-/// Counts an open connection until it is dropped.
+/// Guard that counts a connection as open until the guard is dropped.
 struct OpenConnection<'a>(&'a Server);
 
 impl<'a> OpenConnection<'a> {

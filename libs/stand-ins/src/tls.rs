@@ -7,7 +7,8 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-/// A certificate authority for tests, with a server certificate for `localhost` and `127.0.0.1` and a client certificate.
+/// A certificate authority for tests, with a client certificate, and a server certificate for `localhost` and
+/// `127.0.0.1`.
 pub struct Authority {
     pem: String,
     server: ServerConfig,
@@ -21,7 +22,7 @@ pub struct Authority {
 pub struct CertificatePem {
     /// The certificate in PEM.
     pub certificate: String,
-    /// Its private key in PEM.
+    /// The private key in PEM.
     pub key: String,
 }
 
@@ -29,7 +30,7 @@ impl Authority {
     /// Creates an authority with new keys.
     ///
     /// # Errors
-    /// No random numbers are available.
+    /// Returns an error if no random numbers are available.
     pub fn new() -> anyhow::Result<Authority> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -61,31 +62,33 @@ impl Authority {
         Ok(Authority { pem: issuer.pem(), server, server_for_clients, server_pem, client })
     }
 
-    /// The authority's own certificate in PEM, for clients that trust it.
+    /// Certificate of the authority in PEM, which clients add to their trusted certificates.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// TLS configuration of a server, with these protocols for ALPN (such as `h2`), the preferred one first.
+    /// TLS configuration of a server. `alpn` are the protocols that it offers by ALPN, such as `h2`, in order of
+    /// preference.
     #[must_use]
     pub fn server(&self, alpn: &[&str]) -> Arc<ServerConfig> {
         with_alpn(&self.server, alpn)
     }
 
-    /// As [`server`](Self::server), but clients must present a certificate of this authority.
+    /// TLS configuration of a server to which clients must present a certificate of this authority. `alpn` is the same
+    /// as for [`server`](Self::server).
     #[must_use]
     pub fn server_for_clients(&self, alpn: &[&str]) -> Arc<ServerConfig> {
         with_alpn(&self.server_for_clients, alpn)
     }
 
-    /// The server certificate with its key, for servers that read it from a file.
+    /// Server certificate with its key, for servers that read both from files.
     #[must_use]
     pub fn server_pem(&self) -> &CertificatePem {
         &self.server_pem
     }
 
-    /// The client certificate with its key, for [`server_for_clients`](Self::server_for_clients).
+    /// Client certificate with its key, for a server with [`server_for_clients`](Self::server_for_clients).
     #[must_use]
     pub fn client(&self) -> &CertificatePem {
         &self.client

@@ -1,7 +1,7 @@
-//! Twilio's Programmable Messaging API, as far as senders need it: account, messages and signed status callbacks.
+//! Stand-in for Twilio's Programmable Messaging API: reading an account, sending messages, and signed status callbacks.
 //!
-//! It makes Twilio's checks and answers with Twilio's error codes. The magic numbers of Twilio's test credentials have the same
-//! effect here.
+//! It makes the same checks as Twilio, and answers with Twilio's error codes. The magic numbers that Twilio documents
+//! for test credentials have the same effects.
 
 mod callback;
 pub(crate) mod form;
@@ -39,29 +39,31 @@ const MAGIC_FROM: [(&str, u32, &str); 3] = [
     ("+15005550007", 21606, "The 'From' number is not owned by the account."),
     ("+15005550008", 21611, "The 'From' number has an SMS message queue that is full."),
 ];
-/// Prefix of recipients whose messages are reported as undelivered, with the error code (from 30000 on) that follows it.
+/// Prefix of recipients whose messages are reported as undelivered. The digits after the prefix are the error code,
+/// from 30000 to 39999.
 const UNDELIVERED_PREFIX: &str = "+150055";
 const LONGEST_BODY: usize = 1600;
 const LONGEST_VALIDITY: u32 = 36_000;
-/// Maximum number of messages that can be reported on; older ones are removed.
+/// Maximum number of messages that are kept for status callbacks. The oldest ones are removed.
 const KEPT: usize = 10_000;
 
 /// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
-    /// Port to listen on, 0 for a free one.
+    /// Port to listen on; 0 for a free port.
     pub port: u16,
     /// Id of the account.
     pub account_sid: String,
     /// Secret of the account. It also signs callbacks.
     pub auth_token: String,
-    /// An API key and its secret, also valid as a login.
+    /// API key and its secret, with which clients may log in instead of the account.
     pub api_key: (String, String),
-    /// Numbers, short codes and names that the account may send from.
+    /// Numbers, short codes and names that the account may use as senders.
     pub from: Vec<String>,
-    /// Ids of its messaging services.
+    /// Ids of the account's messaging services.
     pub services: Vec<String>,
-    /// True if a callback is sent for every message that names one. If false, only [`TwilioStandIn::report`] sends callbacks.
+    /// True if status callbacks are sent for every message that requests them. If false, only [`TwilioStandIn::report`]
+    /// sends callbacks.
     pub reports: bool,
 }
 
@@ -97,7 +99,7 @@ struct Account {
     messages: Mutex<Messages>,
 }
 
-/// Accepted messages by id, and the ids in order of acceptance.
+/// Accepted messages by id, and their ids in the order of acceptance.
 #[derive(Debug, Default)]
 struct Messages {
     known: HashMap<String, Message>,
@@ -112,10 +114,10 @@ struct Message {
 }
 
 impl TwilioStandIn {
-    /// Starts a stand-in that captures into `outbox`.
+    /// Starts a stand-in that captures messages into `outbox`.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(settings: TwilioSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (callbacks, posting) = Callbacks::new(settings.auth_token.clone());
@@ -132,13 +134,13 @@ impl TwilioStandIn {
         Ok(TwilioStandIn { server, account, stop: stop.drop_guard(), tasks })
     }
 
-    /// Origin of its URLs.
+    /// Origin of the stand-in's URLs.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Settings, with the secrets, for a provider of kind `twilio` that calls this stand-in.
+    /// Settings, including the secrets, for a provider of kind `twilio` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let TwilioSettings { account_sid, auth_token, from, .. } = self.settings();
@@ -147,39 +149,40 @@ impl TwilioStandIn {
         })
     }
 
-    /// Settings with which it was started.
+    /// Settings with which the stand-in was started.
     #[must_use]
     pub fn settings(&self) -> &TwilioSettings {
         &self.account.settings
     }
 
-    /// Outbox that receives its messages.
+    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.account.outbox
     }
 
-    /// Adds a rule after the existing ones; its target is the number of the recipient.
+    /// Adds a rule after the existing ones. The target of a rule is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.account.script.add(rule);
     }
 
-    /// Number of requests read since the start.
+    /// Number of completely received requests since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.server.requests()
     }
 
-    /// URL of the status callback of a message; None if there is no such message or it names no callback.
+    /// URL to which status callbacks of a message are sent. None if the message does not exist or requests no
+    /// callbacks.
     #[must_use]
     pub fn callback_of(&self, sid: &str) -> Option<String> {
         self.account.lock().known.get(sid)?.callback.clone()
     }
 
-    /// Sends the status callback of a message, and returns the HTTP status of the answer.
+    /// Sends a status callback of a message, and returns the HTTP status of the answer.
     ///
     /// # Errors
-    /// There is no such message, it names no callback, or the call fails.
+    /// Returns an error if the message does not exist or requests no callbacks, or if the call fails.
     pub async fn report(&self, sid: &str, status: &str, error: Option<u32>) -> io::Result<u16> {
         let message = self.account.lock().known.get(sid).cloned();
         let report = message.and_then(|message| self.account.report(sid, &message, status, error));

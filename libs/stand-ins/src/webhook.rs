@@ -1,5 +1,5 @@
-//! An app's backend that receives status webhooks. It accepts a call only if its signature is valid
-//! (<https://www.standardwebhooks.com>), and stores accepted calls in order before it confirms them.
+//! Stand-in for an app's backend that receives webhooks. It accepts a call only if the signature is valid
+//! (<https://www.standardwebhooks.com>). It stores accepted calls in order, before it confirms them.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -23,7 +23,7 @@ use crate::outbox::now;
 /// Maximum difference between the timestamp of a call and the receiver's clock, in milliseconds.
 const TOLERANCE: u64 = 5 * 60 * 1_000;
 
-/// A running receiver.
+/// A running receiver of webhooks.
 pub struct WebhookReceiver {
     server: HttpServer,
     inner: Arc<Inner>,
@@ -34,11 +34,11 @@ pub struct WebhookReceiver {
 pub struct ReceivedCall {
     /// Time of receipt, in milliseconds since 1970.
     pub at: i64,
-    /// `webhook-id`, the same in every attempt.
+    /// Header `webhook-id`, which is the same in every attempt for a message.
     pub id: String,
-    /// Path of the endpoint.
+    /// Path of the endpoint that was called.
     pub path: String,
-    /// The body.
+    /// Body of the call.
     pub body: Value,
 }
 
@@ -50,9 +50,9 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Trusted keys; a call must be signed with one of them.
+    /// Trusted keys. A call must be signed with one of them.
     keys: Vec<Vec<u8>>,
-    /// File for accepted calls; if it is set, calls are not stored in memory.
+    /// File to which accepted calls are appended. If it is set, calls are not stored in memory.
     list: Option<File>,
     received: Vec<ReceivedCall>,
     attempts: Vec<String>,
@@ -63,17 +63,17 @@ impl WebhookReceiver {
     /// Starts a receiver. It refuses all calls until [`trust`](Self::trust) sets the secrets.
     ///
     /// # Errors
-    /// No port is free.
+    /// Returns an error if no port is free.
     pub async fn start() -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(None).await
     }
 
-    /// As [`start`](Self::start), for runs with many calls: appends each accepted call, including repeated ones, to the file at
-    /// `path` as a line with a [`ReceivedCall`] in JSON, before it answers. [`received`](Self::received) and
-    /// [`attempts`](Self::attempts) stay empty.
+    /// Starts a receiver for runs with many calls. Before it answers an accepted call, it appends a line with the
+    /// [`ReceivedCall`] as JSON to the file at `path`. Repeated calls are appended too. [`received`](Self::received)
+    /// and [`attempts`](Self::attempts) stay empty.
     ///
     /// # Errors
-    /// The file cannot be opened, or no port is free.
+    /// Returns an error if the file cannot be opened, or if no port is free.
     pub async fn listed(path: &Path) -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(Some(OpenOptions::new().create(true).append(true).open(path)?)).await
     }
@@ -91,10 +91,10 @@ impl WebhookReceiver {
         self.server.url() + path
     }
 
-    /// Sets the secrets (`whsec_…`); from now on, calls must be signed with one of them.
+    /// Sets the secrets (`whsec_…`). From now on, calls must be signed with one of them.
     ///
     /// # Panics
-    /// A text is not a secret.
+    /// Panics if a text is not a secret.
     #[allow(clippy::panic, reason = "this is how a test fails")]
     pub fn trust(&self, secrets: &[&str]) {
         let key = |secret: &&str| match secret.strip_prefix("whsec_").map(|text| STANDARD.decode(text)) {
@@ -104,25 +104,25 @@ impl WebhookReceiver {
         self.inner.lock().keys = secrets.iter().map(key).collect();
     }
 
-    /// Adds a rule for the next calls; its target is the path.
+    /// Adds a rule after the existing ones. The target of a rule is the path of the call.
     pub fn script(&self, rule: Rule) {
         self.inner.script.add(rule);
     }
 
-    /// Makes calls fail at random from now on, as `seed` and `shares` determine. `shares.gone` is ignored: after a 410, Tidings
-    /// would not call the endpoint again.
+    /// Makes calls fail at random from now on, as `seed` and `shares` determine. Ignores `shares.gone`, because Tidings
+    /// would not call the endpoint again after a 410.
     pub fn fail_by_chance(&self, seed: u64, shares: Shares) {
         let faults = Arc::new(Faults::new(seed, Shares { gone: 0.0, ..shares }));
         self.script(Rule::by_chance(faults, answers([503, 429, 410, 400, 403].map(status))));
     }
 
-    /// Number of rules that have reactions left.
+    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.inner.script.left()
     }
 
-    /// Accepted messages in order, without repeated calls.
+    /// Accepted calls in order, without repeated calls for the same message.
     #[must_use]
     pub fn received(&self) -> Vec<ReceivedCall> {
         let mut seen = BTreeSet::new();
@@ -130,13 +130,26 @@ impl WebhookReceiver {
         state.received.iter().filter(|received| seen.insert(received.id.clone())).cloned().collect()
     }
 
-    /// `webhook-id` of every correctly signed call in order, including those that a rule made fail.
+    /// Number of accepted calls, including repeated ones.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.inner.lock().received.len()
+    }
+
+    /// Forgets all calls.
+    pub fn clear(&self) {
+        let mut state = self.inner.lock();
+        state.received.clear();
+        state.attempts.clear();
+    }
+
+    /// Header `webhook-id` of every correctly signed call in order, including the calls that a rule made fail.
     #[must_use]
     pub fn attempts(&self) -> Vec<String> {
         self.inner.lock().attempts.clone()
     }
 
-    /// Reasons of calls that were refused because they were not correctly signed webhooks.
+    /// Reasons why calls were refused, such as a wrong signature.
     #[must_use]
     pub fn refused(&self) -> Vec<&'static str> {
         self.inner.lock().refused.clone()

@@ -1,4 +1,5 @@
-//! The ledger of deliveries: claims, settlements, receipts, timers, parked jobs, cancellation and suppression.
+//! The ledger of deliveries and what changes it: claims, settlements, receipts, timers, parked jobs, cancellation and
+//! suppression.
 
 pub mod attachment;
 pub mod cancellation;

@@ -1,4 +1,4 @@
-//! The directory: users, profiles, preferences, devices, push targets and categories.
+//! The directory: users, profiles, preferences, devices, push tokens, web push subscriptions and categories.
 
 pub mod category;
 pub mod device;

@@ -1,8 +1,9 @@
-//! Erasing users: the row that records an erasure, and the checks by which planning and replays leave erased users out.
+//! Erasure of users: the row that records an erasure, and the checks with which planning and replays leave out erased users.
 //!
-//! Later passes (see `passes`) remove the rest of a user's data. An advisory lock prevents erasing and planning in the same app
-//! at the same time. If planning of a send commits before the erasure, the passes find its rows by the user's number. If it
-//! starts after the erasure, it leaves the user out.
+//! [`Erasures::erase_user`] deletes the user at once. Later passes (module `passes`) remove the user's data from other rows.
+//! An advisory lock prevents an erasure and the planning of a send in the same app from running at the same time. If the
+//! planning commits before the erasure, the passes find its rows by the user's number. If the planning starts after the
+//! erasure, it leaves out the user.
 
 mod messages;
 mod passes;
@@ -22,7 +23,7 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::sends::chunk::Chunk;
 use crate::{Erasures, Error, database::audit};
 
-/// Limit on the rows that one statement changes.
+/// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
 
 /// SQL expression for the SHA-256 digest of the app id, a line feed and the user's identifier.
@@ -33,7 +34,7 @@ macro_rules! digest {
 }
 pub(crate) use digest;
 
-/// An erasure in an open transaction. Dropping it without [`Erasure::commit`] rolls it back.
+/// An erasure in an open transaction. If the value is dropped without [`Erasure::commit`], the transaction is rolled back.
 #[derive(Debug)]
 pub struct Erasure {
     transaction: Transaction<'static, Postgres>,
@@ -43,8 +44,8 @@ pub struct Erasure {
 }
 
 impl Erasures<'_> {
-    /// Starts to erase a user. Returns None if the app has no such user. Sends accepted up to `at` do not create the user
-    /// again.
+    /// Starts to erase a user. Returns None if the app has no such user. A send that was accepted at or before `at` does not
+    /// create the user again.
     pub async fn erase_user(
         self,
         app: AppId,
@@ -79,8 +80,9 @@ impl Erasures<'_> {
         Ok(Some(Erasure { transaction, app, user, digest }))
     }
 
-    /// Removes the identifier from the plan rows of sends that named the user before the user was created. These rows have
-    /// no user number. If the user was the only recipient, also removes the send's title and files.
+    /// Removes the identifier from the rows of `planned_recipient` that were written before the user was created. These rows
+    /// have no user number, so the passes cannot find them. If the user was the only recipient of a send, also removes the
+    /// send's title and files.
     pub(crate) async fn blank_while_unknown(self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
             let blanked = sqlx::query!(
@@ -109,7 +111,7 @@ impl Erasures<'_> {
         }
     }
 
-    /// Returns all users ever erased, so that a replay of the inbox can leave them out.
+    /// Returns all users that were ever erased. A replay of the inbox leaves them out.
     pub async fn erased_users(self) -> Result<Vec<(AppId, UserNumber)>, Error> {
         let rows = sqlx::query!("SELECT app_id, user_number FROM erased").fetch_all(&self.0.pool).await?;
         Ok(rows.into_iter().map(|row| (AppId(row.app_id), UserNumber(row.user_number))).collect())
@@ -117,25 +119,26 @@ impl Erasures<'_> {
 }
 
 impl Erasure {
-    /// Number of the erased user; it is never reused.
+    /// Number of the erased user, which is never reused.
     #[must_use]
     pub fn user(&self) -> UserNumber {
         self.user
     }
 
-    /// SHA-256 over the app id, a line feed and the user's identifier.
+    /// SHA-256 digest of the app id, a line feed and the user's identifier; None if it is not stored.
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    /// Erases the user for `actor` and sets the timer that publishes the erasure to the inbox. The timer must have no user
-    /// number, because timers with the user's number are deleted.
+    /// Erases the user on behalf of `actor`, and sets the timer that publishes the erasure to the inbox. The timer must not
+    /// contain the user's number, because erasing deletes the timers that contain it.
     ///
     /// # Errors
-    /// The database failed. The user may have been erased nevertheless; repeating the erasure then finds no user.
+    /// Returns an error if the database fails. The user may still have been erased. If the caller repeats the erasure, it
+    /// then finds no user.
     pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
-        // Name the user by number: the audit log contains no personal data.
+        // The audit log contains no personal data, so it names the user by number.
         let subject = format!("user {}", self.user);
         audit::record(&mut self.transaction, self.app, actor, "user.erase", &subject).await?;
         timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;
@@ -144,7 +147,7 @@ impl Erasure {
     }
 }
 
-/// Waits for running erasures in these apps and blocks new ones until the transaction ends.
+/// Waits until no erasure is running in the given apps, and blocks new erasures there until the transaction ends.
 pub(crate) async fn hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -159,8 +162,8 @@ pub(crate) async fn hold_off(
     Ok(())
 }
 
-/// Blocks erasures in these apps until the transaction ends, but does not wait. Returns the apps in which an erasure is
-/// running or waiting for the lock; erasures in these apps are not blocked.
+/// Blocks erasures in the given apps until the transaction ends, without waiting for running erasures. Returns the apps in
+/// which erasures could not be blocked, because an erasure is running there or waits for the lock.
 pub(crate) async fn try_hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -175,13 +178,13 @@ pub(crate) async fn try_hold_off(
     Ok(tried.into_iter().filter(|row| !row.is_held).map(|row| AppId(row.app_id)).collect())
 }
 
-/// Erased recipients by app and identifier, each with the time of the latest erasure.
+/// Erased recipients by app and identifier. Each has the time of its latest erasure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
 
 impl ErasedRecipients {
-    /// Finds the erased ones among the recipients `named`. `since` is the earliest acceptance time of their sends. If no
-    /// user of these apps was erased since then, which is the usual case, only one short query runs.
+    /// Finds the erased recipients among `named`. `since` is the earliest time at which one of their sends was accepted.
+    /// Usually no user of these apps was erased since then, and only one short query runs.
     pub(crate) async fn read(
         connection: &mut PgConnection,
         since: Timestamp,
@@ -226,12 +229,13 @@ impl ErasedRecipients {
         Ok(erased)
     }
 
-    /// Returns true if the recipient was erased at or after `accepted_at`, the acceptance time of a send that names it.
+    /// Returns true if the recipient was erased at or after `accepted_at`, the time at which a send that names the recipient
+    /// was accepted.
     pub(crate) fn holds(&self, app: AppId, identifier: &str, accepted_at: Timestamp) -> bool {
         self.0.get(&app).and_then(|of_app| of_app.get(identifier)).is_some_and(|at| *at >= accepted_at)
     }
 
-    /// Returns a copy of the send without the erased recipients; None if the send names no erased recipient.
+    /// Returns a copy of the send without the erased recipients. Returns None if the send names no erased recipient.
     pub(crate) fn without(
         &self,
         app: AppId,
@@ -245,8 +249,8 @@ impl ErasedRecipients {
     }
 }
 
-/// Returns a copy of the chunk without the erased recipients; None if its send names no erased recipient. Blocks erasures
-/// in the app until the transaction ends.
+/// Returns a copy of the chunk without the erased recipients of its send. Returns None if the send names no erased recipient.
+/// Blocks erasures in the app until the transaction ends.
 pub(crate) async fn without_erased(
     transaction: &mut PgConnection,
     chunk: &Chunk,

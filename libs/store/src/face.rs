@@ -1,8 +1,9 @@
-//! The faces of the store: one per room, each with the room's statements as methods.
+//! Groups of the store's methods. Each folder of this crate ("room") has one type here ("face"); the SQL statements in the
+//! folder are methods of this type.
 
 use crate::Store;
 
-/// Declares a face for each room, and the method of [`Store`] that returns it.
+/// Declares the face of each room, and the method of [`Store`] that returns the face.
 macro_rules! faces {
     ($($(#[$doc:meta])* $face:ident = $method:ident;)*) => {
         $(
@@ -24,17 +25,18 @@ macro_rules! faces {
 }
 
 faces! {
-    /// Identity and streams of the installation, the audit log, sealed columns, and failure counts of messages.
+    /// The identity of the database, the streams of its log, the audit log, encrypted columns, and failure counts of
+    /// messages.
     Database = database;
     /// Apps, their keys and switches, providers and templates.
     Control = control;
     /// Users, devices, preferences and categories.
     Directory = directory;
-    /// Sends: idempotency keys, plans and what callers read about requests.
+    /// Sends: idempotency keys, plans, and the status of requests that the API shows.
     Sends = sends;
     /// The ledger: claims, settlements, receipts, timers, suppressions and attachments.
     Deliveries = deliveries;
-    /// Items and counters of inboxes, and their projection.
+    /// Items and counters of inboxes, and the projection that writes them.
     Inbox = inbox;
     /// Webhook endpoints, and messages for them.
     Webhooks = webhooks;

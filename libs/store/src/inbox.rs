@@ -1,4 +1,4 @@
-//! The inbox read model: queries for readers, and the projection that writes the tables.
+//! Inbox tables: queries for readers, and the projection that writes the tables.
 
 pub mod list;
 pub mod projection;

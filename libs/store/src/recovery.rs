@@ -1,4 +1,5 @@
-//! Recovery: restored backups, and the shadow tables of `verify` and `rebuild`.
+//! Recovery: restoring a database from a backup and the log, and the shadow tables of `tidings verify` and `tidings rebuild
+//! inbox`.
 
 pub mod restore;
 pub mod shadow;

@@ -1,4 +1,4 @@
-//! Sends and their plans: idempotency keys, the facts that planning reads, and the frozen decisions.
+//! Sends and their plans: idempotency keys, the facts that planning reads, and the stored decisions.
 
 pub mod chunk;
 pub mod facts;

@@ -1,4 +1,4 @@
-//! Webhooks: endpoints of apps that Tidings notifies of events, such as outcomes of deliveries.
+//! Webhooks: HTTP endpoints of apps, which Tidings calls when an event occurs, such as the outcome of a delivery.
 
 mod intake;
 mod message;
@@ -16,7 +16,7 @@ pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
 pub use outgoing::{AttemptResult, DueMessage, Pace, Settlement, Target};
 
-/// Name in `checkpoint` of the projection that turns events into messages for endpoints.
+/// Name in the table `checkpoint` of the projection that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
 /// Maximum number of endpoints of an app.
 pub const MAX_ENDPOINTS: i64 = 20;
@@ -25,26 +25,26 @@ pub const MAX_ENDPOINTS: i64 = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub id: i64,
-    /// The URL; unique in the app.
+    /// URL of the endpoint, unique in the app.
     pub url: String,
     /// Types of events that are sent to the endpoint.
     pub events: Vec<WebhookEvent>,
-    /// Time from which events are sent to the endpoint.
+    /// The endpoint receives events that occurred at or after this time.
     pub since: Timestamp,
-    /// Start of the current series of failures; None if the last call succeeded.
+    /// Time at which the current series of failed calls started; None if the last call succeeded.
     pub failing_since: Option<Timestamp>,
     /// Time at which the endpoint was disabled, and the reason; None if the endpoint is enabled.
     pub disabled: Option<(Timestamp, String)>,
-    /// Number of valid secrets, each of which signs the calls.
+    /// Number of valid secrets. Each of them signs every call.
     pub secrets: u32,
-    /// Number of pending messages; at most 100,000 are counted.
+    /// Number of messages that wait to be sent; at most 100,000 are counted.
     pub pending: u64,
-    /// Number of messages given up; at most 100,000 are counted.
+    /// Number of messages that were given up; at most 100,000 are counted.
     pub failed: u64,
 }
 
-/// An endpoint that is being created or changed in an open transaction. Dropping it without [`EndpointDraft::commit`]
-/// changes nothing.
+/// An endpoint that is being created or changed in an open transaction. If the value is dropped without
+/// [`EndpointDraft::commit`], nothing changes.
 #[derive(Debug)]
 pub struct EndpointDraft {
     transaction: Transaction<'static, Postgres>,
@@ -59,7 +59,7 @@ impl Webhooks<'_> {
     /// already has [`MAX_ENDPOINTS`] other endpoints.
     ///
     /// # Errors
-    /// The database failed, or the app is unknown.
+    /// Returns an error if the database fails, or if the app does not exist.
     pub async fn put_endpoint(
         self,
         app: AppId,
@@ -96,7 +96,7 @@ impl Webhooks<'_> {
     /// Lists the app's endpoints, oldest first.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         let rows = sqlx::query!(
             r#"SELECT e.id, e.url, e.events, e.since, e.failing_since, e.disabled_at, e.disabled_reason, (
@@ -136,11 +136,12 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Removes an endpoint and its messages. Disables the endpoint first, then removes the messages in several
-    /// transactions, and finally the endpoint. Returns false if the endpoint is unknown.
+    /// Removes an endpoint and its messages. First disables the endpoint, then removes its messages in several transactions,
+    /// and finally removes the endpoint. Returns false if the endpoint is unknown.
     ///
     /// # Errors
-    /// The database failed; the endpoint is disabled or unchanged. Repeat the call to continue.
+    /// Returns an error if the database fails. The endpoint may then be disabled, and some of its messages removed. The
+    /// caller can repeat the call to continue.
     pub async fn remove_endpoint(self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
         sqlx::query!(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
@@ -165,11 +166,12 @@ impl Webhooks<'_> {
         Ok(true)
     }
 
-    /// Adds a secret to an endpoint, sealed in the context `webhook-secret:{app}:{endpoint}`. The previous secret stays
-    /// valid for `grace`; older ones are removed now. Returns false if the endpoint is unknown.
+    /// Adds a secret to an endpoint, encrypted with the master key in the context `webhook-secret:{app}:{endpoint}`. The
+    /// newest previous secret stays valid for `grace`; older secrets are removed now. Returns false if the endpoint is
+    /// unknown.
     ///
     /// # Errors
-    /// The database failed; nothing has changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn rotate_webhook_secret(
         self,
         app: AppId,
@@ -209,7 +211,7 @@ impl Webhooks<'_> {
         Ok(true)
     }
 
-    /// Returns the valid secrets of an endpoint in sealed form, newest first.
+    /// Returns the valid secrets of an endpoint in encrypted form, newest first.
     pub async fn webhook_secrets(self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
         Ok(sqlx::query_scalar!(
             "SELECT sealed FROM webhook_secret
@@ -234,10 +236,10 @@ impl EndpointDraft {
         self.is_new
     }
 
-    /// Commits the endpoint. `sealed` is a secret to add, which a new endpoint needs.
+    /// Commits the endpoint and adds a secret to it if `sealed` is given. A new endpoint needs a secret.
     ///
     /// # Errors
-    /// The database failed; nothing has changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn commit(mut self, sealed: Option<&[u8]>, actor: &str) -> Result<(), Error> {
         if let Some(sealed) = sealed {
             insert_secret(&mut self.transaction, self.app, self.id, sealed).await?;
@@ -249,8 +251,8 @@ impl EndpointDraft {
     }
 }
 
-/// Formats an endpoint for the audit log: its number, and the scheme and host of its URL. The rest of the URL is left out,
-/// because it may contain credentials.
+/// Formats an endpoint for the audit log: its number, and the scheme and host of its URL. The other parts of the URL are left
+/// out because they may contain credentials.
 fn audited(id: i64, url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A fresh database for one test.
+//! A new database for one test.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
@@ -25,7 +25,8 @@ pub struct Database {
     _cluster: Option<Arc<Cluster>>,
 }
 
-/// The private cluster of this process, shared by its databases and stopped with the last of them.
+/// The private PostgreSQL cluster of this process. All its databases share the cluster, which stops when the last of them is
+/// dropped.
 #[derive(Debug)]
 struct Cluster {
     postgres: Postgres,
@@ -36,7 +37,7 @@ impl Database {
     /// Creates a database with a random name.
     ///
     /// # Panics
-    /// The shared PostgreSQL cannot be reached, or the private one cannot be started.
+    /// Panics if the shared PostgreSQL cannot be reached, or a private PostgreSQL cannot be started.
     #[allow(clippy::panic, reason = "this is how a test fails")]
     pub async fn create() -> Self {
         match Self::try_create().await {
@@ -58,25 +59,24 @@ impl Database {
         let mut connection = PgConnection::connect(&server_url).await.context(SHARED)?;
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await?;
         connection.close().await?;
-        let url = with_database(&server_url, &name).context("a URL with a database name")?;
+        let url = with_database(&server_url, &name).context("the server's URL has no scheme")?;
         Ok(Self { name, url, server_url, _cluster: cluster })
     }
 
-    /// URL of this database.
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
 impl Drop for Database {
-    /// Drops the database within 10 s. A database of a private cluster is removed with the cluster instead.
+    /// Drops the database within 10 s. A database in a private cluster is not dropped, because it is removed with the cluster.
     fn drop(&mut self) {
         if self._cluster.is_some() {
             return;
         }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let url = std::mem::take(&mut self.server_url);
-        // Use a separate thread: this code may run inside the test's runtime, which must not block.
+        // Use a separate thread, because this code may run in the test's runtime, which must not block.
         let dropping = std::thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
@@ -107,7 +107,7 @@ async fn private_cluster() -> anyhow::Result<Arc<Cluster>> {
     Ok(cluster)
 }
 
-/// Replaces the database in the URL; options after `?` stay. Returns None if the URL has no scheme.
+/// Replaces the name of the database in the URL. Options after `?` stay. Returns None if the URL has no scheme.
 fn with_database(url: &str, name: &str) -> Option<String> {
     let (address, options) = url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
     let host_at = address.find("://")? + 3;

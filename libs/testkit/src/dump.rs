@@ -1,4 +1,4 @@
-//! Backup and restore of a test's database with `pg_dump` and `pg_restore`, as operators do it.
+//! Backup and restore of a test's database with `pg_dump` and `pg_restore`, which operators use too.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,19 +9,19 @@ use crate::database::Database;
 use local_servers::installed;
 
 impl Database {
-    /// Dumps the database to `file`. Other sessions may continue to write.
+    /// Dumps the database to `file`. Other sessions may continue to write to the database.
     ///
     /// # Errors
-    /// `pg_dump` is not installed, or failed.
+    /// Returns an error if `pg_dump` is not installed or fails.
     pub fn dump(&self, file: &Path) -> anyhow::Result<()> {
-        let file = file.to_str().context("a path that is text")?;
+        let file = file.to_str().context("the path is not UTF-8")?;
         run("pg_dump", &["--format=custom", "--dbname", self.url(), "--file", file])
     }
 
     /// Creates a database and restores a dump into it.
     ///
     /// # Errors
-    /// `pg_restore` is not installed, or failed.
+    /// Returns an error if `pg_restore` is not installed or fails.
     pub async fn restored(file: &Path) -> anyhow::Result<Database> {
         let database = Database::create().await;
         database.restore_in_place(file)?;
@@ -31,17 +31,17 @@ impl Database {
     /// Replaces the contents of the database with a dump.
     ///
     /// # Errors
-    /// `pg_restore` is not installed, or failed.
+    /// Returns an error if `pg_restore` is not installed or fails.
     pub fn restore_in_place(&self, file: &Path) -> anyhow::Result<()> {
-        let file = file.to_str().context("a path that is text")?;
+        let file = file.to_str().context("the path is not UTF-8")?;
         let options = ["--clean", "--if-exists", "--exit-on-error", "--no-owner", "--dbname"];
         run("pg_restore", &[&options[..], &[self.url(), file]].concat())
     }
 }
 
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    // A directory of the PATH may contain links to only some of PostgreSQL's programs. The directory of a link's target
-    // contains all of them.
+    // A directory on the PATH may contain links to only some of PostgreSQL's programs. So resolve the link to `postgres`: its
+    // directory contains all programs.
     let server = installed::postgres_bin()?.join("postgres").canonicalize()?;
     let program = server.with_file_name(program);
     let ended = Command::new(&program)

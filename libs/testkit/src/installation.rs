@@ -13,23 +13,24 @@ use crate::servers::Servers;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Private servers with schema and streams, and the context in which services run on them. Dropping it stops the services.
-/// Methods panic if a server cannot be started or refuses a call.
+/// Private servers with schema and streams, and the context in which services run on them. Dropping this value stops the
+/// services. Methods panic if a server cannot be started or refuses a call.
 pub struct Installation {
     pub context: Context,
-    /// Connections for statements that the store does not have.
+    /// Connections for SQL statements that `store` does not contain.
     pub pool: PgPool,
     pub servers: Servers,
 }
 
 #[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
 impl Installation {
-    /// Starts servers and prepares them. `configure` can change the configuration [`Servers::config`] before.
+    /// Starts servers, and creates the schema and the streams. `configure` can change the configuration, which is
+    /// [`Servers::config`].
     pub async fn start(configure: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(Servers::start().await, configure).await
     }
 
-    /// As [`start`](Self::start), on servers that already run.
+    /// Prepares an installation as [`start`](Self::start) does, but on servers that already run.
     pub async fn start_on(servers: Servers, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = servers.config();
         configure(&mut config);
@@ -39,12 +40,12 @@ impl Installation {
         Self { context, pool, servers }
     }
 
-    /// Creates a second context on the same servers, as another process would.
+    /// Creates a second context on the same servers, as if a second process connected to them.
     pub async fn another(&self) -> Context {
         Box::pin(Context::connect(Config::clone(&self.context.config))).await.unwrap()
     }
 
-    /// Creates an app with the relaxed rules for development. Its name is also its API key and the digest of its secret.
+    /// Creates an app with the relaxed rules for development. The app's name is also its API key and the digest of its secret.
     pub async fn app(&self, name: &str) -> AppId {
         let new = NewApp { name, api_key: name, development: true };
         let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
@@ -56,7 +57,7 @@ impl Installation {
         self.publish_as(None, stream, payload).await;
     }
 
-    /// As [`publish`](Self::publish), with an id by which the log recognises a duplicate.
+    /// Appends a message to a stream, with an id by which the log recognises a duplicate.
     pub async fn publish_as(&self, id: Option<String>, stream: StreamName, payload: Vec<u8>) {
         let message = Message { stream, id, payload: payload.into() };
         self.context.log.publish(message).await.unwrap();
@@ -77,7 +78,7 @@ impl Installation {
     /// Waits until the consumer has acknowledged the first `count` messages of the stream and has no unacknowledged message.
     ///
     /// # Panics
-    /// After 60 s.
+    /// Panics after 60 s.
     pub async fn consumed(&self, stream: StreamName, consumer: &str, count: u64) {
         eventually(SOON, "messages are acknowledged", async || {
             let progress = self.context.log.consumer_progress(stream, consumer).await.unwrap()?;
@@ -86,12 +87,12 @@ impl Installation {
         .await;
     }
 
-    /// Runs a query that selects one number.
+    /// Runs an SQL query that selects one number.
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Runs a statement.
+    /// Runs an SQL statement.
     pub async fn run(&self, statement: &'static str) {
         sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
     }

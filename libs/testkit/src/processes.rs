@@ -1,9 +1,10 @@
-//! Processes that run on this machine, as `/proc` lists them.
+//! Processes on this machine, as `/proc` lists them.
 
 use std::path::Path;
 use std::time::Duration;
 
-/// Returns the command lines of other processes that name the path `needle` or have their working directory inside it.
+/// Returns the command lines of all other processes whose command line contains the path `needle`, or whose working directory is
+/// inside `needle`.
 #[must_use]
 #[allow(clippy::unwrap_used, reason = "this is how a test fails")]
 pub fn naming(needle: &Path) -> Vec<String> {
@@ -27,7 +28,7 @@ pub fn naming(needle: &Path) -> Vec<String> {
 /// Waits until [`naming`] finds no process.
 ///
 /// # Panics
-/// [`naming`] still finds a process after 10 s.
+/// Panics if [`naming`] still finds a process after 10 s.
 pub async fn gone(needle: &Path) {
     let limit = Duration::from_secs(10);
     crate::eventually(limit, "every process gone", async || naming(needle).is_empty().then_some(())).await;

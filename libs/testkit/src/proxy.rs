@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 /// Buffer size in bytes, for each direction of a connection.
 const BUFFER: usize = 32 * 1024;
 
-/// A proxy for a server on 127.0.0.1. Dropping it closes all connections.
+/// A proxy for a server on 127.0.0.1. Dropping this value closes all connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -32,11 +32,11 @@ struct Flow {
 }
 
 impl Proxy {
-    /// Starts a proxy on a free port for the server on `port`. While that server does not run, the proxy accepts connections
-    /// and closes them.
+    /// Starts a proxy on a free port for the server on `port`. If that server does not run, the proxy accepts connections and
+    /// closes them at once.
     ///
     /// # Errors
-    /// No port is free.
+    /// Returns an error if no port is free.
     pub async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -53,7 +53,7 @@ impl Proxy {
         self.address.port()
     }
 
-    /// Closes every connection; withheld data is lost. New connections are accepted.
+    /// Closes every connection. Withheld data is lost. The proxy still accepts new connections.
     pub fn cut(&self) {
         self.flow.send_modify(|flow| flow.cuts += 1);
     }
@@ -72,14 +72,14 @@ async fn accept(
     tasks: TaskTracker,
 ) {
     loop {
-        // Accepting fails if no file descriptor is free; try again after a pause.
+        // Accepting fails if no file descriptor is free. Try again after a pause.
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let flow = flow.clone();
         let passing = async move {
-            // If the server does not run or a connection breaks, the client sees its connection close.
+            // Ignore errors: if the server does not run or a connection breaks, the client's connection is closed.
             drop(pass(client, port, flow).await);
         };
         tasks.spawn(stop.clone().run_until_cancelled_owned(passing));

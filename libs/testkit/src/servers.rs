@@ -14,8 +14,8 @@ use crate::database::Database;
 const KEY: &str = "master.key";
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A database, a nats-server, and a directory with a master key. Dropping this value stops and removes all of them. Methods
-/// panic if a server cannot be started or refuses a call.
+/// A database, a nats-server, and a directory with a master key. Dropping this value stops the nats-server, and removes the
+/// database and the directory unless the caller supplied them. Methods panic if a server cannot be started or refuses a call.
 pub struct Servers {
     pub nats: NatsServer,
     pub master_key: MasterKey,
@@ -34,14 +34,14 @@ impl Servers {
         Self { _database: Some(database), ..Self::start_on(&url).await }
     }
 
-    /// As [`start`](Self::start), with a database that the caller keeps.
+    /// Starts a nats-server as [`start`](Self::start) does, but uses an existing database, which the caller removes.
     pub async fn start_on(database_url: &str) -> Self {
         let temporary = tempfile::Builder::new().prefix("tidings-test-").tempdir().unwrap();
         let servers = Self::start_in(temporary.path(), database_url).await;
         Self { _temporary: Some(temporary), ..servers }
     }
 
-    /// As [`start_on`](Self::start_on), with files in a directory that the caller keeps.
+    /// Starts a nats-server as [`start_on`](Self::start_on) does, but with files in `directory`, which the caller removes.
     pub async fn start_in(directory: &Path, database_url: &str) -> Self {
         let master_key = MasterKey::generate_file(&directory.join(KEY)).unwrap();
         let nats = match NatsServer::start_at(&directory.join("nats")).await {
@@ -66,7 +66,7 @@ impl Servers {
         &self.directory
     }
 
-    /// Default configuration with these servers, a single inbox partition and a free port for metrics.
+    /// Returns the default configuration with these servers, a single inbox partition and a free port for metrics.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.database.url = Some(self.database_url.parse().unwrap());
@@ -77,8 +77,8 @@ impl Servers {
         config
     }
 
-    /// Environment variables that configure a process for these servers, without a configuration file and with the default
-    /// number of partitions.
+    /// Returns environment variables that configure a process for these servers, without a configuration file and with the
+    /// default number of partitions.
     pub fn environment(&self) -> Vec<(String, String)> {
         let key_file = self.key_file();
         let variables = [

@@ -1,4 +1,4 @@
-//! The workspace's own programs, as child processes of a test.
+//! The programs of this workspace as child processes of a test.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use local_servers::process::{Process, Start};
 
-/// Names of the services. A link with such a name to `tidings` runs that service.
+/// Names of the services. If `tidings` is started through a link with one of these names, it runs that service.
 pub const SERVICES: [&str; 8] = [
     "tidings-gateway",
     "tidings-dispatcher",
@@ -22,11 +22,11 @@ pub const SERVICES: [&str; 8] = [
     "tidings-webhooks",
 ];
 
-/// Returns the path of the program `name`, built in the profile of the running test. For `tidings-gateway` and the other
-/// services, it is a link to `tidings`, which runs the service that the link names.
+/// Returns the path of the program `name`, built in the same profile as the running test. For a name in [`SERVICES`], the path is
+/// a link to `tidings`.
 ///
 /// # Panics
-/// The program has not been built; the message contains the command that builds it.
+/// Panics if the program has not been built. The message contains the command that builds it.
 #[allow(clippy::panic, reason = "this is how a test fails")]
 pub fn binary(name: &str) -> PathBuf {
     match find(name) {
@@ -36,10 +36,10 @@ pub fn binary(name: &str) -> PathBuf {
 }
 
 fn find(name: &str) -> anyhow::Result<PathBuf> {
-    let test = std::env::current_exe().context("the path of this test")?;
-    // The test is target/debug/deps/test-0123 or target/debug/program.
+    let test = std::env::current_exe().context("cannot find the path of this test")?;
+    // The path of the running test is target/debug/deps/test-0123 or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
-    let profile = profile.context("a test inside a target directory")?;
+    let profile = profile.context("this test is not in a target directory")?;
     let program = profile.join(if SERVICES.contains(&name) { "tidings" } else { name });
     ensure!(
         program.is_file(),
@@ -56,7 +56,7 @@ fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let link = folder.join(name);
     match std::os::unix::fs::symlink("../tidings", &link) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(error).with_context(|| format!("cannot make the link {}", link.display()))
+            Err(error).with_context(|| format!("cannot create the link {}", link.display()))
         }
         _ => Ok(link),
     }
@@ -83,13 +83,13 @@ impl Service {
         environment: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-service-").tempdir()?;
-        let name = program.file_name().context("a program has a name")?.display();
+        let name = program.file_name().context("the program's path has no file name")?.display();
         let log = files.path().join(format!("{name}.log"));
         let service = Self::start_logged(program, arguments, environment, &log)?;
         Ok(Self { _files: Some(files), ..service })
     }
 
-    /// As [`start_program`](Self::start_program), with a log file that the caller chooses and that is not removed.
+    /// Starts a program as [`start_program`](Self::start_program) does, but with the log file `log`, which is not removed.
     pub fn start_logged(
         program: &Path,
         arguments: &[&str],
@@ -104,7 +104,6 @@ impl Service {
         Ok(Self { start, process, _files: None })
     }
 
-    /// Process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
@@ -129,7 +128,7 @@ impl Service {
         self.process.kill();
     }
 
-    /// Pauses the process with SIGSTOP: its connections stay open, but it does nothing until [`resume`](Self::resume).
+    /// Pauses the process with SIGSTOP. Its connections stay open, but it does nothing until [`resume`](Self::resume) is called.
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.process.pause()
     }
@@ -149,7 +148,7 @@ impl Service {
         self.restart_with(&[])
     }
 
-    /// As [`restart`](Self::restart), with additional environment variables for this run only.
+    /// Restarts the process as [`restart`](Self::restart) does, with additional environment variables for this run only.
     pub fn restart_with(&mut self, environment: &[(&str, &str)]) -> anyhow::Result<()> {
         self.process.kill();
         let mut start = self.start.clone();
@@ -160,12 +159,12 @@ impl Service {
         Ok(())
     }
 
-    /// Output since the last start.
+    /// Returns the output since the last start.
     pub fn words(&self) -> String {
         self.process.words()
     }
 
-    /// The last 12 lines of output since the last start, for an error message.
+    /// Returns a text for an error message, with the last 12 lines of the output since the last start.
     pub fn last_words(&self) -> String {
         self.process.last_words()
     }

@@ -1,4 +1,4 @@
-//! Admission before a claim: chooses the provider and checks that it may be called now.
+//! Admission of a job before its claim: chooses the provider and checks that it may be called now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,20 +15,19 @@ use crate::provider::UsableProvider;
 use crate::shares::Share;
 use crate::{ChannelSender, Provider};
 
-/// Longest time for which a job waits for a busy provider. While it waits, the job occupies a slot of the lane.
+/// Maximum time for which a job waits for a busy provider. While it waits, the job occupies one of the lane's slots for
+/// concurrent jobs.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Shortest delay before a retry of a job whose provider was busy; the longest is twice as long.
+/// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Result of admission.
 pub(crate) enum Admission<'p> {
     /// The job may call this provider.
     Call(CallPermit<'p>),
-    /// No provider may be called: claim the attempt, and settle it with this answer.
+    /// No provider may be called. Claim the attempt, and settle it with this answer.
     Instead {
-        /// The answer to record.
         answer: Answer,
-        /// The only provider that the route allows, if it no longer serves the target; otherwise None.
+        /// Identifier of the only provider that the route allows, if that provider no longer serves the target; otherwise None.
         wanted: Option<String>,
     },
     /// Postpone the job.
@@ -49,7 +48,7 @@ pub(crate) struct CallPermit<'p> {
     room: Room,
 }
 
-/// Capacity for one call, reserved until the provider has answered.
+/// Capacity for one call. It is released when the provider has answered.
 pub(crate) struct Room {
     _slot: OwnedSemaphorePermit,
     _share: Share,
@@ -62,7 +61,7 @@ impl CallPermit<'_> {
 }
 
 impl<S: ChannelSender> Worker<S> {
-    /// Chooses one of the providers that serve the target, and waits briefly until it has capacity.
+    /// Chooses one of the providers that serve the target, and waits briefly until the chosen provider has capacity.
     pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [UsableProvider]) -> Admission<'p> {
         let serving = self.serving(job, providers);
         let host = self.sender.host(&job.order.target);
@@ -74,7 +73,7 @@ impl<S: ChannelSender> Worker<S> {
             let now = clock::now();
             match job.order.route.choose(&candidates(&serving, &ways, now)) {
                 Choice::Call(place) => {
-                    // If the breaker admitted another job first, choose again.
+                    // If the breaker has meanwhile admitted another job instead, choose a provider again.
                     if let Some(entry) = ways[place].enter(now) {
                         break (place, entry);
                     }
@@ -133,7 +132,7 @@ async fn wait<'p>(
     patience: Instant,
 ) -> Admission<'p> {
     let gate = &way.gate;
-    // Do not wait here: jobs of one user must not fill the lane while they wait for each other.
+    // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane.
     let share = match way.share(job.lane, clock::now()) {
         Ok(share) => share,
         Err(pause) => return Admission::Later { at: clock::now() + pause + spread(pause), cause: "share" },
@@ -163,13 +162,14 @@ fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
 }
 
 /// Returns the answer for a delivery whose only allowed provider is no longer enabled. No other provider may be called, because
-/// this one may have accepted an earlier call.
+/// the missing one may have accepted an earlier call.
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider of the first attempt is no longer enabled";
     Answer::new(Outcome::RETRY, "provider_gone", message)
 }
 
-/// Returns a random part of `over`. Jobs that are postponed together are therefore not retried together.
+/// Returns a random part of `over`. Jobs that are postponed together get different parts, so that they are not retried
+/// together.
 fn spread(over: Duration) -> Duration {
     over.mul_f64(clock::random())
 }

@@ -1,5 +1,5 @@
-//! Calls a provider once. A call that must not be repeated is marked in the ledger first. Every call has a time limit and results
-//! in an answer.
+//! One call of a provider. It has a time limit and always results in an answer. If a call must not be repeated (SMS), it is
+//! first marked in the ledger.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -17,25 +17,24 @@ use crate::gate::Entry;
 use crate::job::{Job, Worker};
 use crate::{Call, ChannelSender, Provider};
 
-/// Time for which calls may continue after the process starts to stop. The rest of the time to stop is for settling their
-/// answers.
+/// Time for which calls may continue after the process starts to stop. The time that then remains is for settling the answers.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Result of trying to call the provider.
 pub(crate) enum CallResult {
-    /// An answer to settle.
+    /// Answer with which to settle the attempt.
     Answer(Answer),
-    /// Another worker has the claim; no call was made.
+    /// Another worker has claimed the delivery, so no call was made.
     ClaimLost,
 }
 
 impl<S: ChannelSender> Worker<S> {
-    /// Returns the time limit of one call: three fifths of the lease. The rest of the lease is left for settling the answer.
+    /// Returns the time limit of one call: three fifths of the lease. The rest of the lease is for settling the answer.
     pub(crate) fn call_limit(&self) -> Duration {
         self.context.config.delivery.lease * 3 / 5
     }
 
-    /// Calls the provider, unless the claim could expire before the call ends.
+    /// Calls the provider, unless the lease could end before the call does.
     pub(crate) async fn call(
         &self,
         job: &Job<'_>,
@@ -49,21 +48,24 @@ impl<S: ChannelSender> Worker<S> {
                 Ok(true) => {}
                 Ok(false) => return CallResult::ClaimLost,
                 Err(error) => {
-                    // The mark may have been written despite the error. In this case no other worker makes the call, so settle
-                    // the attempt here.
-                    tracing::warn!(%error, "cannot mark the call; settling the attempt without calling");
+                    // The mark may have been written despite the error. Then no other worker will make the call, so this worker
+                    // must settle the attempt.
+                    tracing::warn!(%error, "cannot mark the call in the ledger; settling the attempt without calling the provider");
                     return not_made("not_marked", "could not mark the call; the provider was not called");
                 }
             }
         }
         if Instant::now() + self.call_limit() > until {
-            return not_made("too_late", "the claim would not have outlasted the call, which was not made");
+            return not_made(
+                "too_late",
+                "too little time was left on the claim; the provider was not called",
+            );
         }
         CallResult::Answer(self.ask(job, provider, entry).await)
     }
 
-    /// Marks the call in the ledger. Retries until it is too late to make the call. Returns false if another worker has the
-    /// claim.
+    /// Marks the call in the ledger. If the database fails, retries as long as enough time for the call is left. Returns false
+    /// if another worker has the claim.
     async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
         let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
         loop {
@@ -101,9 +103,12 @@ impl<S: ChannelSender> Worker<S> {
         let answer = match answer {
             Ok(Ok(answer)) => answer.storable(),
             Ok(Err(_panic)) => {
-                // Settle the attempt: it then counts, and the job is parked after the last retry. A panic does not count
-                // against the provider's health.
-                tracing::error!(provider = provider.identifier, "the call panicked; its outcome is unknown");
+                // Settle this attempt like any other: it then counts, and the job is parked after the last retry. The panic
+                // does not count against the provider's health.
+                tracing::error!(
+                    provider = provider.identifier,
+                    "the call of the provider panicked; settling the attempt with an unknown outcome"
+                );
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
             }
             Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),

@@ -1,4 +1,4 @@
-//! Makes one HTTP call, and determines the outcome if no reply arrives.
+//! One HTTP call, and the outcome of an attempt for which no reply arrived.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::outbound::{ForbiddenHost, read_at_most, retry_after};
 /// Maximum number of bytes that are read from the body of a reply.
 const MOST_READ: usize = 64 * 1024;
 
-/// Makes HTTP calls to allowed hosts. Clones share their connections.
+/// HTTP client that calls only allowed hosts. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Caller {
     client: Client,
@@ -30,10 +30,10 @@ pub struct Reply {
     /// The HTTP status.
     pub status: u16,
     pub headers: HeaderMap,
-    /// The first 64 KiB of the body. Empty if the connection broke while the body was read and the status alone determines the
-    /// outcome.
+    /// The first 64 KiB of the body. Empty if the connection broke before the body was complete and the status alone determines
+    /// the outcome.
     pub body: Bytes,
-    /// Wait that the provider requests (`Retry-After`).
+    /// Delay before a retry that the provider requests (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ pub enum Silence {
     Malformed(String),
     /// The host must not be called.
     Forbidden(ForbiddenHost),
-    /// The URL is not https: an eavesdropper could read the credential.
+    /// The URL is not https, so an eavesdropper could read the credential.
     InTheClear,
     /// The connection could not be established: nothing was sent.
     NotConnected(String),
@@ -54,8 +54,8 @@ pub enum Silence {
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
-    /// The reply was a refusal with this status, but the connection broke before the body with the reason was complete. The
-    /// provider did not accept the message.
+    /// The provider refused the request with this status. The connection broke before the body, which states the reason, was
+    /// complete. The provider did not accept the message.
     CutShort(u16),
 }
 
@@ -74,23 +74,23 @@ impl Caller {
         Caller { deadline: Instant::now().checked_add(limit), ..self.clone() }
     }
 
-    /// Returns the time left for a call that starts now, or for a wait before it.
+    /// Returns the time that is left for a call, or for a wait before a call, if it starts now.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.map_or(self.limit, |left| left.min(self.limit))
     }
 
-    /// The client for building requests.
+    /// The client with which to build requests.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Makes a call, only over https unless private addresses are allowed.
+    /// Makes a call. Requires https unless private addresses are allowed.
     ///
     /// # Errors
-    /// The reason why there is no reply.
+    /// Returns the reason if there is no reply.
     pub async fn call(&self, request: RequestBuilder, now: Timestamp) -> Result<Reply, Silence> {
         let limit = self.time_left();
         if limit.is_zero() {
@@ -108,7 +108,7 @@ impl Caller {
         let body = match read_at_most(response, MOST_READ).await {
             Ok(body) => body,
             Err(_) if names_its_cause(status) => return Err(Silence::CutShort(status)),
-            // The status determines the outcome; only the provider's text is lost.
+            // The status alone determines the outcome, so only the provider's text is lost.
             Err(_) => Bytes::new(),
         };
         Ok(Reply { status, headers, body, retry_after })
@@ -116,7 +116,7 @@ impl Caller {
 }
 
 impl Silence {
-    /// Returns the answer of an attempt without a reply. If the request may have arrived, the outcome is unknown.
+    /// Returns the answer to record for an attempt without a reply. If the request may have arrived, the outcome is unknown.
     #[must_use]
     pub fn answer(self) -> Answer {
         match self {
@@ -172,7 +172,7 @@ fn was_refused(error: &reqwest::Error) -> bool {
     })
 }
 
-/// Returns the innermost cause of an error, because the outer errors contain the URL.
+/// Returns the innermost cause of an error. The outer errors contain the URL, which may identify the recipient.
 fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut error = error;
     while let Some(cause) = error.source() {

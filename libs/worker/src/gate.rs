@@ -1,5 +1,6 @@
-//! Limits on the calls to a provider: its breaker, its rate limit and its share of a lane's concurrent calls. One user, or one
-//! host that targets name, may use only a part of that share.
+//! Limits on the calls to a provider: its circuit breaker, its rate limit and, per lane, its number of concurrent calls. A
+//! target may name a host, as a web push subscription names its push service. One user, or one such host, may have only a part
+//! of the concurrent calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,23 +21,23 @@ use crate::shares::{Share, Shares};
 
 /// Maximum number of providers whose state is kept.
 const MAX_PROVIDERS: u64 = 10_000;
-/// Maximum number of hosts whose state is kept; targets name these hosts. A host without state counts as healthy.
+/// Maximum number of hosts whose health is kept. Targets name these hosts. A host without kept health counts as healthy.
 const MAX_HOSTS: u64 = 10_000;
 /// Time after which the state of an unused provider or host is dropped.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// The gates of the providers that this process calls.
+/// Gates of the providers that this process calls.
 pub(crate) struct Gates {
     channel: Channel,
     share: usize,
-    /// Gates by app, provider and version of the settings. The version is part of the key because the health of an old
-    /// credential does not apply to a new one.
+    /// Gates by app, provider and version of the settings. The version is part of the key because failures with an old
+    /// credential say nothing about a new one.
     known: Cache<(AppId, String, i64), Arc<Gate>>,
     /// Health of the hosts that targets name, separately for each provider.
     hosts: Cache<(AppId, String, i64, String), Arc<Mutex<Health>>>,
 }
 
-/// State of one provider's limits.
+/// Gate of one provider: the state of the limits on its calls.
 pub(crate) struct Gate {
     channel: Channel,
     app: AppId,
@@ -45,11 +46,11 @@ pub(crate) struct Gate {
     rate: Option<Rate>,
     /// Permits for concurrent calls, per lane.
     slots: [Arc<Semaphore>; 2],
-    /// Shares of users and hosts in the concurrent calls, per lane.
+    /// Concurrent calls by user and host, per lane.
     shares: [Arc<Shares>; 2],
 }
 
-/// The path to one target: through a provider, and to the host that the target names, if any.
+/// Path to one target: a provider and, if the target names a host, that host.
 pub(crate) struct TargetPath {
     pub(crate) gate: Arc<Gate>,
     host: Option<(String, Arc<Mutex<Health>>)>,
@@ -57,8 +58,8 @@ pub(crate) struct TargetPath {
 }
 
 impl Gates {
-    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts, so that a provider that hangs
-    /// leaves room for the others until its breaker opens.
+    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. So a provider that hangs leaves
+    /// attempts for the other providers until its breaker opens.
     pub(crate) fn new(channel: Channel, max_concurrency: usize) -> Gates {
         let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
         let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();
@@ -124,7 +125,7 @@ impl Gate {
         self.rate.as_ref().map_or(Ok(()), Rate::take)
     }
 
-    /// Returns the time to which to postpone a job that got no token.
+    /// Returns the time to which to postpone a job that the rate limit refused.
     pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
         self.rate.as_ref().map_or(now, |rate| rate.promise(now))
     }
@@ -142,13 +143,13 @@ impl Gate {
             let (app, provider) = (self.app, &self.identifier);
             match *health.breaker() {
                 Breaker::Open { until, .. } => {
-                    tracing::warn!(%app, provider, %until, "the breaker opened; not calling the provider");
+                    tracing::warn!(%app, provider, %until, "the provider's circuit breaker opened; not calling the provider for now");
                 }
                 Breaker::Closed { .. } => {
-                    tracing::info!(%app, provider, "the breaker closed; calling the provider again");
+                    tracing::info!(%app, provider, "the provider's circuit breaker closed; calling the provider again");
                 }
                 Breaker::HalfOpen { .. } => {
-                    tracing::debug!(%app, provider, "the breaker is half open; trying one call");
+                    tracing::debug!(%app, provider, "the provider's circuit breaker is half open; trying one call");
                 }
             }
         }
@@ -157,31 +158,31 @@ impl Gate {
 }
 
 impl TargetPath {
-    /// Returns the time until which the provider or the host admits no call, or None if both admit one now.
+    /// Returns the time until which the provider or the host admits no call, or None if both admit a call now.
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
         locked(&self.gate.health).closed_until(now, self.user).max(of_host)
     }
 
-    /// Enters the breakers of the provider and of the host. Returns None if one of them admits no call.
+    /// Registers one call with the breakers of the provider and of the host. Returns None if one of them admits no call.
     pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<Entry> {
         if !self.gate.change(|health| health.enter(now, self.user)) {
             return None;
         }
-        // If the host's breaker refuses, dropping the entry withdraws the call from the provider's breaker.
+        // If the host's breaker refuses, `entry` is dropped, which withdraws the call from the provider's breaker.
         let entry = Entry { way: Arc::clone(self), reported: false };
         let is_let_through = self.host.as_ref().is_none_or(|(_, host)| locked(host).enter(now, self.user));
         is_let_through.then_some(entry)
     }
 
-    /// Reserves one call in the shares of the user and the host, or returns how long to wait before the next try.
+    /// Reserves one concurrent call for the user and the host, or returns how long to wait before the next try.
     pub(crate) fn share(&self, lane: Lane, now: Timestamp) -> Result<Share, Duration> {
         let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
         Shares::take(self.gate.shares(lane), self.user, host)
     }
 
-    /// Reports an answer to the breakers. If the target names a host, the answer counts for that host. For the provider, only a
-    /// success or a problem with the account then counts.
+    /// Reports an answer to the breakers. If the target names a host, the answer counts for the host. The provider's breaker
+    /// then counts only a success or a problem with the account.
     fn report(&self, answer: &Answer, now: Timestamp) {
         let Some((_, host)) = &self.host else {
             return self.gate.change(|health| health.report(answer, now, self.user));
@@ -212,7 +213,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Reports the answer to the breakers.
     pub(crate) fn report(mut self, answer: &Answer) {
         self.reported = true;
         self.way.report(answer, clock::now());

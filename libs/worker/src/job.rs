@@ -1,4 +1,4 @@
-//! Processing of one job: admission, claim, call, settlement, outcome event, acknowledgement.
+//! The path of one job: admission, claim, call, settlement, outcome event, acknowledgement.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -35,11 +35,10 @@ pub(crate) struct Worker<S> {
     pub(crate) ledger: Ledger,
     providers: Providers,
     policy: RetryPolicy,
-    /// Time at which the first job noticed that the process is stopping.
+    /// Time at which a job first noticed that the process is stopping.
     stopped_at: OnceLock<Instant>,
 }
 
-/// A job in progress.
 pub(crate) struct Job<'a> {
     pub(crate) inbound: &'a Inbound,
     pub(crate) delivered: &'a DeliveredMessage,
@@ -54,14 +53,13 @@ impl Job<'_> {
     }
 }
 
-/// A claimed attempt.
 struct ClaimedAttempt<'p> {
     token: Uuid,
-    /// End of the lease by this process's clock. From then on, another worker may claim the attempt.
+    /// End of the lease by this process's clock. After that, another worker may claim the attempt.
     until: Instant,
     /// The provider to call, or the answer to record because no call can be made.
     means: Result<ServingProviders<'p>, Answer>,
-    /// The provider that the ledger records.
+    /// Identifier of the provider that the ledger records, if any.
     claimed: Option<String>,
     /// Identifiers of the providers that serve the target.
     serving: Vec<&'p str>,
@@ -69,8 +67,8 @@ struct ClaimedAttempt<'p> {
 
 struct ServingProviders<'p> {
     provider: &'p Provider,
-    /// None if the ledger records another provider than the admitted one. The recorded provider is then called without
-    /// admission.
+    /// Permission to call the provider. None if the ledger records another provider than the admitted one; the recorded
+    /// provider is then called without admission.
     admitted: Option<CallPermit<'p>>,
 }
 
@@ -113,14 +111,14 @@ impl<S: ChannelSender> Worker<S> {
         self.with_signs_of_life(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
     }
 
-    /// Awaits `work`. Meanwhile, reports progress to the log every third of `ack_wait`, so that the log does not redeliver the
-    /// job.
+    /// Runs `work`. Meanwhile, reports to the log every third of `ack_wait` that the job is in progress, so that the log does
+    /// not redeliver it.
     async fn with_signs_of_life(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
         let interval = self.context.config.delivery.ack_wait / 3;
         let mut work = pin!(work);
         while tokio::time::timeout(interval, &mut work).await.is_err() {
             if let Err(error) = job.delivered.in_progress().await {
-                tracing::debug!(%error, "cannot report progress of the job to the log");
+                tracing::debug!(%error, "cannot report to the log that the job is in progress; the log may redeliver it");
             }
         }
     }
@@ -129,13 +127,16 @@ impl<S: ChannelSender> Worker<S> {
         let providers = match self.providers.of(job.envelope.app).await {
             Ok(providers) => providers,
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "cannot read the providers; retrying the job");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "cannot read the providers of the app; retrying the job"
+                );
                 return job.inbound.return_later(job.delivered).await;
             }
         };
         let admission = match self.admit(job, &providers).await {
             Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
-                // Claim the expired delivery without a provider; the claim ends it.
+                // The delivery has expired. Claim it without a provider: claiming an expired delivery ends it.
                 let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
                 Admission::Instead { answer, wanted: None }
             }
@@ -174,7 +175,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Leased(wait)) => job.inbound.return_after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
                 tracing::error!(
-                    "the database lacks the delivery of a job, and may be behind the log; the job is redelivered"
+                    "the delivery of a job is missing in the database, which may be older than the log; the log redelivers the job"
                 );
             }
             Err(refused) if refused.is_refused_data() => {
@@ -189,7 +190,7 @@ impl<S: ChannelSender> Worker<S> {
 
     /// Replaces the job with a timer for the same attempt. A job that is returned to the log would count against
     /// `max_ack_pending` while it waits. If the delivery expires before `at`, the timer is due at the expiry, and the delivery
-    /// ends.
+    /// then ends as expired.
     async fn postpone(&self, job: &Job<'_>, at: Timestamp, cause: &'static str) {
         let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
         let timer = match self.timer(job, due_at, Box::new(job.order.clone())) {
@@ -212,13 +213,15 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Calls the provider and settles the result. The next attempt can start once the provider has answered.
+    /// Makes the claimed attempt: calls the provider and settles the answer. Another attempt can start once the provider has
+    /// answered.
     async fn make(&self, job: &Job<'_>, held: ClaimedAttempt<'_>, place: &mut JobInHand) {
         let ClaimedAttempt { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
-            // Do not call: the lease may expire, and another worker may claim the delivery, before the answer arrives.
-            tracing::warn!("the claim took too long; retrying the job");
+            // Do not call the provider: the lease could end before the answer arrives, and another worker could claim the
+            // delivery.
+            tracing::warn!("claiming the delivery took too long; retrying the job");
             return job.inbound.return_later(job.delivered).await;
         }
         let (answer, called) = match means {
@@ -323,9 +326,8 @@ impl<S: ChannelSender> Worker<S> {
     }
 }
 
-/// Returns the provider to call, which is the provider that the ledger records. This is the admitted provider, unless the
-/// attempt has already started with another. If the ledger records no provider or one that is no longer enabled, returns the
-/// answer to record.
+/// Returns the provider to call: the one that the ledger records. This is the admitted provider, unless the attempt was already
+/// started with another. If the ledger records no provider, or one that is no longer enabled, returns the answer to record.
 fn means<'p>(
     providers: &'p [UsableProvider],
     claimed: Option<&str>,

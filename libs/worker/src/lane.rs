@@ -13,9 +13,9 @@ use crate::ChannelSender;
 use crate::job::Worker;
 use crate::jobs_in_hand::JobsInHand;
 
-/// Maximum time for which a fetch waits for its first job.
+/// Maximum time for which a fetch waits for a job.
 const WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of unacknowledged jobs of all workers of the channel: those that 16 workers have in hand by default.
+/// Maximum number of unacknowledged jobs of the lane, over all workers of the channel: those of 16 workers by default.
 const MAX_ACK_PENDING: i64 = 8_192;
 
 pub(crate) async fn open(
@@ -29,7 +29,7 @@ pub(crate) async fn open(
 }
 
 /// Processes a lane until the process stops, then finishes the jobs in progress. Fetched jobs that have not started are
-/// returned at once.
+/// returned to the log at once.
 pub(crate) async fn run<S: ChannelSender>(
     context: Context,
     worker: Arc<Worker<S>>,
@@ -44,7 +44,7 @@ pub(crate) async fn run<S: ChannelSender>(
         while let Some(ended) = running.try_join_next() {
             reap(&ended);
         }
-        // Never cancel a fetch: jobs that it has already received would be stuck until `ack_wait` ends.
+        // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
         match consumer.fetch(room, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
@@ -70,8 +70,8 @@ pub(crate) async fn run<S: ChannelSender>(
     Ok(())
 }
 
-/// Collects a finished task. If a job panicked outside its call, the log redelivers the job, and a worker retries it after its
-/// lease has expired.
+/// Collects a finished task. If the task of a job panicked outside of its call, the log redelivers the job. A worker then
+/// retries the job after the lease of its claim has ended.
 fn reap(ended: &Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "the task of a job panicked; the job is redelivered");

@@ -1,4 +1,4 @@
-//! Batched statements of the ledger, shared by concurrent jobs.
+//! Statements on the ledger, in batches that concurrent jobs share.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use store::{Error, Store};
 
 /// Maximum number of rows of one statement.
 const BATCH: usize = 256;
-/// Maximum number of messages of one statement. A message may have a size of half a megabyte.
+/// Maximum number of messages of one statement. A message may be half a megabyte large.
 const MESSAGES: usize = 32;
 
 /// Collects the requests of concurrent jobs and sends them to the database in batches.
@@ -64,7 +64,7 @@ where
     batcher
 }
 
-/// A statement over a batch that the database may refuse because of a single item.
+/// A statement over a batch. The database may reject it because of a single item.
 trait Statement: Sized + Sync {
     type Answer: Send;
 
@@ -91,12 +91,12 @@ impl Statement for Settlement {
     }
 }
 
-/// Runs a batch as one statement. If the database refuses the batch, runs each item alone, so that an invalid item does not stop
-/// the others.
+/// Runs a batch as one statement. If the database rejects the batch, runs each item alone, so that an invalid item does not
+/// stop the others.
 ///
 /// # Errors
-/// The database is unavailable. A part of the batch may have been applied. A repeated settlement recognises deliveries that are
-/// already settled; claimed deliveries stay leased.
+/// Returns an error if the database is unavailable. Part of the batch may then have been applied. A repeated settlement
+/// recognises deliveries that are already settled. A repeated claim has to wait until the lease of the first one ends.
 async fn each<S: Statement>(
     store: &Store,
     lease: Duration,

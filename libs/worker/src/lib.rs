@@ -1,9 +1,10 @@
-//! Shared code of all channel workers: turns a job in the log into a call to a provider and a settled delivery.
+//! Shared code of all channel workers. It turns a job from the log into a call to a provider and a settled delivery.
 //!
-//! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains everything
-//! else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows, and passes each to [`job`]: the job is admitted ([`admission`]
-//! chooses the provider and checks that it may be called now), claimed, called ([`call`]) and settled ([`settle`]); its outcome is
-//! published and the job acknowledged ([`tell`]). Concurrent jobs share statements ([`ledger`]).
+//! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains
+//! everything else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows, and passes each to [`job`]. There, [`admission`]
+//! chooses the provider and checks that it may be called now. The worker then claims the delivery, calls the provider
+//! ([`call`]), records the answer ([`settle`]), publishes the outcome and acknowledges the job ([`tell`]). Concurrent jobs share
+//! SQL statements ([`ledger`]).
 
 mod admission;
 mod call;
@@ -38,17 +39,19 @@ pub use provider_kind::{Attempt, ChannelKind, Kind, Probe, ProviderChannel, Prov
 pub use refusals::Refusals;
 pub use verdict::Verdict;
 
+/// Code of one channel: makes the attempts of its deliveries.
 pub trait ChannelSender: Send + Sync + 'static {
     const CHANNEL: Channel;
 
     /// True if the channel's providers send receipts for accepted messages (see [`store::deliveries::receipt`]). The job is
-    /// stored until the receipt arrives, so that the message can be sent again.
+    /// then stored until the receipt arrives, so that a message that was not delivered can be sent again.
     const RECEIPTS: bool = false;
 
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
     fn send(&self, call: &Call<'_>) -> impl Future<Output = Answer> + Send;
 
-    /// Returns the host that the target names, if any. Failures of the call then count against this host, not the provider.
+    /// Returns the host that the target names, if any. For example, a web push subscription names its push service. Failures of
+    /// the call then count against this host and not against the provider.
     fn host(&self, _target: &str) -> Option<String> {
         None
     }
@@ -63,11 +66,8 @@ pub trait ChannelSender: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     pub app: AppId,
-    /// The send of the delivery.
     pub send_id: Option<SendId>,
-    /// The lane of the job.
     pub lane: Lane,
-    /// The provider to call.
     pub provider: &'a Provider,
     /// Target and content.
     pub job: &'a DeliveryJob,
@@ -76,10 +76,10 @@ pub struct Call<'a> {
 }
 
 /// Runs a channel's worker until the process stops. Each of the two lanes has its own limit of concurrent attempts, so that
-/// bulk never delays transactional.
+/// bulk sends never delay transactional ones.
 ///
 /// # Errors
-/// The consumers of the jobs cannot be opened.
+/// Returns an error if the consumers of the jobs cannot be opened.
 pub async fn run<S: ChannelSender>(context: Context, sender: S) -> anyhow::Result<()> {
     context.store.pin_plans().await;
     let worker = Arc::new(job::Worker::new(&context, sender));

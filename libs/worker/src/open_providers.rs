@@ -1,4 +1,4 @@
-//! The providers in use, with their parsed settings.
+//! Providers in use, with their parsed settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Maximum number of providers whose settings are kept.
 const MAX_PROVIDERS: u64 = 10_000;
 
-/// Providers of a channel, each opened once for each version of its settings. Clones share them.
+/// Cache of a channel's providers. Each version of a provider's settings is parsed once. Clones share the cache.
 pub struct OpenProviders<C: ProviderChannel> {
     kinds: &'static [&'static dyn ChannelKind<C>],
     known: Cache<ProviderVersion, Arc<dyn OpenProvider<C>>>,
@@ -31,8 +31,9 @@ impl<C: ProviderChannel> OpenProviders<C> {
         }
     }
 
-    /// Makes one attempt through the call's provider. If its settings cannot be parsed, returns an answer that pauses the
-    /// provider. On a channel whose messages must not be repeated, a keyed job goes only to a provider that de-duplicates.
+    /// Makes one attempt through the provider of the call. If the provider's settings cannot be parsed, returns an answer that
+    /// pauses the provider. Messages such as SMS must not be sent twice. If an earlier call for the message may have been
+    /// accepted (`route.keyed`), the provider is called again only if it de-duplicates.
     pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
         let provider = match self.open(attempt.call.provider).await {
             Ok(provider) => provider,

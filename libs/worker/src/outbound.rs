@@ -1,4 +1,4 @@
-//! Calls to hosts that operators and apps configure: the allowed addresses, and the limits on bodies and waits.
+//! HTTP calls to hosts that operators and apps configure: the allowed addresses, and the limits on bodies and waits.
 
 use std::error::Error;
 use std::io;
@@ -18,10 +18,11 @@ use url::Host;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
-/// Longest wait that a `Retry-After` may request; longer waits are shortened to it.
+/// Maximum wait that `Retry-After` may request. A longer wait is shortened to this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Restriction of calls to public addresses. Without it, a configured name could resolve to an address in Tidings' own network.
+/// Restriction of calls to public addresses. Without it, an app could configure a name that resolves to an address in Tidings'
+/// own network.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
@@ -36,7 +37,7 @@ pub struct ForbiddenHost {
 }
 
 impl ForbiddenHost {
-    /// Finds this error among an error and its causes. A name is refused when it is resolved, so the HTTP client wraps this
+    /// Finds this error in an error or in its causes. If a name resolves to forbidden addresses, the HTTP client wraps this
     /// error in its own error.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a ForbiddenHost> {
@@ -57,7 +58,7 @@ pub struct UnresolvedHost {
 }
 
 impl UnresolvedHost {
-    /// Finds this error among an error and its causes.
+    /// Finds this error in an error or in its causes.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a UnresolvedHost> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| cause.downcast_ref())
@@ -65,13 +66,12 @@ impl UnresolvedHost {
 }
 
 impl Outbound {
-    /// Allows calls to public addresses, and to private ones if `allow_private` is set.
+    /// Creates the restriction. If `allow_private` is true, private addresses may be called too.
     #[must_use]
     pub fn new(allow_private: bool) -> Outbound {
         Outbound { allow_private }
     }
 
-    /// Returns true if private addresses may be called.
     #[must_use]
     pub fn allows_private(self) -> bool {
         self.allow_private
@@ -80,7 +80,7 @@ impl Outbound {
     /// Resolves a host to the addresses that may be called.
     ///
     /// # Errors
-    /// The name has no address, or none that may be called.
+    /// Returns an error if the name has no address, or none that may be called.
     pub async fn resolve(self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
         let allowed: Vec<_> = found.iter().copied().filter(|address| self.allows(address.ip())).collect();
@@ -93,16 +93,15 @@ impl Outbound {
         }
     }
 
-    /// Returns true if this address may be called.
     #[must_use]
     pub fn allows(self, address: IpAddr) -> bool {
         self.allow_private || is_public(address)
     }
 
-    /// Refuses a URL whose host is an address that must not be called; names are checked when they are resolved.
+    /// Checks the host of a URL if it is an address. A name is checked when it is resolved.
     ///
     /// # Errors
-    /// The address is not public.
+    /// Returns an error if the address must not be called.
     pub fn check(self, url: &Url) -> Result<(), ForbiddenHost> {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
@@ -181,7 +180,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 /// Reads the first `most` bytes of a body; does not read the rest.
 ///
 /// # Errors
-/// The connection broke.
+/// Returns an error if the connection broke.
 pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Result<Bytes> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {

@@ -14,7 +14,7 @@ use service_kit::Context;
 use store::Store;
 use store::control::provider::ProviderRow;
 
-/// Longest time until a change of a provider takes effect.
+/// Maximum time until a change of a provider takes effect.
 const FRESH: Duration = Duration::from_secs(2);
 /// Maximum number of apps whose providers are cached.
 const MAX_APPS: u64 = 10_000;
@@ -25,7 +25,7 @@ pub struct Provider {
     pub app: AppId,
     /// Unique in the app.
     pub identifier: String,
-    /// Kind, such as `smtp`.
+    /// Name of the kind, such as `smtp`.
     pub kind: String,
     /// Settings with the secrets filled in.
     pub settings: Value,
@@ -33,8 +33,8 @@ pub struct Provider {
     pub version: i64,
 }
 
-/// One version of a provider's settings, as a key of caches. Numbers are never reused, not even by a new provider with the
-/// identifier of a removed one.
+/// One version of a provider's settings, for use as the key of a cache. Version numbers are never reused, even if a provider is
+/// removed and a new one gets its identifier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProviderVersion {
     app: AppId,
@@ -43,7 +43,6 @@ pub struct ProviderVersion {
 }
 
 impl ProviderVersion {
-    /// Returns the version of a provider.
     #[must_use]
     pub fn of(provider: &Provider) -> ProviderVersion {
         ProviderVersion {
@@ -76,9 +75,8 @@ impl Providers {
         Providers { store: context.store.clone(), master_key: context.master_key.clone(), channel, known }
     }
 
-    /// Returns the enabled providers of an app for the channel, in the order in which they are tried. Leaves out a provider
-    /// whose secrets cannot be decrypted. Deliveries that need this provider then wait as timers; all other deliveries
-    /// continue.
+    /// Returns the enabled providers of an app for the channel, in the order in which they are tried. A provider whose secrets
+    /// cannot be decrypted is left out. Deliveries that need this provider then wait as timers; all other deliveries continue.
     pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[UsableProvider]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
@@ -103,7 +101,7 @@ impl Provider {
     /// Decrypts the secrets of a stored provider and inserts them into its settings.
     ///
     /// # Errors
-    /// The secrets were sealed with another master key, or are damaged.
+    /// Returns an error if the secrets were sealed with another master key, or are damaged.
     pub fn open(master_key: &MasterKey, app: AppId, row: ProviderRow) -> anyhow::Result<Provider> {
         let ProviderRow { identifier, kind, mut settings, sealed, version, .. } = row;
         if let (Some(sealed), Value::Object(members)) = (sealed, &mut settings) {
@@ -116,7 +114,7 @@ impl Provider {
 /// Decrypts the secret members of a provider's settings. The result has the same nesting as the settings.
 ///
 /// # Errors
-/// They were sealed with another master key, or are damaged.
+/// Returns an error if the secrets were sealed with another master key, or are damaged.
 pub fn open_secrets(
     master_key: &MasterKey,
     app: AppId,
@@ -128,7 +126,7 @@ pub fn open_secrets(
         .with_context(|| format!("the secrets of provider {identifier} cannot be read"))
 }
 
-/// Inserts secrets at their places in the settings.
+/// Inserts secrets into the settings, at the same nesting.
 fn fill_in(settings: &mut Map<String, Value>, secrets: Map<String, Value>) {
     for (name, secret) in secrets {
         match (settings.get_mut(&name), secret) {

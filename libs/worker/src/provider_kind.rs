@@ -1,5 +1,5 @@
-//! Kinds of providers. A kind is one type: its settings, its call and its probe. A channel lists its kinds once, and both its
-//! worker and the command line use this list.
+//! Kinds of providers. A kind is one type that implements the parsing of settings, the call and the probe. A channel lists its
+//! kinds once, and its worker and the command line both use this list.
 
 use std::time::Duration;
 
@@ -15,34 +15,34 @@ use crate::{Call, Outbound, Provider};
 
 /// The part of a channel that its kinds of providers share, such as connections and limits.
 pub trait ProviderChannel: Send + Sync + 'static {
-    /// Content of a job after the checks that are the same for every kind.
+    /// Content of a job, after the checks that are the same for every kind.
     type Message<'a>: Send;
 }
 
-/// A kind of provider.
 pub trait ProviderKind: Send + Sync + 'static {
     type Channel: ProviderChannel;
     /// Parsed settings of one version of a provider, with the state that lasts as long as this version is in use.
     type Settings: Send + Sync + 'static;
 
-    /// Name in the document of a provider, such as `smtp`.
+    /// Name of the kind in the description of a provider, such as `smtp`.
     const NAME: &'static str;
     /// Members of the settings that are stored encrypted and never shown; dots separate the names of nested members
     /// (`dkim.privateKey`).
     const SECRETS: &'static [&'static str];
-    /// Example of valid settings, as JSON with comments, for the command's help.
+    /// Example of valid settings, as JSON with comments. The help of the command shows it.
     const EXAMPLE: &'static str;
 
     /// Parses complete settings, including secrets. The result is kept as long as this version of the provider is in use.
     ///
     /// # Errors
-    /// Every problem; none repeats a secret.
+    /// Returns every problem. No problem repeats a secret.
     fn parse(settings: &Value) -> Result<Self::Settings, Vec<Problem>>;
 
-    /// Checks new settings. May refuse more than [`parse`](Self::parse), which must also accept settings stored before.
+    /// Checks the settings of a new or changed provider. This may refuse more than [`parse`](Self::parse), which must also
+    /// accept settings that were stored earlier.
     ///
     /// # Errors
-    /// Every problem; none repeats a secret.
+    /// Returns every problem. No problem repeats a secret.
     fn check_new(settings: &Value) -> Result<(), Vec<Problem>> {
         Self::parse(settings).map(drop)
     }
@@ -52,18 +52,17 @@ pub trait ProviderKind: Send + Sync + 'static {
         false
     }
 
-    /// Makes one attempt. The future may be dropped at any time, as may that of
+    /// Makes one attempt. The future may be dropped at any time, like the future of
     /// [`ChannelSender::send`](crate::ChannelSender::send).
     fn send(
         attempt: Attempt<'_, Self::Channel>,
         settings: &Self::Settings,
     ) -> impl Future<Output = Answer> + Send;
 
-    /// Makes a real call that proves the credentials without sending a message. Returns one sentence that describes the
-    /// successful check.
+    /// Makes a real call that tests the credentials without sending a message. Returns one sentence about the successful test.
     ///
     /// # Errors
-    /// The answer that an attempt would get.
+    /// Returns the answer that an attempt would get.
     fn probe(
         settings: &Self::Settings,
         probe: &Probe<'_>,
@@ -77,7 +76,7 @@ pub struct Attempt<'a, C: ProviderChannel> {
     pub message: C::Message<'a>,
 }
 
-/// A kind as a trait object, as the command line uses it.
+/// A kind as a trait object, for the command line.
 pub trait Kind: Send + Sync + 'static {
     /// See [`ProviderKind::NAME`].
     fn name(&self) -> &'static str;
@@ -91,13 +90,13 @@ pub trait Kind: Send + Sync + 'static {
     /// See [`ProviderKind::check_new`].
     ///
     /// # Errors
-    /// Every problem; none repeats a secret.
+    /// Returns every problem. No problem repeats a secret.
     fn check(&self, settings: &Value) -> Result<(), Vec<Problem>>;
 
-    /// Parses the provider's settings and probes it, see [`ProviderKind::probe`].
+    /// Parses the provider's settings and probes the provider, see [`ProviderKind::probe`].
     ///
     /// # Errors
-    /// The answer that an attempt would get.
+    /// Returns the answer that an attempt would get.
     fn probe<'a>(&'a self, probe: &'a Probe<'a>) -> BoxFuture<'a, Result<String, Answer>>;
 }
 
@@ -106,7 +105,7 @@ pub trait ChannelKind<C: ProviderChannel>: Kind {
     /// Parses the settings of a provider.
     ///
     /// # Errors
-    /// Every problem; none repeats a secret.
+    /// Returns every problem. No problem repeats a secret.
     fn open(&self, settings: &Value) -> Result<Box<dyn OpenProvider<C>>, Vec<Problem>>;
 }
 
@@ -125,16 +124,16 @@ pub struct Probe<'a> {
     pub provider: &'a Provider,
     pub outbound: Outbound,
     pub now: Timestamp,
-    /// Database and master key, for kinds whose credential belongs to the app. None if only the provider's settings are
-    /// available.
+    /// Database and master key, for kinds whose credential belongs to the app and is not part of the settings. None if the
+    /// probe has only the provider's settings.
     pub installation: Option<(&'a Store, &'a MasterKey)>,
 }
 
 impl Probe<'_> {
-    /// Creates a caller for HTTP calls that take at most `limit`.
+    /// Creates an HTTP caller for calls that take at most `limit`.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an answer if TLS cannot be set up.
     pub fn caller(&self, limit: Duration) -> Result<Caller, Answer> {
         let client = self.outbound.client().build().map_err(|error| {
             Answer::new(Outcome::RETRY, "tls", format!("TLS cannot be set up: {}", error.without_url()))
@@ -146,12 +145,12 @@ impl Probe<'_> {
 /// Probes a provider of one of these kinds.
 ///
 /// # Errors
-/// The answer that an attempt would get.
+/// Returns the answer that an attempt would get.
 pub async fn probe<K: Kind + ?Sized>(kinds: &[&K], probe: &Probe<'_>) -> Result<String, Answer> {
     find(kinds, &probe.provider.kind)?.probe(probe).await
 }
 
-/// Returns the answer for a provider with invalid settings: the provider is paused.
+/// Returns the answer for a provider with invalid settings. The answer pauses the provider.
 #[must_use]
 pub fn unusable(problems: &[Problem]) -> Answer {
     Answer::new(Outcome::PauseProvider, "settings", joined(problems))

@@ -1,4 +1,4 @@
-//! Rate limit of a provider in calls per second; the burst size is the number of calls in one second.
+//! Rate limit of a provider in calls per second. As many calls as are allowed in one second may also be made at once.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +41,8 @@ impl<C: Clock> Rate<C> {
         self.limiter.check().map_err(|refusal| refusal.wait_time_from(self.limiter.clock().now()))
     }
 
-    /// Returns the time to which to postpone a call. Postponed calls are spaced out, so that they are not all retried at once.
+    /// Returns the time to which to postpone a call. Postponed calls get different times, so that they are not all retried at
+    /// once.
     pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
         let mut promised_at = self.promised_at.lock().unwrap_or_else(PoisonError::into_inner);
         *promised_at = (*promised_at).max(micros(now + NEAREST)) + self.interval;

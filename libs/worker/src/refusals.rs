@@ -1,17 +1,17 @@
-//! Counts the users whose targets a provider recently refused for an ambiguous reason: the target or the provider may be at
-//! fault. The number of such users shows which of the two it is.
+//! Finds out who is at fault if a provider refuses a target for an ambiguous reason: the target or the provider. The provider
+//! is at fault if it recently refused the targets of many users.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use domain::UserNumber;
 
-/// Number of recent users that are considered.
+/// Number of most recent users that are considered.
 const WINDOW: usize = 100;
-/// Minimum number of refused users that can prove a problem of the provider.
+/// Minimum number of users with refused targets that can prove a problem of the provider.
 const FEWEST: usize = 5;
 
-/// The most recent users. The flag is true if the latest call for the user was refused for such a reason.
+/// The most recent users. The flag is true if the latest call for the user was refused for an ambiguous reason.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<VecDeque<(UserNumber, bool)>>);
 

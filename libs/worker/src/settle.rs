@@ -1,4 +1,4 @@
-//! Settlement of a job: only the worker with the claim records the answer.
+//! Settlement of an attempt. Only the worker that holds the claim may record the answer.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use store::deliveries::settlement::Settlement;
 use crate::ChannelSender;
 use crate::job::{Job, Worker};
 
-/// Pause between two tries to settle.
+/// Pause between two tries to settle an attempt.
 const SETTLE_PAUSE: Duration = Duration::from_millis(500);
-/// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks.
+/// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks before it exits.
 const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 
 impl<S: ChannelSender> Worker<S> {
-    /// Settles the attempt and publishes its outcome. Only this task has the provider's answer, so it retries without a limit
-    /// while the database is unavailable. After the process starts to stop, it retries for 25 s.
+    /// Settles the attempt and publishes its outcome. While the database is unavailable, retries without a limit, because only
+    /// this task has the provider's answer. After the process starts to stop, it retries for 25 s.
     pub(crate) async fn settle(&self, job: &Job<'_>, settlement: Settlement) {
         let written = tokio::select! {
             written = self.write_what_can_be(job, settlement) => written,
             () = self.stopped_for(SETTLE_AFTER_STOP) => {
-                tracing::error!("the process stopped before the answer could be settled; the answer is lost");
+                tracing::error!("the process is stopping, and the provider's answer could not be settled; the answer is lost");
                 return;
             }
         };
@@ -42,9 +42,9 @@ impl<S: ChannelSender> Worker<S> {
         self.publish(job, status, reason, settlement.provider).await;
     }
 
-    /// Records the outcome. If PostgreSQL rejects the full answer, records the answer without the provider's text, and if it
-    /// rejects this too, the status only. The text of an answer must not cause another call of the provider. Returns the
-    /// recorded settlement, or None if this worker lost the claim or parked the job.
+    /// Records the outcome. If PostgreSQL rejects the provider's answer, records it without the provider's text. If PostgreSQL
+    /// rejects that too, records only the status. Without these steps, the job would be retried and the provider called again
+    /// because of a text. Returns the recorded settlement, or None if this worker lost the claim or parked the job.
     async fn write_what_can_be(&self, job: &Job<'_>, settlement: Settlement) -> Option<Settlement> {
         let mut settlement = settlement;
         let mut settled = self.write(&settlement).await;
@@ -69,8 +69,7 @@ impl<S: ChannelSender> Worker<S> {
         None
     }
 
-    /// Parks a job whose provider was called but whose outcome cannot be recorded, because a retry would call the provider
-    /// again.
+    /// Parks a job whose provider was called but whose outcome cannot be recorded. A retry would call the provider again.
     async fn set_aside(&self, job: &Job<'_>, cause: &str) {
         loop {
             match job.inbound.park(job.delivered, job.owner(), cause).await {
@@ -84,7 +83,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Writes a settlement. Retries until the database has recorded or refused it. Returns false if the claim is lost.
+    /// Writes a settlement. Retries until the database has recorded or rejected it. Returns false if the claim is lost.
     async fn write(&self, settlement: &Settlement) -> Result<bool, store::Error> {
         loop {
             match self.ledger.settlements.call(settlement.clone()).await.flatten() {
@@ -96,17 +95,17 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Handles a lost claim: another worker has settled the delivery or has the claim now.
+    /// Handles a lost claim: another worker has settled the delivery, or has claimed it and is still working.
     pub(crate) async fn after_losing_the_claim(&self, job: &Job<'_>) {
         let named = [(job.envelope.app, job.order.delivery_id)];
         match self.context.store.deliveries().delivery_states(&named).await {
             Ok(states) => match states.first() {
                 Some(state) if state.status != Status::Sending => self.conclude(job, state).await,
-                // Do not acknowledge the job: the worker that has the claim will do it.
-                _ => tracing::warn!("another worker took the claim; leaving the delivery to it"),
+                // Do not acknowledge the job: the worker that has the claim does that later.
+                _ => tracing::warn!("another worker has claimed the delivery; leaving it to that worker"),
             },
             Err(error) => {
-                tracing::warn!(%error, "another worker took the claim and the ledger cannot be read; leaving the delivery to that worker");
+                tracing::warn!(%error, "another worker has claimed the delivery, and the ledger cannot be read; leaving it to that worker");
             }
         }
     }

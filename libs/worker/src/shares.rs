@@ -1,4 +1,4 @@
-//! Shares of a provider's calls, so that no user and no host that targets name can use all of them.
+//! Shares of a provider's concurrent calls. They prevent one user, or one host that targets name, from using all calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use domain::UserNumber;
 
-/// Shortest pause before a delivery whose share is used up is retried.
+/// Minimum pause before the retry of a delivery whose share is used up.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause, regardless of how many deliveries wait for the share.
+/// Maximum pause, however many deliveries wait for the share.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
-/// Calls to one provider that are in progress in one lane, counted by user and host.
+/// Calls to one provider that are in progress in one lane, counted by user and by host.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_user: usize,
@@ -20,24 +20,24 @@ pub(crate) struct Shares {
     under_way: Mutex<HashMap<Holder, Count>>,
 }
 
-/// Holder of a share.
+/// Owner of a share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     User(UserNumber),
-    /// A host that a recent answer showed alive.
+    /// A host that a recent answer proved to be alive.
     Host(String),
-    /// All other hosts share one holder, because targets can name any number of hosts.
+    /// All other hosts together. They share one limit, because targets can name any number of hosts.
     Unproven,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     under_way: usize,
-    /// Number of deliveries that found the share used up since it was last available.
+    /// Number of deliveries that were refused since the share was last available.
     turned_away: usize,
 }
 
-/// A reserved call, released on drop.
+/// A reserved call. Dropping it releases the call.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -56,8 +56,8 @@ impl Shares {
         }
     }
 
-    /// Reserves a call for this user and the host that the target names. The flag next to the host is true if a recent answer
-    /// showed the host alive. If a share is used up, returns the pause before the next try.
+    /// Reserves a call for this user and for the host that the target names. The flag next to the host is true if a recent
+    /// answer proved the host alive. If a share is used up, returns the pause before the next try.
     pub(crate) fn take(
         shares: &Arc<Shares>,
         user: UserNumber,

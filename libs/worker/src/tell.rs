@@ -13,8 +13,8 @@ use crate::ChannelSender;
 use crate::job::{Job, Worker};
 
 impl<S: ChannelSender> Worker<S> {
-    /// Publishes the stored outcome of the job's attempt again, because the worker that settled it may have stopped before
-    /// publishing.
+    /// Publishes the recorded outcome of the job's attempt again. The worker that settled the attempt may have stopped before
+    /// it published the outcome.
     pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
         let (status, reason) =
             if state.attempt == job.order.attempt || state.is_parked_after(job.order.attempt) {
@@ -25,8 +25,8 @@ impl<S: ChannelSender> Worker<S> {
         self.publish(job, status, reason, state.provider.clone()).await;
     }
 
-    /// Publishes the outcome, then acknowledges the job. If the log does not confirm the outcome, the job is redelivered and the
-    /// outcome published again.
+    /// Publishes the outcome, then acknowledges the job. If the log does not confirm the outcome, the log redelivers the job
+    /// and a worker publishes the outcome again.
     pub(crate) async fn publish(
         &self,
         job: &Job<'_>,
@@ -37,7 +37,7 @@ impl<S: ChannelSender> Worker<S> {
         let is_suppressed = match self.has_suppressed(job, reason).await {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
-                tracing::warn!(%error, "cannot read the target's suppression; publishing the outcome when the job is redelivered");
+                tracing::warn!(%error, "cannot read whether the target is suppressed; publishing the outcome when the job is redelivered");
                 return job.inbound.return_later(job.delivered).await;
             }
         };
@@ -83,7 +83,8 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Returns true if the job's answer suppressed its target. False if the target was registered again after it died.
+    /// Returns true if the job's answer suppressed its target and the target is still suppressed. A target that was registered
+    /// again is not.
     async fn has_suppressed(&self, job: &Job<'_>, reason: Option<Reason>) -> Result<bool, store::Error> {
         match reason {
             Some(Reason::TargetGone) => {
@@ -93,7 +94,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Appends messages to the log. If the stream is full, a message becomes a timer.
+    /// Publishes messages to the log. If the stream is full, a message becomes a timer.
     async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
         let results = self.context.log.publish_all(messages.clone()).await;
         let mut refused = Vec::new();

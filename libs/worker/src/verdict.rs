@@ -1,16 +1,16 @@
-//! Classes of providers' answers, as the tables of the channels name them, and look-up of table rows.
+//! Classes of providers' answers, which channels list in tables, and look-up of rows in these tables.
 
 use std::time::Duration;
 
 use domain::outcome::{RetryLimit, TargetDeath};
 use domain::{Outcome, Timestamp};
 
-/// Longest recorded message of a provider, in characters.
+/// Maximum length of a provider's message in the records, in characters.
 const LONGEST_MESSAGE: usize = 500;
-/// Shortest value that is hidden, in bytes; a shorter value can occur in any text by chance.
+/// Minimum length of a text to hide, in bytes. A shorter text can occur in any message by chance.
 const SHORTEST_HIDDEN: usize = 4;
 
-/// The class of an answer in a table.
+/// Class of a provider's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The provider accepted the message.
@@ -23,13 +23,13 @@ pub enum Verdict {
     RetryWithin(RetryLimit),
     /// Permanently refused.
     Failed,
-    /// Permanently refused; the target is dead.
+    /// Permanently refused: the target is dead.
     TargetGone,
-    /// Permanently refused; the target is dead for this provider, but another one may reach it.
+    /// Permanently refused: the target is dead for this provider, but another provider may reach it.
     TargetGoneHere,
-    /// Problem with the credential or the account.
+    /// The credential or the account has a problem, so pause the provider.
     PauseProvider,
-    /// The provider may or may not have accepted the message.
+    /// It is unknown whether the provider accepted the message.
     Unknown,
 }
 
@@ -38,7 +38,7 @@ pub enum Verdict {
 pub struct AnswerDetails {
     /// The provider's own id of the message.
     pub provider_id: Option<String>,
-    /// Wait that the provider requests.
+    /// Delay before a retry that the provider requests.
     pub retry_after: Option<Duration>,
     /// Time since which the target is dead, if the provider states it.
     pub gone_since: Option<Timestamp>,
@@ -71,8 +71,8 @@ pub fn fits(pattern: &str, code: &str) -> bool {
     pattern.len() == code.len() && pattern.bytes().zip(code.bytes()).all(alike)
 }
 
-/// Returns the first row of a table whose pattern matches. A pattern is an HTTP status (`5xx`), which matches any code, or a status
-/// and the provider's code (`422 406`).
+/// Returns the first row of a table whose pattern matches. A pattern is an HTTP status (`5xx`), which matches any code of the
+/// provider, or a status and a code (`422 406`).
 #[must_use]
 pub fn row<T>(
     table: &'static [(&'static str, T)],
@@ -86,7 +86,7 @@ pub fn row<T>(
     })
 }
 
-/// Prepares a provider's message for recording: limited in length, on one line, and without the `hidden` texts, which
+/// Prepares a provider's message for recording: shortens it, removes control characters, and replaces the `hidden` texts, which
 /// identify the recipient.
 #[must_use]
 pub fn presentable(text: &str, hidden: &[&str]) -> String {

@@ -1,4 +1,4 @@
-//! Removing the remaining data of erased users.
+//! Deletion of the data that remains after a user was erased.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use service_kit::Context;
 
 use crate::janitor::is_anything_ahead;
 
-/// Poll interval for erasures.
+/// Interval at which the eraser looks for erased users.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Delay before the next pass over a user whose erasure cannot be completed yet.
+/// Delay before the next pass over a user whose data cannot be deleted completely yet.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Removes the remaining data of erased users until the process stops. Several instances share the work.
+/// Deletes the remaining data of erased users until the process stops. Several dispatchers share the work.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -32,13 +32,14 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Makes one pass over some erased users. Returns true if there were any.
+/// Makes one pass over some of the erased users. Returns true if there were any.
 async fn round(context: &Context) -> anyhow::Result<bool> {
     let pass = context.store.erasure().take_erased().await?;
     if pass.is_empty() {
         return Ok(false);
     }
-    // Read the log before clearing: every message that was acted on by now has already written its rows.
+    // Check the log before the rows are deleted. A message that is processed by now has already written its rows, so the
+    // deletion finds them. A message that is still ahead may write more rows, so the erasure then needs another pass.
     let is_last = match pass.settled_since() {
         Some(since) => !is_anything_ahead(context, since).await?,
         None => false,

@@ -1,4 +1,4 @@
-//! Gathering the inbox items of a chunk into as few events as their size allows.
+//! Inbox items of a chunk, gathered into as few events as the size limit allows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use domain::event::ItemsAdded;
 use domain::{CategoryId, Timestamp, UserNumber};
 use planning::{TemplateError, item_size};
 
-/// Maximum size of an event in bytes; with its envelope it fits into the broker's 1 MiB.
+/// Maximum size of an event in bytes. With its envelope, such an event fits into the broker's limit of 1 MiB.
 const MAX_EVENT: usize = 768 * 1024;
 /// Bytes reserved for one recipient in an event.
 const RECIPIENT_SIZE: usize = 32;
@@ -18,7 +18,7 @@ pub(crate) struct InboxEvents {
     created_at: Timestamp,
     category_id: Option<CategoryId>,
     partitions: BTreeMap<u32, Vec<OpenEvent>>,
-    /// Approximate bytes of all events.
+    /// Approximate size of all events in bytes.
     size: usize,
 }
 
@@ -32,7 +32,8 @@ impl InboxEvents {
         InboxEvents { created_at, category_id, partitions: BTreeMap::new(), size: 0 }
     }
 
-    /// Adds an item. Content that the event already has is not repeated; content too large for any event is an error.
+    /// Adds an item. If the last event already contains the same content, the content is not repeated. Fails if the content is
+    /// too large for any event.
     pub(crate) fn add(
         &mut self,
         partition: u32,
@@ -68,12 +69,10 @@ impl InboxEvents {
         Ok(())
     }
 
-    /// Approximate bytes of all events.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns every event with its partition.
     pub(crate) fn into_events(self) -> impl Iterator<Item = (u32, ItemsAdded)> {
         let events = self.partitions.into_iter();
         events.flat_map(|(partition, events)| events.into_iter().map(move |filled| (partition, filled.event)))

@@ -1,4 +1,4 @@
-//! Fetching accepted sends and reading them into chunks.
+//! Intake of accepted sends: fetches their messages and reads them into chunks.
 
 mod batch;
 
@@ -28,36 +28,36 @@ use crate::room::Room;
 pub const DURABLE: &str = "dispatcher";
 /// Maximum number of messages per batch.
 const BATCH: usize = 200;
-/// Recipients beyond which no further chunk joins a batch. The limit for bulk is lower, because inbox items of transactional
-/// sends wait behind those of bulk sends.
+/// Number of recipients at which a batch is full. The limit for bulk is lower, because inbox items of transactional sends wait
+/// behind the items of bulk sends.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
-/// Bytes in memory beyond which no further chunk joins a batch. A message may refer to a send a thousand times its size.
+/// Size in memory, in bytes, at which a batch is full. A short message may continue a send that is a thousand times as large.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of chunks that wait for locks outside the batches, each with its own database connection: per lane, and
-/// per app.
+/// Maximum number of chunks that wait for locks outside of a batch, per lane and per app. Each has its own database connection.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
-/// Lag of an inbox partition, in items, above which bulk sends wait. A partition projects this many items in a moment, so items
-/// of transactional sends wait behind them only briefly.
+/// Lag of an inbox partition, in items, above which bulk sends wait. The projection catches up with this lag in a moment, so it
+/// delays inbox items of transactional sends only briefly.
 const INBOX_BACKLOG: usize = 100;
-/// Maximum wait because of a small lag: if no process projects, waiting does not help. Above this lag in events, bulk sends
-/// always wait.
+/// Maximum wait for a lag below [`INBOX_EVENTS`]. The wait is limited because it does not help if no process projects the
+/// inbox.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
+/// Lag of an inbox partition, in events, above which bulk sends always wait.
 const INBOX_EVENTS: u64 = 1_000;
 /// Poll interval while waiting for a lagging inbox or a full stream.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Action that a message requires.
 enum MessageAction {
-    /// Plan this chunk; its send takes about this many bytes in memory.
+    /// Plan this chunk. The number is the approximate size of its send in memory, in bytes.
     Plan(Chunk, usize),
     /// Keep this send until it is due.
     Schedule(Chunk),
-    /// Nothing: the send's last chunk has been acted on already.
+    /// Do nothing: all chunks of the send have been dispatched.
     Nothing,
-    /// Retry later: the send is missing from the database, or cannot be read.
+    /// Retry the message later: the send is missing from the database, or cannot be read.
     Later,
 }
 
@@ -67,9 +67,9 @@ struct Intake {
     inbound: Inbound,
     room: Room,
     planner: Planner,
-    /// Slots for chunks that wait for a lock outside the batches.
+    /// Slots for chunks that wait for a lock outside of a batch.
     alone: Slots,
-    /// Recipients of the largest recent chunk; decays by half with each batch of smaller chunks.
+    /// Number of recipients of the largest recent chunk. It halves with each batch of smaller chunks.
     largest_chunk: usize,
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Res
     let alone = Slots::new(ALONE, ALONE_OF_APP);
     let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
-        // The fetch is never cancelled: messages that it had already received could not be returned.
+        // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
         match consumer.fetch(intake.batch(), WAIT).await {
             Ok(messages) if token.is_cancelled() => intake.return_all(&messages).await,
             Ok(messages) => intake.handle(messages).await,
@@ -97,7 +97,7 @@ pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Res
 }
 
 impl Intake {
-    /// Waits until sends of the lane may be planned.
+    /// Waits until sends of the lane may be planned: until the streams have room and, for bulk, the inbox projection keeps up.
     async fn wait_until_open(&self) {
         let begin = Instant::now();
         while self.room.missing_for(self.lane).is_some()
@@ -107,8 +107,8 @@ impl Intake {
         }
     }
 
-    /// Number of messages to fetch at once. The bulk lane fetches about one batch, estimated from recent chunk sizes, so
-    /// that few messages have to be returned.
+    /// Returns the number of messages to fetch at once. For the bulk lane, that is about one batch, estimated from the size of
+    /// recent chunks, so that few messages have to be returned.
     fn batch(&self) -> usize {
         match self.lane {
             Lane::Transactional => BATCH,
@@ -123,14 +123,14 @@ impl Intake {
         }
     }
 
-    /// Returns messages that were not started, for immediate redelivery to another instance.
+    /// Returns messages that were not started to the log, so that another dispatcher can fetch them at once.
     async fn return_all(&self, messages: &[DeliveredMessage]) {
         for delivered in messages {
             self.inbound.return_now(delivered).await;
         }
     }
 
-    /// Returns true if bulk sends must wait for a lagging inbox, so that bulk never delays transactional sends.
+    /// Returns true if bulk sends must wait because an inbox lags. Otherwise bulk sends would delay transactional ones.
     async fn is_inbox_behind(&self, waited: Duration) -> bool {
         let most = if waited < INBOX_PATIENCE {
             inbox_backlog(self.largest_chunk, self.context.partitions)
@@ -149,7 +149,7 @@ impl Intake {
         }
     }
 
-    /// Lag of the slowest inbox partition, in events.
+    /// Returns the lag of the slowest inbox partition, in events.
     async fn max_inbox_lag(&self) -> anyhow::Result<u64> {
         let projected: HashMap<String, u64> =
             self.context.store.inbox().inbox_positions().await?.into_iter().collect();
@@ -162,8 +162,8 @@ impl Intake {
         Ok(furthest)
     }
 
-    /// Plans fetched messages batch by batch. Returns the rest to the log after a full bulk batch, because bulk sends must check
-    /// the lag of the inboxes again, and when the process stops.
+    /// Plans the fetched messages batch by batch. After a full batch of bulk sends, returns the remaining messages to the log,
+    /// because the lag of the inboxes must be checked again. Does the same if the process is stopping.
     async fn handle(&mut self, messages: Vec<DeliveredMessage>) {
         let mut messages = messages.into_iter();
         let mut batch = Batch::default();
@@ -181,7 +181,7 @@ impl Intake {
         self.plan_batch(batch.chunks).await;
     }
 
-    /// Returns the chunk of a decoded message if there is one to plan now; otherwise the message has been handled.
+    /// Reads a decoded message. Returns its chunk if there is one to plan now. Otherwise the message is already handled.
     async fn take(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<OrderedChunk> {
         let app = envelope.app;
         let send_id = envelope.send_id;
@@ -196,7 +196,8 @@ impl Intake {
             }
             Ok(MessageAction::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
                 Ok(true) => self.inbound.acknowledge(&delivered).await,
-                // The first chunk is frozen already, perhaps by a process that stopped before acting on it.
+                // The first chunk is already frozen. The process that froze it may have stopped before it published the
+                // messages.
                 Ok(false) => return Some(OrderedChunk { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
                     tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
@@ -212,7 +213,7 @@ impl Intake {
         None
     }
 
-    /// Reads a message that takes about `size` bytes in memory.
+    /// Reads a message into an action. `size` is the approximate size of the message in memory, in bytes.
     async fn read(&self, envelope: Envelope, size: usize) -> Result<MessageAction, String> {
         let app = envelope.app;
         let accepted_at = envelope.at;
@@ -235,20 +236,21 @@ impl Intake {
             Ok(Some(StoredSend { accepted_at, send: Some(send), size })) => {
                 MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
-            // The last chunk of the send has been acted on.
+            // All chunks of the send have been dispatched.
             Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
             Ok(None) => {
-                tracing::error!(%send_id, "the database lacks the send that a message continues, and may be behind the log; retrying the message");
+                tracing::error!(%send_id, "the send that a message continues is missing in the database, which may be older than the log; retrying the message");
                 MessageAction::Later
             }
             Err(error) => {
-                tracing::warn!(%send_id, %error, "cannot read the send of a continuation; trying again");
+                tracing::warn!(%send_id, %error, "cannot read the send that a message continues; retrying the message");
                 MessageAction::Later
             }
         }
     }
 
-    /// Stores the send until it is due. Returns false if it needs no timer because its first chunk is frozen already.
+    /// Stores the send and sets a timer for its time. Returns false if no timer is needed because the first chunk is already
+    /// frozen.
     async fn schedule(&self, chunk: &Chunk, cause: &Cause) -> Result<bool, PlanError> {
         let Some(due_at) = chunk.send.send_at else {
             return Ok(false);
@@ -276,7 +278,7 @@ impl Intake {
     }
 }
 
-/// Converts [`INBOX_BACKLOG`] to events for chunks of `recipients`. A chunk produces one event in each partition.
+/// Converts [`INBOX_BACKLOG`] to events, for chunks of `recipients` recipients. A chunk produces one event in each partition.
 fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
     let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
     (INBOX_BACKLOG / items).max(1) as u64

@@ -1,6 +1,6 @@
-//! Removing data that is no longer needed: from the log, messages older than the retention that every reader has read;
-//! from the database, expired idempotency keys, messages whose receipts never arrived, and attachments of finished
-//! sends.
+//! Removal of data that is no longer needed. In the log, these are messages older than the retention that every reader has
+//! read. In the database, these are expired idempotency keys, messages whose receipts never arrived, and attachments of
+//! finished sends.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use crate::room::Room;
 
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Poll interval for crowded streams.
+/// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill above which read messages of a stream are removed early, until its fill is [`ROOMY`].
+/// Fill from which the messages that every reader has read are removed early, until the fill is [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
 /// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages awaiting receipts that one statement removes. A message can have half a megabyte.
+/// Maximum number of messages waiting for receipts that one statement removes. A message may be half a megabyte large.
 const MESSAGES: u32 = 1_000;
 /// Maximum number of attachments that one statement reviews.
 const FILES: u32 = 100;
 
-/// Cleans up until the process stops. Several instances may do it at once: purging twice is harmless.
+/// Removes old data until the process stops. Several dispatchers may do this at once, because removing twice is harmless.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
@@ -51,7 +51,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes read messages from crowded streams until the process stops, so that writers need not wait a whole round.
+/// Removes read messages from nearly full streams until the process stops, so that publishers need not wait for the next round.
 pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
@@ -60,7 +60,7 @@ pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()
                 tracing::warn!(
                     %stream,
                     error = format!("{error:#}"),
-                    "cannot remove old messages of a crowded stream; trying again"
+                    "cannot remove old messages of a nearly full stream; trying again"
                 );
             }
         }
@@ -79,8 +79,8 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
     Ok(())
 }
 
-/// Removes attachments of finished sends, unless a send older than the retention still waits in the log: such a send has
-/// no rows yet that would protect its attachments.
+/// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
+/// retention: its send may need its attachments, but has no rows yet that protect them.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
@@ -89,8 +89,8 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the log contains an unprocessed message published up to `since`. Such a message may still need the data that
-/// is about to be removed, or write it again.
+/// Returns true if the log contains a message, published up to `since`, that is not processed yet. Such a message may still
+/// need the data that is about to be removed, or may write that data again.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {
         if stream == StreamName::Outcome {
@@ -119,7 +119,7 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     }
     let read = match read_up_to(context, stream).await? {
         Some(read) => read,
-        // If no process follows webhooks, age alone decides.
+        // If no process follows the stream for webhooks, only the age of the messages decides.
         None if stream == StreamName::Outcome => state.last_seq,
         None => return Ok(()),
     };
@@ -139,7 +139,7 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Messages to remove from a crowded stream to bring its fill down to [`ROOMY`].
+/// Returns the number of messages to remove from a nearly full stream, so that its fill falls to [`ROOMY`].
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -150,7 +150,7 @@ fn surplus(state: &StreamState) -> u64 {
     (state.messages as f64 * (1.0 - ROOMY / state.fill)).ceil() as u64
 }
 
-/// The last sequence that every reader has read; None if no reader has started.
+/// Returns the last sequence that every reader has read; None if no reader has started.
 pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     if matches!(stream, StreamName::Inbox(_)) {
         return Ok(Some(context.store.inbox().checkpoint(INBOX, stream).await?));
@@ -161,7 +161,7 @@ pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow:
     Ok(context.log.consumer_progress(stream, durable).await?.map(|progress| progress.ack_floor))
 }
 
-/// The last sequence that webhooks have followed; None if they do not follow the stream, or have not started.
+/// Returns the last sequence that webhooks have followed. None if they do not follow the stream, or have not started.
 async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
@@ -172,7 +172,7 @@ async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result
     }
 }
 
-/// Name of a stream's durable consumer.
+/// Returns the name of a stream's durable consumer.
 fn durable_of(stream: StreamName) -> Option<&'static str> {
     match stream {
         StreamName::Send(_) => Some(DURABLE),
@@ -181,7 +181,7 @@ fn durable_of(stream: StreamName) -> Option<&'static str> {
     }
 }
 
-/// The first sequence in `from..to` that is younger than the retention, found by binary search; `to` if there is none.
+/// Returns the first sequence in `from..to` that is younger than the retention, or `to` if there is none. Uses binary search.
 async fn first_younger(context: &Context, stream: StreamName, from: u64, to: u64) -> anyhow::Result<u64> {
     let oldest = clock::now() - context.config.streams.retention;
     let (mut low, mut high) = (from, to);

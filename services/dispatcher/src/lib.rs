@@ -1,10 +1,11 @@
-//! The dispatcher: reads accepted sends from the log, freezes a plan for each of their chunks, and acts on it.
+//! The dispatcher: reads accepted sends from the log, stores (freezes) a plan for each of their chunks, and publishes the
+//! messages that the plan requires.
 //!
-//! A batch takes one path: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the chunks in one
-//! transaction, and [`orders`] writes the messages that carry them out. [`timers`] publishes due timers, [`room`] pauses
-//! lanes while streams lack room, [`janitor`] removes messages that every reader has read, [`eraser`] removes the
-//! remaining data of erased users, [`receipts`] records receipts that arrived before their answer was settled, [`marks`]
-//! records how far the log has been acted on, [`observer`] measures lag.
+//! A batch takes one path: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the plans of the chunks
+//! in one transaction, and [`orders`] writes the messages of the plans. [`timers`] publishes due timers. [`room`] pauses lanes
+//! while streams are nearly full. [`janitor`] removes messages that every reader has read. [`eraser`] deletes the remaining
+//! data of erased users. [`receipts`] records receipts that arrived before the provider's answer was settled. [`marks`] records
+//! how far the log has been processed. [`observer`] measures lag.
 
 mod eraser;
 mod inbox_events;
@@ -28,7 +29,7 @@ use crate::room::Room;
 /// Runs the dispatcher until the process stops.
 ///
 /// # Errors
-/// The log refuses a consumer.
+/// This function returns no error. If the log refuses a consumer, the task that needs it stops the process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let room = Room::new(context.partitions);
     room.refresh(&context.log).await;

@@ -1,5 +1,5 @@
-//! Marks in the database of how far the log has been acted on. A backup contains them, so that a restore knows where to
-//! resume reading the log.
+//! Marks in the database: the last sequence of each stream that has been processed. A backup contains the marks, so that a
+//! restore knows where to resume reading the log.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::janitor::read_up_to;
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Writes marks until the process stops. Several instances may do it at once: a mark never decreases.
+/// Writes marks until the process stops. Several dispatchers may do this at once, because a mark never decreases.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -30,14 +30,14 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a mark for each stream. A change is committed before its message is acknowledged or its outcome is published, and
-/// positions are read before the marks are written. So a mark is never ahead of the database.
+/// Writes a mark for each stream. A mark must never be ahead of the database. Therefore changes are committed before their
+/// message is acknowledged or their outcome is published, and positions are read before the marks are written.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let mut marks = Vec::new();
     for stream in StreamName::all(context.partitions) {
         let at = clock::now();
         let seq = match stream {
-            // The projection keeps its own checkpoint.
+            // The inbox projection stores its own checkpoint.
             StreamName::Inbox(_) => None,
             StreamName::Outcome => Some(context.log.state(stream).await?.last_seq),
             StreamName::Send(_) | StreamName::Job(..) => read_up_to(context, stream).await?,

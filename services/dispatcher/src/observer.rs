@@ -1,4 +1,4 @@
-//! Measuring the fill of the streams and the lag of their readers.
+//! Measurement of the fill of the streams and of the lag of their readers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     loop {
         for &stream in &streams {
             if let Some(Err(error)) = token.run_until_cancelled(measure(&context, stream)).await {
-                tracing::debug!(%stream, error = format!("{error:#}"), "cannot measure a stream");
+                tracing::debug!(%stream, error = format!("{error:#}"), "cannot measure a stream; its metrics keep their last values");
             }
         }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {

@@ -1,4 +1,4 @@
-//! Messages that a frozen chunk produces: inbox events, jobs, and the outcome `SendPlanned`.
+//! Messages that the frozen plan of a chunk requires: inbox events, jobs, and the event `SendPlanned`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,27 +20,27 @@ use uuid::Uuid;
 
 use crate::inbox_events::InboxEvents;
 
-/// Bytes of messages to gather before publishing them.
+/// Size of the gathered messages, in bytes, at which they are published.
 const SLICE: usize = 8 * 1024 * 1024;
 
 /// A message to publish.
 pub(crate) struct Order {
     pub(crate) stream: StreamName,
-    /// Id for de-duplication; None if a repeat is harmless.
+    /// Message id for de-duplication; None if it is harmless to publish the message twice.
     pub(crate) message_id: Option<String>,
     pub(crate) app: AppId,
     pub(crate) send_id: SendId,
     pub(crate) payload: Bytes,
 }
 
-/// Message that ordered a chunk.
+/// The message that ordered the planning of a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
     pub(crate) id: Uuid,
     pub(crate) trace: Option<String>,
 }
 
-/// A frozen chunk, with everything that is needed to act on it.
+/// A chunk with its frozen plan, and everything that is needed to write the messages.
 pub(crate) struct FrozenChunk<'a> {
     pub(crate) chunk: &'a Chunk,
     pub(crate) decisions: &'a Decisions,
@@ -53,7 +53,7 @@ pub(crate) struct FrozenChunk<'a> {
     pub(crate) cause: &'a Cause,
 }
 
-/// Messages of chunks, gathered until there are enough to publish.
+/// Messages of chunks, gathered until they are published together.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Order>,
@@ -61,12 +61,12 @@ pub(crate) struct Orders {
     size: usize,
 }
 
-/// Progress of writing a chunk.
+/// Progress of writing the messages of a chunk.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Index of the next decision to write.
     next: usize,
-    /// Channels that could not be rendered, by recipient.
+    /// Channels whose content could not be rendered, by index of the recipient.
     unwritten: HashMap<u32, HashSet<Channel>>,
 }
 
@@ -78,8 +78,8 @@ impl Orders {
 }
 
 impl FrozenChunk<'_> {
-    /// Renders the remaining decisions and writes their messages until `orders` is full. Returns true if decisions remain.
-    /// Render failures and oversized content are collected in `orders.failures`.
+    /// Renders the remaining decisions and adds their messages to `orders`, until `orders` is full. Returns true if decisions
+    /// remain. Render failures and oversized content are collected in `orders.failures`.
     pub(crate) fn write(
         &self,
         progress: &mut Progress,
@@ -203,7 +203,8 @@ impl FrozenChunk<'_> {
         self.order_with_stable_id(StreamName::Outcome, name, Event::SendPlanned(planned))
     }
 
-    /// Writes the outcome of a delivery that ended without a job. If a worker publishes it too, it uses the same id.
+    /// Writes the outcome event of a delivery that ended without a job. A worker that publishes the same outcome uses the same
+    /// id.
     pub(crate) fn settled(&self, ended: DeliveryState) -> Result<Order, serde_json::Error> {
         let DeliveryState { delivery, user, channel, status, reason, attempt, provider, .. } = ended;
         let settled =
@@ -217,8 +218,9 @@ impl FrozenChunk<'_> {
         (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
     }
 
-    /// Writes the order for the next chunk; None after the last. Publish it only once all other orders are in the log: after
-    /// the last chunk has been acted on, the send's body is deleted, and no earlier chunk can be acted on again.
+    /// Writes the message that orders the next chunk; None after the last chunk. Publish it only when all other messages of
+    /// this chunk are in the log. After the last chunk is published, the body of the send is deleted, and earlier chunks can no
+    /// longer be written.
     pub(crate) fn next(&self) -> Result<Option<Order>, serde_json::Error> {
         if self.is_last() {
             return Ok(None);
@@ -229,12 +231,11 @@ impl FrozenChunk<'_> {
         self.order_with_stable_id(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
     }
 
-    /// Returns true if no chunk follows.
     pub(crate) fn is_last(&self) -> bool {
         self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
     }
 
-    /// Writes a message with an id derived from `name`, so that a chunk that is acted on again publishes the same ids.
+    /// Writes a message with an id derived from `name`, so that a chunk that is written again has messages with the same ids.
     fn order_with_stable_id(
         &self,
         stream: StreamName,

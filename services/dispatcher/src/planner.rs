@@ -1,4 +1,4 @@
-//! Freezing a batch of chunks and acting on the decisions.
+//! Planning of a batch of chunks: freezes the decisions, and publishes the messages that they require.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
 /// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;
 
-/// Failure of a batch. Frozen decisions stay frozen, and a retry completes them.
+/// Failure of a batch. Plans that are frozen stay frozen, and a retry publishes their messages.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     #[error(transparent)]
@@ -30,15 +30,15 @@ pub(crate) enum PlanError {
     Publish(#[from] PublishError),
     #[error("cannot encode a message: {0}")]
     Encode(#[from] serde_json::Error),
-    /// The send was accepted with a template that the restored backup lacks.
+    /// The template of the send is missing from the database, for example because a restored backup lacks it.
     #[error(
-        "send {send_id} of app {app} waits for its template, or for the version it was planned with: PUT it again"
+        "the template of send {send_id} of app {app}, or the version it was planned with, is missing: PUT the template again"
     )]
     NoTemplate { app: AppId, send_id: SendId },
 }
 
 impl PlanError {
-    /// True if the database or the log is unavailable, regardless of the messages.
+    /// Returns true if the database or the log is unavailable, so that the messages themselves are not at fault.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_unavailable(),
@@ -47,12 +47,12 @@ impl PlanError {
         }
     }
 
-    /// True if a lock held by another transaction timed out.
+    /// Returns true if a lock that another transaction holds was not released in time.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, PlanError::Store(error) if error.is_lock_timeout())
     }
 
-    /// True if the messages themselves are at fault, so that a retry cannot help.
+    /// Returns true if the messages themselves are at fault, so that a retry cannot help.
     pub(crate) fn is_own_failure(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_refused_data(),
@@ -72,12 +72,12 @@ pub(crate) struct Planner {
     compiled: Arc<Mutex<CompiledTemplates>>,
 }
 
-/// Handling of chunks whose users are locked by another transaction.
+/// Treatment of chunks whose users are locked by another transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BusyChunks {
-    /// Skip these chunks.
+    /// Do not plan these chunks.
     Skip,
-    /// Wait for the locks for a few seconds.
+    /// Wait for the locks, for a few seconds.
     Wait,
 }
 
@@ -86,8 +86,8 @@ impl Planner {
         Planner { context, compiled: Arc::default() }
     }
 
-    /// Freezes the chunks, then publishes their messages. On success every chunk has been acted on, except those whose
-    /// positions it returns: their users are locked by another transaction.
+    /// Freezes the plans of the chunks, then publishes their messages. Returns the indexes of the chunks that were skipped
+    /// because another transaction has locked their users. All other chunks are then completely published.
     pub(crate) async fn plan_and_act(
         &self,
         chunks: &[Chunk],
@@ -147,7 +147,8 @@ impl Planner {
         self.act(&frozen).await
     }
 
-    /// Publishes slice by slice. Orders for next chunks come last, once all other messages are in the log.
+    /// Publishes the messages slice by slice. The messages that order the next chunks come last, when all other messages are in
+    /// the log.
     async fn act(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
         let mut orders = Orders::default();
         for chunk in frozen {
@@ -171,7 +172,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Publishes a slice, with the outcomes of deliveries that ended because they could not be rendered.
+    /// Publishes a slice. Adds the outcomes of deliveries that ended because they could not be rendered.
     async fn publish_slice(&self, frozen: &[FrozenChunk<'_>], mut slice: Orders) -> Result<(), PlanError> {
         for ended in self.context.store.sends().record_render_failures(&slice.failures).await? {
             if let Some(chunk) = frozen.iter().find(|chunk| chunk.is_of_send(&ended)) {
@@ -181,7 +182,7 @@ impl Planner {
         self.publish(slice.orders).await
     }
 
-    /// Publishes every order. If a stream is full, the order becomes a timer.
+    /// Publishes every message. If a stream is full, the message becomes a timer.
     async fn publish(&self, orders: Vec<Order>) -> Result<(), PlanError> {
         let messages = orders
             .iter()
@@ -237,7 +238,7 @@ impl Planner {
                     template = version.identifier,
                     version = version.version,
                     %error,
-                    "cannot compile a template"
+                    "cannot compile a template; planning the send without its content"
                 );
                 None
             }
@@ -245,8 +246,8 @@ impl Planner {
     }
 }
 
-/// The first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait for it.
-/// Failing its deliveries as unrenderable would be wrong, because their jobs may already be in the log.
+/// Returns the first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait
+/// until it exists again. The deliveries must not fail for lack of content, because their jobs may already be in the log.
 fn without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
     let mut numbered = chunks.iter().enumerate();
     let is_missing =

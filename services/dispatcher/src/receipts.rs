@@ -1,4 +1,4 @@
-//! Recording delivery receipts that arrived before their answer was settled.
+//! Recording of delivery receipts that arrived before the provider's answer was settled.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const ROUND: u32 = 500;
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Retries early receipts until the process stops. Several instances share the work.
+/// Tries to record early receipts until the process stops. Several dispatchers share the work.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let policy = RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() };

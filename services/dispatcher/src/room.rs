@@ -1,5 +1,5 @@
-//! Back-pressure from full streams. If a stream lacks room for the dispatcher's messages, sends wait in the log and timers
-//! in the database; the remaining room is for outcomes and erasures.
+//! Back-pressure from nearly full streams. If a stream has little room left, sends that lead to it wait in the log and timers
+//! wait in the database. The remaining room is for outcomes and erasures.
 
 use domain::{Lane, StreamName};
 use event_log::EventLog;
@@ -8,10 +8,10 @@ use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// Fill of a send stream above which continuations of accepted sends wait for room, too.
+/// Fill of a send stream from which timers are no longer published to it, although they continue accepted sends.
 const CRAMMED: f64 = 0.99;
 
-/// Fill of all streams. Clones share it.
+/// Fill of all streams. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct Room {
     fullness: Fullness,
@@ -33,23 +33,23 @@ impl Room {
         self.fullness.follow_until(context.tasks.token().clone(), context.log.clone()).await
     }
 
-    /// A nearly full stream that planning sends of the lane adds to, if any. The lane's send stream does not count: only
-    /// planning makes room there.
+    /// Returns a nearly full stream to which planned sends of the lane add messages, if there is one. The lane's own send
+    /// stream does not count, because only planning makes room there.
     pub(crate) fn missing_for(&self, lane: Lane) -> Option<StreamName> {
         let missing = self.fullness.full().find(|&stream| is_added_to(stream, lane));
         gauge!(DISPATCH_PAUSED, "lane" => lane.as_str()).set(f64::from(u8::from(missing.is_some())));
         missing
     }
 
-    /// Streams into which no timer of a send is published now. The outcome stream is never closed. Send streams are closed
-    /// only above [`CRAMMED`]: the gateway keeps filling them, so a lower limit would leave no room for continuations of
-    /// sends accepted earlier.
+    /// Returns the streams to which no due timer is published now. The outcome stream always accepts timers. A send stream
+    /// refuses them only from [`CRAMMED`] on: the gateway fills send streams up to 90 %, and a lower limit for timers would keep
+    /// out the continuations of sends accepted earlier.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
         let crammed = self.fullness.above(CRAMMED).filter(|&stream| matches!(stream, StreamName::Send(_)));
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()
     }
 
-    /// Streams filled to at least this share.
+    /// Returns the streams whose fill is at least `share`.
     pub(crate) fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         self.fullness.above(share)
     }

@@ -1,4 +1,4 @@
-//! Publishing due timers.
+//! Publication of due timers.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::room::Room;
 
 /// Maximum number of timers per round.
 const ROUND: u32 = 500;
-/// Pause after a round without timers; also the maximum delay of a timer set in the meantime.
+/// Pause after a round without timers. A timer set during the pause is late by at most this time.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Publishes due timers until the process stops. Several instances share the work.
+/// Publishes due timers until the process stops. Several dispatchers share the work.
 pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -31,8 +31,8 @@ pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
     }
 }
 
-/// Publishes due timers whose streams have room, each under its timer's id, and removes those that the log confirmed.
-/// Returns the number published.
+/// Publishes due timers whose streams have room, with the timer's id as the message id. Removes the timers that the log
+/// confirmed, and returns their number.
 async fn round(context: &Context, room: &Room) -> Result<usize, store::Error> {
     let mut due = context.store.deliveries().due_timers_but(ROUND, &room.closed_to_timers()).await?;
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
@@ -46,7 +46,7 @@ async fn round(context: &Context, room: &Room) -> Result<usize, store::Error> {
     for (id, result) in ids.into_iter().zip(results) {
         match result {
             Ok(_) => published.push(id),
-            Err(error) => tracing::warn!(timer = %id, %error, "cannot publish a timer; it stays due"),
+            Err(error) => tracing::warn!(timer = %id, %error, "cannot publish a timer; trying again"),
         }
     }
     due.done(&published).await?;

@@ -1,4 +1,4 @@
-//! The email channel: turns a job into an email and returns the provider's answer.
+//! Sender of the email channel: turns a job into an email, calls the provider, and returns the provider's answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::letter::Enclosures;
 use crate::smtp::pool::PoolLimits;
 use crate::sources::Sources;
 
-/// Total size of attachments, in bytes, from which an email counts as large.
+/// An email is large if its attachments have this many bytes or more in total.
 const LARGE: u64 = 256 << 10;
 /// Maximum number of large emails in memory at the same time.
 const LARGE_AT_ONCE: usize = 4;
@@ -27,16 +27,17 @@ pub struct EmailSender {
     sources: Arc<Sources>,
     connections: Arc<Connections>,
     providers: OpenProviders<Connections>,
-    /// Time to load attachments and the unsubscribe link, and to wait for a permit for a large email.
+    /// Time limit for loading attachments and the unsubscribe link, including the wait for a permit if the email is
+    /// large.
     preparing: Duration,
     large: Arc<Semaphore>,
 }
 
 impl EmailSender {
-    /// Creates a sender with these limits for each provider.
+    /// Creates a sender. The limits apply to each provider separately.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub fn new(limits: PoolLimits, outbound: Outbound, sources: Sources) -> reqwest::Result<Self> {
         Ok(EmailSender {
             sources: Arc::new(sources),
@@ -47,7 +48,7 @@ impl EmailSender {
         })
     }
 
-    /// Makes one attempt.
+    /// Sends the email of a job once, and returns the provider's answer.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Email(content) = &call.job.content else {
             return Answer::new(Outcome::Failed, "content", "the job carries no email");
@@ -61,7 +62,8 @@ impl EmailSender {
         }
     }
 
-    /// Loads the enclosures, with a permit for large emails that is held until the email is sent.
+    /// Loads attachments and the unsubscribe link. A large email first waits for a permit, which the caller holds until
+    /// the email is sent.
     async fn prepare(
         &self,
         call: &Call<'_>,
@@ -71,13 +73,13 @@ impl EmailSender {
         let room = if size < LARGE {
             None
         } else {
-            // The semaphore is never closed.
+            // `acquire_owned` fails only if the semaphore is closed, which never happens.
             Arc::clone(&self.large).acquire_owned().await.ok()
         };
         Ok((self.sources.enclosed(call, files).await?, room))
     }
 
-    /// Closes idle connections until the returned future is dropped.
+    /// Closes idle SMTP connections from time to time. The future never completes; the caller drops it.
     pub async fn reap(&self) -> Infallible {
         self.connections.pools.reap().await
     }

@@ -1,4 +1,4 @@
-//! Connections that the kinds of providers share.
+//! Connections that all kinds of email providers share.
 
 use reqwest::Client;
 use worker::exchange::Caller;
@@ -13,15 +13,15 @@ pub struct Connections {
     pub(crate) pools: Pools,
     pub(crate) client: Client,
     pub(crate) outbound: Outbound,
-    /// Caller of HTTP APIs.
+    /// Calls HTTP APIs, such as Postmark's.
     pub(crate) caller: Caller,
 }
 
 impl Connections {
-    /// Creates connections with these limits for each provider.
+    /// Creates connections. The limits apply to each provider separately.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub(crate) fn new(limits: PoolLimits, outbound: Outbound) -> reqwest::Result<Connections> {
         let client = outbound.client().build()?;
         let caller = Caller::new(client.clone(), outbound, limits.content);

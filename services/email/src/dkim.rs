@@ -1,4 +1,4 @@
-//! Signatures over emails: DKIM (RFC 6376) with relaxed canonicalization, by RSA or Ed25519 (RFC 8463).
+//! DKIM signatures of emails (RFC 6376), with relaxed canonicalization and a key of RSA or Ed25519 (RFC 8463).
 
 use std::fmt::{self, Debug, Write};
 
@@ -13,8 +13,8 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::settings::line;
 
-/// Header fields that a signature covers. Each is listed once more than it occurs, so that a field added later breaks the
-/// signature.
+/// Header fields that a signature covers. If the email has a field N times, the tag `h=` lists its name N + 1 times. So
+/// the signature breaks if another field of that name is added later.
 const SIGNED: &[&str] = &[
     "From",
     "To",
@@ -29,10 +29,10 @@ const SIGNED: &[&str] = &[
     "List-Unsubscribe",
     "List-Unsubscribe-Post",
 ];
-/// Characters of base64 on a line of the signature.
+/// Base64 characters per line of the tag `b=`.
 const LINE: usize = 70;
 
-/// Signer for a domain.
+/// Private key of a domain, and the DNS selector of its public key.
 pub(crate) struct Signer {
     domain: String,
     selector: String,
@@ -60,8 +60,8 @@ impl Signer {
         Some(Signer { domain: domain?, selector: selector?, key: key? })
     }
 
-    /// Builds the header field that signs a message, given its headers and its body in pieces of whole lines. None if the
-    /// key cannot sign.
+    /// Builds the header field `DKIM-Signature` of an email. Each piece of `body` consists of whole lines; `at` is the
+    /// Unix time in seconds. Returns None if the key cannot sign.
     pub(crate) fn sign<'a>(
         &self,
         headers: &str,
@@ -78,7 +78,7 @@ impl Signer {
             names.join(":\r\n "),
             STANDARD.encode(body_hash(body)),
         );
-        // The signature's own field comes last, without its line end (RFC 6376 section 3.7).
+        // The signed text ends with the field `DKIM-Signature` itself, without its line end (RFC 6376 section 3.7).
         push_relaxed(&mut signed, &field);
         let signature = STANDARD.encode(self.key.sign(signed.as_bytes())?);
         let mut rest = signature.as_str();
@@ -131,7 +131,7 @@ impl Key {
     }
 }
 
-/// Reads a domain name or part of one, in ASCII.
+/// Reads a domain name or a selector, and converts it to ASCII.
 fn name(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required_as(member, line)?;
     let name = idna::domain_to_ascii(&text).ok().filter(|name| {
@@ -144,7 +144,7 @@ fn name(reader: &mut SettingsReader, member: &str) -> Option<String> {
     name
 }
 
-/// Splits headers into fields, with their folds.
+/// Splits headers into fields. The text of a folded field keeps its line ends.
 fn fields(headers: &str) -> Vec<&str> {
     let mut fields = Vec::new();
     let mut start = 0;
@@ -158,8 +158,8 @@ fn fields(headers: &str) -> Vec<&str> {
     fields
 }
 
-/// Returns the field names that the signature lists, and the canonical fields that it signs; among fields of one name, the
-/// last comes first.
+/// Returns the names for the tag `h=`, and the signed fields in canonical form. If the email has several fields of one
+/// name, the last of them comes first.
 fn covered(fields: &[&str]) -> (Vec<&'static str>, String) {
     let mut names = Vec::with_capacity(SIGNED.len() * 2);
     let mut signed = String::with_capacity(1024);

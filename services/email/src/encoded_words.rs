@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Longest word in octets that fits on a line without a fold (RFC 5322 section 2.1.1).
+/// Maximum length in octets of a word that is written literally. A line has at most 998 octets (RFC 5322 section
+/// 2.1.1), and a header cannot be folded within a word.
 const LONGEST_WORD: usize = 900;
-/// Octets that one encoded word of at most 75 characters carries.
+/// Octets of text in one encoded word, which has at most 75 characters.
 const CHUNK: usize = 45;
 
 /// Returns true if a value has control characters, or a word that does not fit on a line.

@@ -9,21 +9,21 @@ use serde_json::Value;
 use crate::address;
 use crate::letter_error::LetterError;
 
-/// Sender and reply address: those of the provider, unless a send overrides them.
+/// Sender and reply address of an email. The provider's settings give the defaults, and a send may override them.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// `From` header, and the sender of the envelope.
     pub from: Mailbox,
     /// `Reply-To` header.
     pub reply_to: Option<Mailbox>,
-    /// Senders that a send may use instead.
+    /// Senders that a send may set in place of `from`.
     pub allowed: AllowedSenders,
 }
 
-/// Senders that a send may use.
+/// Senders that a send may set, according to `allowedFrom` in the provider's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSenders {
-    /// None: every sender in the domain of the provider's own sender.
+    /// None if `allowedFrom` is absent. A send may then set any address in the domain of the provider's sender.
     listed: Option<Vec<AllowedSender>>,
 }
 
@@ -36,7 +36,8 @@ enum AllowedSender {
 }
 
 impl AllowedSenders {
-    /// Reads a list of addresses and `@domain`; `*` allows every sender. None if an entry is none of these.
+    /// Reads `allowedFrom`. An entry is an address, a domain after `@`, or `*` for every sender. Returns None if an
+    /// entry is invalid.
     pub(crate) fn read(entries: &[Value]) -> Option<AllowedSenders> {
         let listed: Option<Vec<AllowedSender>> = entries.iter().map(AllowedSender::read).collect();
         Some(AllowedSenders { listed: Some(listed?) })
@@ -60,7 +61,7 @@ impl AllowedSender {
             return Some(AllowedSender::Any);
         }
         match text.strip_prefix('@') {
-            // A domain is validated as part of an address.
+            // The parser accepts only whole addresses, so the domain gets the local part `a`.
             Some(_) => Some(AllowedSender::Domain(
                 address::parse(&format!("a{text}"))?.domain().to_ascii_lowercase(),
             )),
@@ -69,14 +70,14 @@ impl AllowedSender {
     }
 }
 
-/// Returns true if two addresses are the same: case matters only before the @ (RFC 5321 section 2.4).
+/// Returns true if two addresses are equal. The local part is case-sensitive, the domain is not (RFC 5321 section 2.4).
 fn same(one: &Address, other: &Address) -> bool {
     one.user() == other.user() && one.domain().eq_ignore_ascii_case(other.domain())
 }
 
 impl Identity {
-    /// Identity of one email. Precedence: the send's overrides for this provider (`_config`), its options for the channel,
-    /// the provider's settings.
+    /// Returns the identity for one email. Each value comes from the first of these that sets it: the send's overrides
+    /// for this provider (`_config`), the send's options for the email channel, the provider's settings.
     pub(crate) fn of_send(
         &self,
         options: &EmailOptions,

@@ -1,4 +1,4 @@
-//! The kinds of providers.
+//! Kinds of email providers.
 
 use worker::ChannelKind;
 

@@ -14,7 +14,7 @@ use crate::identity::Identity;
 use crate::letter_error::LetterError;
 use crate::plain_text;
 
-/// Longest link in octets that fits on a header line (RFC 5322 section 2.1.1).
+/// Maximum length of an unsubscribe link in octets. Its header must fit on one line (RFC 5322 section 2.1.1).
 const LINK_LENGTH: usize = 900;
 
 /// A validated email.
@@ -31,7 +31,8 @@ pub(crate) struct Letter<'a> {
     pub(crate) html: Option<&'a str>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
     pub(crate) attachments: Vec<(&'a Attachment, Arc<str>)>,
-    /// Link that turns the category off for the recipient. None if the email has further recipients.
+    /// Unsubscribe link: turns the send's category off for the recipient. Always None if the email has cc or bcc
+    /// recipients.
     pub(crate) unsubscribe: Option<String>,
     job: &'a DeliveryJob,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Letter<'a> {
 pub struct Enclosures {
     /// Attachments in base64, in the order of the content's list.
     pub(crate) attachments: Vec<Arc<str>>,
-    /// Link that turns the category off.
+    /// Unsubscribe link: turns the send's category off for the recipient.
     pub(crate) unsubscribe: Option<String>,
 }
 
@@ -49,7 +50,7 @@ impl<'a> Letter<'a> {
     /// Builds the email of an attempt.
     ///
     /// # Errors
-    /// See [`LetterError`]; all of them are permanent.
+    /// Returns a [`LetterError`] if the content cannot become an email. A retry would fail too.
     pub(crate) fn of(
         call: &Call<'a>,
         sender: &Identity,
@@ -60,10 +61,10 @@ impl<'a> Letter<'a> {
         Letter::compose(call.job, content, sender, overrides, enclosed, call.now)
     }
 
-    /// Builds an email and validates everything that comes from the send.
+    /// Builds an email and validates all values that come from the send.
     ///
     /// # Errors
-    /// See [`LetterError`]; all of them are permanent.
+    /// Returns a [`LetterError`] if the content cannot become an email. A retry would fail too.
     pub(crate) fn compose(
         job: &'a DeliveryJob,
         content: &'a EmailContent,
@@ -108,18 +109,19 @@ impl<'a> Letter<'a> {
             html: content.html.as_deref(),
             headers: options.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             attachments: options.attachments.iter().zip(enclosed.attachments).collect(),
-            // Recipients of copies could turn the category off for the recipient.
+            // With the link, cc and bcc recipients could turn the category off for the user.
             unsubscribe: enclosed.unsubscribe.filter(|_| options.cc.is_empty() && options.bcc.is_empty()),
             job,
         })
     }
 
-    /// The delivery's id as text.
+    /// Id of the delivery, as text.
     pub(crate) fn delivery(&self) -> String {
         self.job.delivery_id.to_string()
     }
 
-    /// Name and value of the headers for unsubscribing in a mail program. One-click needs https (RFC 8058 section 3.1).
+    /// Headers (name and value) from which a mail program offers to unsubscribe. One-click unsubscribing needs an https
+    /// link (RFC 8058 section 3.1).
     pub(crate) fn unsubscribing(&self) -> Vec<(&'static str, String)> {
         let Some(link) = &self.unsubscribe else { return Vec::new() };
         let mut headers = vec![("List-Unsubscribe", format!("<{link}>"))];
@@ -137,7 +139,7 @@ impl Enclosures {
     }
 }
 
-/// Returns true if a header may be added to the email and cannot inject others.
+/// Returns true if a send may set this header and its value cannot inject further headers.
 fn may_be_added(name: &str, value: &str) -> bool {
     mail_header::refusal(name).is_none() && !value.contains(['\r', '\n', '\0'])
 }

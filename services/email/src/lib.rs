@@ -1,4 +1,4 @@
-//! The worker of the email channel: SMTP over a pool of connections, and Postmark's HTTP API.
+//! Worker of the email channel. It sends over SMTP with pooled connections, or through Postmark's HTTP API.
 
 mod address;
 mod channel;
@@ -30,7 +30,7 @@ use worker::Outbound;
 /// Runs the email worker until the process stops.
 ///
 /// # Errors
-/// See [`worker::run`].
+/// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let limits = PoolLimits::for_lease(context.config.delivery.lease);
     let outbound = Outbound::new(context.config.outbound.allow_private);

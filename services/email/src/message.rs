@@ -20,22 +20,23 @@ use crate::letter_error::LetterError;
 /// Longest line in octets, without its CRLF (RFC 5322 section 2.1.1).
 const LONGEST_LINE: usize = 998;
 
-/// Envelope and content, ready to be sent.
+/// An email as SMTP sends it: envelope and content.
 #[derive(Clone, Debug)]
 pub(crate) struct OutgoingMail {
     /// Sender of the envelope.
     pub(crate) from: Address,
-    /// Recipient of the delivery; its acceptance decides the outcome.
+    /// Recipient of the delivery. The server's reply for this address decides the outcome of the attempt.
     pub(crate) to: Address,
     /// Further recipients of the envelope: cc and bcc.
     pub(crate) others: Vec<Address>,
-    /// True if the server must support SMTPUTF8 (RFC 6531): only for addresses with a local part beyond ASCII.
+    /// True if an address has a local part beyond ASCII, which requires a server with SMTPUTF8 (RFC 6531).
     pub(crate) needs_utf8: bool,
-    /// Content after DATA, with dots doubled and the final dot (RFC 5321 section 4.5.2).
+    /// Content sent after DATA. Dots at line starts are doubled, and the final dot is included (RFC 5321 section
+    /// 4.5.2).
     pub(crate) data: Data,
 }
 
-/// A message with every line ended by CRLF. Attachments are shared with other messages.
+/// Content of an email, in which CRLF ends every line. Emails with the same attachment share its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
     head: String,
@@ -44,7 +45,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Octets on the wire.
+    /// Number of octets that are sent.
     pub(crate) fn len(&self) -> usize {
         self.pieces().map(str::len).sum()
     }
@@ -73,7 +74,7 @@ impl OutgoingMail {
             write!(headers, "Content-Type: multipart/mixed;\r\n boundary=\"{mixed}\"\r\n").map_err(build)?;
             write!(body, "--{mixed}\r\n").map_err(build)?;
         }
-        // The headers of a part belong to the body of the enclosing part.
+        // If there are attachments, the text is one part of the body, so the body contains the headers of the text.
         write_text(letter, if has_files { None } else { Some(&mut headers) }, &mut body)?;
         let mut files = Vec::with_capacity(letter.attachments.len());
         for (file, content) in &letter.attachments {
@@ -90,7 +91,7 @@ impl OutgoingMail {
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
             signature = signer.sign(&headers, whole, at).ok_or(LetterError::Build)?;
         }
-        // The signature covers the text before dot stuffing; on the wire a leading dot is doubled.
+        // The signature covers the text with single dots, so leading dots are doubled only after signing.
         let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
         for part in [signature.as_str(), headers.as_str(), "\r\n", body.as_str()] {
             push_stuffed(&mut head, part);
@@ -102,14 +103,14 @@ impl OutgoingMail {
         let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
         let from = letter.identity.from.email.clone();
         let to = letter.to.clone();
-        // The headers are ASCII unless they contain an address that is not.
+        // Only addresses can make the headers non-ASCII; all other values are encoded.
         let needs_utf8 =
             !headers.is_ascii() || ![&from, &to].into_iter().chain(&others).all(|to| to.user().is_ascii());
         Ok(OutgoingMail { from, to, others, needs_utf8, data: Data { head, files, tail } })
     }
 }
 
-/// Writes every header except those of the content.
+/// Writes all headers except those that describe the content, such as `Content-Type`.
 fn headers_of(letter: &Letter<'_>) -> Result<String, LetterError> {
     let millis = u64::try_from(letter.date.millis()).unwrap_or_default();
     let mut headers = Headers::with_capacity(12);
@@ -151,7 +152,8 @@ fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), LetterEr
     Ok(())
 }
 
-/// Writes the text and, if there is one, the HTML alternative. The headers of the outermost part go to `outer`.
+/// Writes the text and, if there is one, the HTML alternative. The headers of the outermost part are appended to
+/// `outer`, or to `body` if `outer` is None.
 fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String) -> Result<(), LetterError> {
     let Some(html) = letter.html else {
         return write_part(ContentType::TEXT_PLAIN, &letter.text, outer, body);
@@ -169,7 +171,8 @@ fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String
     write!(body, "--{boundary}--\r\n").map_err(build)
 }
 
-/// Writes one part, always encoded, so that a lax server cannot mistake content for the end of the message.
+/// Writes one part. The content is always encoded, because a lax server could mistake unencoded content for the end of
+/// the message.
 fn write_part(
     kind: ContentType,
     content: &str,
@@ -177,7 +180,8 @@ fn write_part(
     body: &mut String,
 ) -> Result<(), LetterError> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
-    // Quoted-printable needs three octets for each octet beyond ASCII; base64 needs four for any three.
+    // Quoted-printable takes three octets per octet beyond ASCII, base64 takes four per three octets of any kind. So
+    // base64 is shorter if more than a sixth of the content is beyond ASCII.
     let encoding = if beyond_ascii * 6 > content.len() {
         ContentTransferEncoding::Base64
     } else {
@@ -194,15 +198,15 @@ fn write_part(
         None => write!(body, "{head}\r\n").map_err(build)?,
     }
     body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| LetterError::Build)?);
-    // A CRLF before a boundary belongs to the boundary.
+    // The CRLF before a boundary belongs to the boundary, so content before a boundary always gets one more CRLF.
     if !(is_alone && body.ends_with("\r\n")) {
         body.push_str("\r\n");
     }
     Ok(())
 }
 
-/// Writes the headers of an attachment. Types that contain messages must not be in base64 (RFC 2045 section 6.4), so they
-/// are sent as `application/octet-stream`.
+/// Writes the headers of an attachment. Attachments are encoded in base64, which the types `multipart/` and `message/`
+/// forbid (RFC 2045 section 6.4). Attachments of these types are sent as `application/octet-stream`.
 fn file_head(boundary: &str, file: &Attachment) -> Result<String, LetterError> {
     let contains_messages = ["multipart/", "message/"]
         .iter()
@@ -253,7 +257,7 @@ fn is_made_of_lines(text: &str) -> bool {
     paired && before != b'\r' && text.split("\r\n").all(|line| line.len() <= LONGEST_LINE)
 }
 
-/// Appends text with dots at line starts doubled.
+/// Appends text, and doubles each dot at the start of a line.
 fn push_stuffed(out: &mut String, text: &str) {
     for line in text.split_inclusive('\n') {
         if line.starts_with('.') {

@@ -1,4 +1,4 @@
-//! Plain text of an HTML email: one pass over any source, valid or not, without recursion.
+//! Plain text of an HTML email. The conversion accepts invalid HTML, reads the source once, and does not recurse.
 
 /// Elements whose content is not shown.
 const HIDDEN: &[&str] = &["head", "script", "style", "template", "title"];
@@ -10,7 +10,7 @@ const BLOCKS: &[&str] = &[
 ];
 /// Elements with an empty line before and after them.
 const PARAGRAPHS: &[&str] = &["h1", "h2", "h3", "h4", "h5", "h6", "p"];
-/// Common named entities; others stay unchanged.
+/// Named entities that are decoded. Others stay unchanged.
 #[rustfmt::skip]
 const ENTITIES: &[(&str, &str)] = &[
     ("amp", "&"), ("lt", "<"), ("gt", ">"), ("quot", "\""), ("apos", "'"), ("nbsp", " "), ("shy", ""),
@@ -21,11 +21,11 @@ const ENTITIES: &[(&str, &str)] = &[
     ("larr", "←"), ("auml", "ä"), ("ouml", "ö"), ("uuml", "ü"), ("Auml", "Ä"), ("Ouml", "Ö"), ("Uuml", "Ü"),
     ("szlig", "ß"), ("eacute", "é"), ("egrave", "è"), ("agrave", "à"), ("ccedil", "ç"), ("ntilde", "ñ"),
 ];
-/// Longest entity in octets, after its `&`.
+/// Maximum length of an entity in octets, without its `&` and with its `;`.
 const ENTITY_LENGTH: usize = 12;
 
-/// Converts HTML to text: paragraphs, list items and table rows on separate lines, links with their targets, images as
-/// their alternative texts.
+/// Converts HTML to text. Paragraphs, list items and table rows get their own lines. The target of a link follows its
+/// text, and an image becomes its alternative text.
 pub(crate) fn of_html(html: &str) -> String {
     let mut writer =
         Writer { out: String::with_capacity(html.len() / 2), breaks: 0, space: false, links: Vec::new() };
@@ -43,11 +43,11 @@ pub(crate) fn of_html(html: &str) -> String {
 
 struct Writer {
     out: String,
-    /// Line ends due before the next word.
+    /// Number of line ends to write before the next word.
     breaks: usize,
-    /// True if a space is due before the next word.
+    /// True if a space must be written before the next word.
     space: bool,
-    /// Targets of open links, and the offsets where their texts begin.
+    /// Links that are not closed yet: the target, and the offset in `out` at which the link's text begins.
     links: Vec<(String, usize)>,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
         self.breaks = self.breaks.max(breaks);
     }
 
-    /// Processes the markup after a `<`, and returns the rest after its end.
+    /// Processes one tag or comment, given the source after its `<`. Returns the source after the tag or comment.
     fn markup<'a>(&mut self, tag: &'a str) -> &'a str {
         if let Some(comment) = tag.strip_prefix("!--") {
             return comment.split_once("-->").map_or("", |(_, after)| after);
@@ -157,7 +157,7 @@ impl Writer {
     }
 }
 
-/// Returns the end of a tag: the first `>` outside quotes.
+/// Returns the offset of the end of a tag: the first `>` outside quotes.
 fn end_of_tag(tag: &str) -> usize {
     let mut quote = None;
     for (at, byte) in tag.bytes().enumerate() {
@@ -172,7 +172,7 @@ fn end_of_tag(tag: &str) -> usize {
     tag.find('>').unwrap_or(tag.len())
 }
 
-/// Returns the rest after the end of an element whose start tag was just read.
+/// Returns the source after the end tag of the element `name`, given the source after its start tag.
 fn after_element<'a>(mut rest: &'a str, name: &str) -> &'a str {
     while let Some((_, tag)) = rest.split_once("</") {
         if tag.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name)) {
@@ -183,7 +183,7 @@ fn after_element<'a>(mut rest: &'a str, name: &str) -> &'a str {
     ""
 }
 
-/// Returns the value of an attribute.
+/// Returns the value of the attribute `wanted`, without control characters.
 fn attribute(mut attributes: &str, wanted: &str) -> Option<String> {
     while let Some((name, rest)) = attributes.split_once('=') {
         let rest = rest.trim_start();

@@ -1,4 +1,4 @@
-//! Members of the settings that several kinds of providers have.
+//! Settings that several kinds of email providers have in common.
 
 use domain::request::MAX_SENDER;
 use domain::settings::SettingsReader;
@@ -8,7 +8,7 @@ use lettre::message::Mailbox;
 use crate::address;
 use crate::identity::{AllowedSenders, Identity};
 
-/// Reads a text of one line.
+/// Reads a text, and reports a problem if it contains CR, LF or NUL.
 pub(crate) fn line(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.lines(member)?;
     if text.contains(['\r', '\n', '\0']) {

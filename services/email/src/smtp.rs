@@ -1,4 +1,4 @@
-//! Providers of kind `smtp`: a relay, reached over pooled connections.
+//! Providers of kind `smtp`: a mail server, called over pooled connections.
 
 pub mod answers;
 mod connection;

@@ -16,19 +16,20 @@ use worker::Call;
 
 use crate::letter::Enclosures;
 
-/// Maximum octets of cached attachments, as base64. The cache serves the further recipients of a send.
+/// Maximum size of the cache of attachments, in octets of base64. The recipients of a send share cached attachments.
 const KEPT: u64 = 64 << 20;
-/// Octets per line of base64, which become 76 characters (RFC 2045 section 6.8).
+/// Octets of the attachment per line of base64. A line then has 76 characters, the maximum (RFC 2045 section 6.8).
 const LINE: usize = 57;
 
-/// Function that reads an attachment by app, send and number; None if it was removed.
+/// Function that reads an attachment by app, send and number. Returns None if the attachment was removed.
 pub type Load =
     dyn Fn(AppId, SendId, u32) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> + Send + Sync;
-/// Function that creates the link that turns a category off for a user; None if the API has no public URL.
+/// Function that creates the unsubscribe link, which turns a category off for a user. Returns None if the API has no
+/// public URL.
 pub type Link =
     dyn Fn(AppId, UserNumber, CategoryId) -> BoxFuture<'static, Result<Option<String>, String>> + Send + Sync;
 
-/// Source of attachments and links.
+/// Source of attachments and unsubscribe links.
 pub struct Sources {
     load: Box<Load>,
     link: Box<Link>,
@@ -44,7 +45,8 @@ enum AttachmentError {
 }
 
 impl Sources {
-    /// Creates sources from these functions. Attachments are cached, so that a send to many users reads each only once.
+    /// Creates sources from these functions. They cache attachments, so that a send to many users reads each attachment
+    /// once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
         let weight =
@@ -79,7 +81,7 @@ impl Sources {
     pub(crate) async fn enclosed(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let mut attachments = Vec::with_capacity(files.len());
         for file in files {
-            // Only sends have attachments.
+            // A job without a send cannot have stored attachments.
             let send = call.send_id.ok_or(AttachmentError::Gone);
             let read = match send {
                 Ok(send) => self.attachment(call.app, send, file.number).await,
@@ -124,7 +126,8 @@ impl AttachmentError {
     }
 }
 
-/// Encodes bytes as base64 in lines of MIME, which cannot look like a final dot or a boundary.
+/// Encodes bytes as lines of base64 (MIME). Base64 has no dots and hyphens, so no line looks like the end of the email
+/// or a boundary.
 fn in_lines(bytes: &[u8]) -> Arc<str> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {

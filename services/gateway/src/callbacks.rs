@@ -1,4 +1,4 @@
-//! Reports of providers about accepted messages, each authenticated by a signature.
+//! Callbacks of providers: reports about messages that they accepted. A signature authenticates each callback.
 
 mod account;
 mod signature;
@@ -13,18 +13,18 @@ use moka::future::Cache;
 use secrecy::SecretString;
 use service_kit::Context;
 
-/// Time within which a change to a provider takes effect for its callbacks.
+/// Time for which a provider's token is cached. A change to the provider takes effect within this time.
 const REMEMBERED_FOR: Duration = Duration::from_secs(2);
-/// Size of the cache of tokens; unknown providers count as well.
+/// Maximum number of cached tokens. Unknown providers are cached too.
 const CAPACITY: u64 = 10_000;
 
 /// State of the callback handlers.
 pub(crate) struct Callbacks {
-    /// Public origin of the API, without a final slash; without it no signature can be checked.
+    /// Public origin of the API, without a final slash. If it is None, no signature can be verified.
     public_url: Option<String>,
     master_key: MasterKey,
     policy: RetryPolicy,
-    /// Tokens that sign the callbacks of providers; None if a provider is unknown or has none.
+    /// Tokens that sign the callbacks of providers. The value is None if the provider is unknown or has no token.
     tokens: Cache<(AppId, String), Option<SecretString>>,
 }
 

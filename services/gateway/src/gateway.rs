@@ -1,4 +1,4 @@
-//! The state that every request shares.
+//! The state of the gateway process, which all requests share.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -28,29 +28,30 @@ use crate::shares::connections::Connections;
 use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
 use crate::waiting::{WaitError, WaitingRoom, wait};
 
-/// Memory for all concurrent bodies in KiB: the bytes received plus their parsed form.
+/// Limit, in KiB, on the memory of all request bodies in progress: the received bytes plus the parsed JSON.
 pub const BODY_ROOM: usize = 128 * 1024;
-/// Memory for the bodies of callbacks, whose callers have proven nothing yet, in KiB.
+/// Limit, in KiB, on the memory of all callback bodies in progress. It is separate because a callback's signature can only be
+/// verified after its body was read.
 pub const CALLBACK_ROOM: usize = 4 * 1024;
-/// Memory for the part of bodies with files beyond the usual maximum size, in KiB. A file that was read, decoded and is on
-/// its way to the database takes about three times its room.
+/// Limit, in KiB, on the memory for the part of each body beyond `MAX_BODY`; only bodies with files are that large. While a
+/// file is decoded and written to the database, it occupies about three times the counted memory.
 pub const FILE_ROOM: usize = 64 * 1024;
-/// Memory for large answers that clients have not read yet, in KiB.
+/// Limit, in KiB, on the memory of all large answers that clients have not finished reading.
 pub const ANSWER_ROOM: usize = 64 * 1024;
 
-/// The broker's limit of 1 MiB for a message, less room for its headers.
+/// Maximum size of an encoded event in bytes: the broker's message limit of 1 MiB, minus 4 KiB for the message headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 
-/// Possibility that the caller appends the same event again.
+/// De-duplication that an event needs when it is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// A repetition has the same event id.
+    /// The same event may be appended again, with the same id, so the log must drop duplicates.
     Possible,
-    /// A repetition is a new event.
+    /// The event is never appended again: a repeated request creates a new event.
     Impossible,
 }
 
-/// The state that every request shares.
+/// State of the gateway process, which all requests share.
 pub(crate) struct Gateway {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
@@ -65,7 +66,7 @@ pub(crate) struct Gateway {
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
     fullness: Fullness,
-    /// Cancelled once answers should close their connections.
+    /// Cancelled when the process starts to stop. From then on, every answer closes its connection.
     pub(crate) stopping: CancellationToken,
     pub(crate) readiness: Readiness,
     pub(crate) partitions: u32,
@@ -78,14 +79,15 @@ pub(crate) struct Gateway {
     pub(crate) trusted_proxies: Vec<Network>,
     /// Time for which the log keeps messages that all consumers have read.
     pub(crate) retention: Duration,
-    /// Decides which sends are transactional.
+    /// Counts the transactional sends of each app. Sends beyond the app's rate go to the bulk lane.
     pub(crate) transactional_rates: RateLimits,
-    /// Sends per second in the transactional lane, for apps without their own rate.
+    /// Transactional sends per second of an app that has no rate of its own.
     pub(crate) transactional_rate: NonZeroU32,
 }
 
 impl Gateway {
-    /// Builds the gateway and starts its background tasks. They run until the last request is `served`.
+    /// Builds the gateway and starts its background tasks. The tasks keep running while requests are in progress: the caller
+    /// cancels `served` after the last request.
     pub(crate) fn start(context: &Context, served: &CancellationToken) -> anyhow::Result<web::Data<Gateway>> {
         let partitions = context.partitions;
         let (reservations, reserving) = context.store.sends().reservations();
@@ -134,14 +136,15 @@ impl Gateway {
         }))
     }
 
-    /// The gateway that serves this request.
+    /// Returns the gateway that serves this request.
     pub(crate) fn of(request: &HttpRequest) -> Result<&web::Data<Gateway>, Failure> {
         let gateway = request.app_data::<web::Data<Gateway>>();
         gateway.ok_or_else(|| Failure::Defect("the server was built without a gateway".to_owned()))
     }
 
-    /// Appends an event, waits for the log's confirmation and returns the event's sequence. If the caller may repeat the
-    /// event, the event's id becomes the message id, so that the log stores it once. Other messages need no id.
+    /// Appends an event to the log, waits for the log's confirmation and returns the event's sequence. If the event may be
+    /// appended again, its id becomes the message id, and the log stores it only once. 413 if the event is too large; 503 if
+    /// the stream is nearly full or the log does not confirm in time.
     pub(crate) async fn append(
         &self,
         stream: StreamName,

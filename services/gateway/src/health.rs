@@ -29,7 +29,7 @@ pub(crate) async fn alive() -> HttpResponse {
     HttpResponse::Ok().json(Alive { status: "ok" })
 }
 
-/// Checks whether a load balancer should send requests here.
+/// Checks whether a load balancer should send requests to this process.
 ///
 /// A gateway is ready until it stops. While PostgreSQL or the event log is unreachable, the gateway stays ready, lists that
 /// server in `notReady`, and answers calls that need it with 503 and `Retry-After`.
@@ -39,7 +39,7 @@ pub(crate) async fn alive() -> HttpResponse {
     operation_id = "isReady",
     tag = "operation",
     responses(
-        (status = 200, description = "Ready to serve requests; lists unreachable servers.", body = Readiness),
+        (status = 200, description = "Ready to serve requests. `notReady` lists unreachable servers.", body = Readiness),
         (
             status = 503,
             description = "Not ready: the process is stopping.",

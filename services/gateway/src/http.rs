@@ -1,4 +1,4 @@
-//! Middleware of every request, and the helpers with which handlers read requests and build answers.
+//! Middleware for all requests, and helpers that read requests and build answers.
 
 pub(crate) mod accept;
 pub(crate) mod admission;

@@ -1,7 +1,7 @@
 //! The gateway: the v3 API over HTTP.
 //!
-//! A request goes through `exchange`, is routed by `routes`, and reaches a handler whose arguments state who may
-//! call it. Every change is durable, in the event log or in the database, before the request is answered.
+//! Every request first passes the middleware `http::exchange`. `routes` then finds its handler, and the argument types of the
+//! handler state which callers may call it. Every change is stored in the event log or the database before the gateway answers.
 
 mod access;
 mod callbacks;
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USER_BODY};
 
-/// Bounds that no setting changes, for `docs/limits.md`.
+/// Limits that no setting changes. A test compares `docs/limits.md` with them.
 pub mod limits {
     pub use crate::access::apps::LOOK_UPS;
     pub use crate::directory::profile::OPERATIONS_OF_A_REQUEST;
@@ -48,23 +48,24 @@ pub mod limits {
 use crate::gateway::Gateway;
 use crate::openapi::document::Document;
 
-/// Connections that may wait to be accepted.
+/// Maximum number of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Idle time of a connection between two requests; longer than that of proxies.
+/// Time for which a connection stays open between two requests. It is longer than the idle time of common proxies, so that a
+/// proxy does not send a request on a connection that the gateway is closing.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// Time limit for the head of a connection's first request.
+/// Time limit for receiving the head (request line and headers) of a connection's first request.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Time that requests in progress have to finish once the process stops.
+/// Seconds that requests in progress have to finish after the server has stopped accepting connections.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
 
-/// Serves the API on the configured address until the process stops. The socket listens as soon as this is called, so
-/// that clients can connect once the process reports ready.
+/// Serves the API on the configured address until the process stops. The socket already listens when this function returns the
+/// future, so that clients can connect as soon as the process reports ready.
 ///
 /// # Errors
-/// The process cannot listen on the address.
+/// Returns an error if the process cannot listen on the address, or if the server fails.
 ///
 /// # Panics
-/// Panics outside of a runtime.
+/// Panics outside of a Tokio runtime.
 pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
     let address = context.config.gateway.listen;
     let listener = listen(address).with_context(|| format!("cannot listen on {address}"));
@@ -73,7 +74,7 @@ pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait until the connections of its predecessor have left TIME_WAIT.
+    // Without this option, a restart would fail until the connections of the previous process have left TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
@@ -82,7 +83,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves the API on a socket that already listens, until the process stops.
 ///
 /// # Errors
-/// The socket cannot be served.
+/// Returns an error if the gateway cannot be built, or if the server fails.
 pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
     context.readiness.serve_without_servers();
     let served = CancellationToken::new();
@@ -118,8 +119,9 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns once the server should accept no more connections. Until then, the load balancer can learn from `/readyz` that the
-/// process is stopping, and every answer closes its connection.
+/// Waits until the server should stop accepting connections: until the process starts to stop, and then for the configured time
+/// `drain`. During that time, `/readyz` reports to the load balancer that the process is stopping, and every answer closes its
+/// connection.
 async fn until_drained(context: Context) {
     context.tasks.stopping().await;
     sleep(context.config.gateway.drain).await;

@@ -6,14 +6,14 @@
 //!    parameters of path and query, `request_body` and the successes: `(status = 200, body = …, description = "…")`.
 //!    The first line of its doc comment becomes the summary, the rest the description. Deprecated handlers say
 //!    `extensions(("x-deprecated" = json!(true)))`.
-//! 2. Name it in `paths(…)` below. A test compares the document with the routes. A further path of the same handler
-//!    is a line in `alias.rs`.
+//! 2. Add it to `paths(…)` below. A test compares the document with the routes. If the handler has another
+//!    path too, add a line to `alias.rs`.
 //! 3. Derive `ToSchema` on the struct of an answer, next to its handler, with an example. Add `#[schema(as = …)]` if its
 //!    name is taken. All members are required: a member without a value is null. Write types of `domain` as
 //!    `#[schema(value_type = Option<Time>)]`, with the schemas of `vocabulary.rs`.
 //! 4. Define the struct of a request in a file of this folder. It exists only for its schema: `Fields` reads the body.
-//! 5. `shared.rs` adds headers and the errors that any handler can answer. For others, such as 409 and 422, state
-//!    only `(status = 409, description = "…")`. The API suite checks every answer against the document.
+//! 5. `shared.rs` adds headers and the errors that any handler can answer. For other errors, such as 409 and
+//!    422, state only `(status = 409, description = "…")`. The API suite checks every answer against the document.
 
 pub(crate) mod alias;
 pub(crate) mod callback;
@@ -49,7 +49,7 @@ use crate::sending::send as sending;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// The document as the handlers describe themselves.
+/// The document as utoipa builds it from the handlers. [`describe`] completes it.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -119,8 +119,8 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 )]
 struct Handlers;
 
-/// Describes the API of a gateway whose credential headers begin with `prefix`: the handlers, and the parts that all operations
-/// share.
+/// Builds the OpenAPI document of a gateway whose credential headers begin with `prefix`: the descriptions of the handlers, and
+/// the parts that all operations share.
 pub(crate) fn describe(prefix: &str) -> serde_json::Result<Value> {
     let mut document = serde_json::to_value(Handlers::openapi())?;
     if let Some(paths) = document["paths"].as_object_mut() {

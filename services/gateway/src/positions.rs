@@ -1,4 +1,4 @@
-//! Progress of the inbox projection: a change of the inbox is answered once lists show it.
+//! Progress of the inbox projection. The gateway answers a change to an inbox after the projection has applied the change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::waiting::remaining_time;
 
-/// Poll interval of the checkpoints while requests wait, because announcements may be lost.
+/// Interval at which the checkpoints are read while requests wait. Reading is necessary because announcements of new
+/// checkpoints may be lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Pause before another attempt to subscribe.
+/// Pause before the next attempt to subscribe to the announcements.
 const SUBSCRIBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Last sequence that the projection is known to have committed, by partition. Clones share the state.
+/// Highest sequence of each partition that the projection is known to have committed. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct Positions {
     reached: Arc<[watch::Sender<u64>]>,
@@ -26,14 +27,14 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Creates positions that know no partition's progress yet.
+    /// Creates positions with sequence 0 for every partition.
     pub(crate) fn new(partitions: u32) -> Positions {
         let reached = (0..partitions).map(|_| watch::Sender::new(0)).collect();
         Positions { reached, waiter_arrived: Arc::default() }
     }
 
-    /// Waits until the projection has committed `seq` of a partition. Returns false if that takes longer than `limit`,
-    /// or than the request may wait.
+    /// Waits until the projection has committed the sequence `seq` of a partition. Returns false if that takes longer than
+    /// `limit`, or longer than the remaining waiting time of the request.
     pub(crate) async fn reach(&self, partition: u32, seq: u64, limit: Duration) -> bool {
         let Some(reached) = self.reached.get(partition as usize) else {
             return false;
@@ -43,7 +44,8 @@ impl Positions {
         matches!(timeout(remaining_time(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
     }
 
-    /// Follows announcements, and polls the checkpoints while requests wait, until `end`.
+    /// Updates the positions from announcements until `end` is cancelled. While requests wait, also reads the checkpoints
+    /// regularly.
     pub(crate) async fn follow_until(self, end: CancellationToken, context: Context) -> anyhow::Result<()> {
         tokio::select! {
             () = end.cancelled() => Ok(()),
@@ -52,7 +54,7 @@ impl Positions {
         }
     }
 
-    /// Polls the checkpoints while requests wait. Most waits end by an announcement before the first poll.
+    /// Reads the checkpoints regularly while requests wait. Usually an announcement arrives before the first reading.
     async fn poll(&self, store: &Store) {
         loop {
             sleep(POLL_INTERVAL).await;
@@ -71,7 +73,7 @@ impl Positions {
         loop {
             match context.log.positions().await {
                 Ok(announcements) => self.note_all(announcements).await,
-                Err(error) => tracing::warn!(%error, "cannot subscribe to inbox positions; retrying"),
+                Err(error) => tracing::warn!(%error, "cannot subscribe to inbox checkpoints; retrying"),
             }
             sleep(SUBSCRIBE_INTERVAL).await;
         }

@@ -24,10 +24,10 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
     server.default_service(web::to(no_such_route));
 }
 
-/// A path with its methods and its resource.
+/// A path of the API, its methods, and the resource that serves it.
 type PathEntry = (&'static str, Vec<Method>, Resource);
 
-/// The paths of the API, each with its methods.
+/// All paths of the API.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) resources: Vec<PathEntry>,
@@ -40,7 +40,7 @@ impl Table {
     }
 }
 
-/// Returns every route of the API.
+/// Builds the table of all paths.
 pub(crate) fn table() -> Table {
     Table::default()
         .service(resource("/v3/notifications", [get(list::list).for_users(), post(send::send)]))
@@ -99,14 +99,15 @@ pub(crate) fn table() -> Table {
         .service(resource("/docs/{file}", [get(page::page_file)]))
 }
 
-/// Routes of `/v3/users/bulk`. A user's identifier may be `bulk`, so the path also has the calls of a user.
+/// Builds the resource of `/v3/users/bulk`. Since `bulk` is also a valid user identifier, this path serves the calls of
+/// `/v3/users/{id}` too.
 fn users_in_bulk() -> PathEntry {
     let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
     let (_, methods, resource) = resource("/v3/users/{id:bulk}", calls);
     ("/v3/users/bulk", methods, resource)
 }
 
-/// Serves a change of many notifications under all three methods, because existing clients use any of them.
+/// Creates a call for each of POST, PUT and PATCH, because existing clients use all three methods to change many notifications.
 fn change<H, Arguments>(handler: H) -> [Call; 3]
 where
     H: Handler<Arguments>,

@@ -1,4 +1,4 @@
-//! Bounds on how long a request may wait for the database and the log, and on how many requests may wait at a time.
+//! Limits on the time that a request waits for the database and the log, and on the number of requests that wait at once.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::http::failure::{Failure, crowded};
 use crate::shares::holder::{Holder, Proof};
 use crate::shares::room::{PARTS, Place, Room};
 
-/// Longest wait of one step of a request.
+/// Time limit for one wait of a request for the database or the log.
 pub const STEP: Duration = Duration::from_secs(2);
-/// Longest wait of all steps of a request together, so that it is answered within 3 s.
+/// Time limit for all waits of a request together, so that the request is answered within 3 s.
 const ALL_STEPS: Duration = Duration::from_millis(2_500);
 
 pub(crate) const DATABASE_OVERDUE: &str = "the database did not answer in time; repeat the request";
@@ -22,18 +22,19 @@ tokio::task_local! {
     static BUDGET: WaitBudget;
 }
 
-/// Places for the requests that wait for the database or the log. Clones share them.
+/// Bounded number of places for requests that wait for the database or the log. Clones share the places.
 #[derive(Clone)]
 pub(crate) struct WaitingRoom {
     places: Room,
     permits: Arc<Permits>,
 }
 
-/// Limits on concurrent database calls of callers without the API secret, which keep connections free for the others.
+/// Limits on concurrent database calls of callers without the API secret. They keep connections free for callers with the
+/// secret.
 struct Permits {
-    /// Half of the connections.
+    /// For users with a token or a signature: half of the database connections.
     users: Semaphore,
-    /// A quarter of the connections.
+    /// For callers with only a public key, or without credentials: a quarter of the database connections.
     unproven: Semaphore,
 }
 
@@ -43,24 +44,25 @@ struct WaitBudget {
     until: Cell<Instant>,
 }
 
-/// Reason why a wait ended without an answer.
+/// Reason why a wait ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitError {
     /// Too many requests are already waiting.
     Crowded,
-    /// The answer did not arrive in time.
+    /// The result did not arrive in time.
     Overdue,
 }
 
 impl WaitingRoom {
-    /// Creates a room with `places` free places. `connections` is the size of the process's connection pool.
+    /// Creates a waiting room with `places` places. `connections` is the size of the process's database connection pool.
     pub(crate) fn new(places: usize, connections: u32) -> WaitingRoom {
         let one_of = |parts: u32| Semaphore::new((connections / parts).max(1) as usize);
         let permits = Permits { users: one_of(2), unproven: one_of(4) };
         WaitingRoom { places: Room::new(places, PARTS), permits: Arc::new(permits) }
     }
 
-    /// Serves a request of a caller that has proven nothing yet. The time for its waits starts now.
+    /// Runs a request on behalf of `holder`, whose credentials are not verified yet. The time limit for all its waits starts
+    /// now.
     pub(crate) async fn serve<T>(&self, holder: Holder, request: impl Future<Output = T>) -> T {
         let until = Cell::new(Instant::now() + ALL_STEPS);
         let budget = WaitBudget { room: self.clone(), holder: Cell::new(holder), until };
@@ -79,19 +81,21 @@ impl Permits {
     }
 }
 
-/// Gives the current request the shares of this holder from now on.
+/// Charges all further waits of the current request to `holder`.
 pub(crate) fn continue_as(holder: Holder) {
-    // Outside of a request there is no holder to change.
+    // Outside of a request, there is no holder to replace.
     BUDGET.try_with(|budget| budget.holder.set(holder)).ok();
 }
 
-/// Waits for an answer of the log, or of anything else with its own time limit, within the remaining time of the request.
+/// Waits for `answer`, at most for [`STEP`] and at most for the remaining waiting time of the request. For calls of the
+/// database, use [`database`].
 pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     timeout(remaining_time(STEP), answer).await.map_err(|_| WaitError::Overdue)
 }
 
-/// Waits for the database, within the time that the request has left.
+/// Waits for a database call within the remaining waiting time of the request. 503 if the call takes longer, or if too many
+/// requests are waiting.
 pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
     match wait_for_database(answer).await {
         Ok(answer) => Ok(answer?),
@@ -100,7 +104,7 @@ pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Er
     }
 }
 
-/// Waits for an answer of the database. A caller without the secret first waits for a permit.
+/// Waits for a database call. A caller without the API secret first waits for a permit.
 async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     let asked = BUDGET.try_with(|budget| (budget.room.permits.clone(), budget.holder.get())).ok();
@@ -114,19 +118,20 @@ async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, Wait
     timeout(remaining_time(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
 }
 
-/// Takes a place for the current request; None outside of a request.
+/// Occupies a place of the waiting room for the current request. Returns None outside of a request.
 fn place() -> Result<Option<Place>, WaitError> {
     let place = BUDGET.try_with(|budget| budget.room.places.take(&budget.holder.get(), 1)).ok();
     place.transpose().map_err(|_| WaitError::Crowded)
 }
 
-/// Returns `limit`, or the time that the current request has left if that is shorter.
+/// Returns `limit` or the remaining waiting time of the current request, whichever is shorter.
 pub(crate) fn remaining_time(limit: Duration) -> Duration {
     let until = BUDGET.try_with(|budget| budget.until.get());
     until.map_or(limit, |until| limit.min(until.saturating_duration_since(Instant::now())))
 }
 
-/// Awaits a step whose duration depends only on the caller; it is not charged to the request's waiting time.
+/// Runs a step whose duration depends only on the caller, such as receiving a body. Its duration does not count as waiting
+/// time.
 pub(crate) async fn at_callers_pace<T>(step: impl Future<Output = T>) -> T {
     let begin = Instant::now();
     let outcome = step.await;

@@ -1,7 +1,7 @@
-//! The inbox projection: follows every `INBOX` stream and keeps items and counters in PostgreSQL.
+//! The inbox projection: follows every stream `INBOX_{p}`, and stores inbox items and counters in PostgreSQL.
 //!
-//! Each partition is one task: [`service_kit::follower`] reads a batch, [`domain::inbox::fold`] folds it, and [`partition`]
-//! writes it in the transaction that moves the checkpoint.
+//! Each partition has one task. [`service_kit::follower`] reads a batch of events, [`domain::inbox::fold`] combines the events,
+//! and [`partition`] writes the result in the transaction that moves the checkpoint.
 
 mod partition;
 mod progress;
@@ -20,7 +20,8 @@ use service_kit::Context;
 /// Runs the projection of every partition until the process stops.
 ///
 /// # Errors
-/// A stream is not the one that was projected so far.
+/// This function returns no error. If a stream is not the one that was projected before, the task of the partition stops the
+/// process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     for number in 0..context.partitions {
         let follower = partition::Partition::live(&context, number);

@@ -13,9 +13,9 @@ use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::{self, INBOX};
 
-/// Number of rows at which a transaction is full.
+/// Number of rows from which a transaction is full.
 const ROWS: usize = 1_000;
-/// Size of the events in memory, in bytes, at which a transaction is full.
+/// Size of the events in memory, in bytes, from which a transaction is full.
 const BYTES: usize = 16 * 1024 * 1024;
 
 /// The projection of one partition.
@@ -23,35 +23,35 @@ pub(crate) struct Partition {
     store: Store,
     origin: Origin,
     audience: Audience,
-    /// Erased users, read with the checkpoint and then updated by each erasure event. User numbers are never reused, so events
-    /// of these users are dropped even if they are older than the erasure.
+    /// Erased users. They are read together with the checkpoint, and each erasure event adds one. User numbers are never
+    /// reused, so every event of such a user is dropped, even an event from before the erasure.
     erased: ErasedUsers,
 }
 
-/// Receiver of committed positions.
+/// Receiver of announcements of committed positions.
 enum Audience {
-    /// Live projection: positions go to callers that wait for a change to become visible, and to the metrics.
+    /// Live projection: requests that wait for a change to become visible, and the metrics.
     Live(EventLog),
-    /// Replay: positions are not announced.
+    /// Replay: there is no receiver.
     Replay,
 }
 
-/// Folded events of one transaction.
+/// Events of one transaction, combined into the changes to write.
 #[derive(Default)]
 pub(crate) struct FoldedBatch {
     fold: Fold,
-    /// Size of the events in memory.
+    /// Size of the events in memory, in bytes.
     bytes: usize,
 }
 
 impl Partition {
-    /// Creates the follower of a partition of the live inbox.
+    /// Creates the follower that projects a partition to the live inbox.
     pub(crate) fn live(context: &Context, number: u32) -> Follower<Partition> {
         let origin = Origin { partition: number, partitions: context.partitions };
         Partition::follower(context.store.clone(), origin, Audience::Live(context.log.clone()))
     }
 
-    /// Creates the follower of a partition for a replay, which writes to the shadow tables of `store`.
+    /// Creates the follower that replays a partition into the shadow tables of `store`.
     pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Follower<Partition> {
         let origin = Origin { partition: number, partitions };
         Partition::follower(store, origin, Audience::Replay)
@@ -115,8 +115,8 @@ impl Projection for Partition {
         };
         let stream = StreamName::Inbox(self.origin.partition);
         if let Err(error) = log.announce(stream, position).await {
-            // Continue: callers that wait also poll the checkpoint.
-            tracing::debug!(%stream, %error, "cannot announce the position");
+            // Continue: requests that wait for this position also read the checkpoint.
+            tracing::debug!(%stream, %error, "cannot announce a new checkpoint; waiting requests read it from the database instead");
         }
         let now = clock::now();
         for created_at in fold.created_at() {

@@ -16,9 +16,9 @@ pub enum Phase {
 /// Progress report of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A phase begins. Contains its number of rows or events; 0 if unknown.
+    /// A phase starts. Contains its number of rows or events; 0 if that is unknown.
     Begins(Phase, u64),
-    /// This many more rows or events are done.
+    /// More rows or events are done. Contains their number.
     Done(u64),
 }
 

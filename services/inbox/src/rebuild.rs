@@ -1,4 +1,4 @@
-//! Rebuilding the inbox in separate tables, which then replace the live tables.
+//! Rebuild of the inbox into separate tables, which then replace the live tables.
 
 use std::time::Duration;
 
@@ -13,39 +13,37 @@ use crate::progress::{Phase, Step, StepCallback};
 use crate::replay::Replay;
 use crate::verification::{Verification, replay_and_compare};
 
-/// Maximum number of tries to switch while another session reads the live tables, and the pause between tries.
+/// Maximum number of attempts to switch to the new tables, and the pause between them. An attempt fails while another session
+/// reads the live tables.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Parameters of a rebuild.
 pub struct Rebuild<'a> {
     pub database: &'a Settings,
     pub log: &'a EventLog,
-    /// Number of inbox partitions.
     pub partitions: u32,
-    /// True to switch even if the new tables differ from the live ones.
+    /// True to switch even if the new tables differ from the live tables.
     pub accepts_differences: bool,
     /// Maximum number of users whose differences are listed.
     pub most: usize,
 }
 
-/// Result of a rebuild.
 #[derive(Clone, Debug)]
 pub struct RebuildReport {
-    /// True if the new tables are live. If false, the new tables were dropped, and the verification shows the reason.
+    /// True if the new tables are live now. Otherwise they were dropped, and the verification shows why.
     pub is_switched: bool,
-    /// Comparison of the new tables with the live ones at the same positions.
+    /// Comparison of the new tables with the live tables at the same positions.
     pub verification: Verification,
 }
 
 impl Rebuild<'_> {
-    /// Replays the log into new tables, compares these with the live ones, and switches if they are equal or if differences are
-    /// accepted. Services keep running; the projection pauses only during the switch. Drops the new tables if it does not
-    /// switch. If the process is killed, the next run drops them.
+    /// Replays the log into new tables and compares these with the live tables. Switches to the new tables if they are equal to
+    /// the live ones, or if differences are accepted; otherwise drops them. Services keep running; the projection pauses only
+    /// during the switch. If the process is killed, the next rebuild drops the new tables.
     ///
     /// # Errors
-    /// The log does not reach back far enough ([`crate::UnreachableStart`]), another rebuild is running, or a server failed.
-    /// The live tables are unchanged, unless the commit of the switch failed.
+    /// Returns an error if the log does not reach back far enough ([`crate::UnreachableStart`]), if another rebuild is running,
+    /// or if a server fails. The live tables are then unchanged, unless the commit of the switch failed.
     pub async fn run(&self, report: StepCallback<'_>) -> anyhow::Result<RebuildReport> {
         let Some(mut shadow) = Shadow::take(self.database, Purpose::Replacement).await? else {
             bail!("another `tidings rebuild inbox` is under way");
@@ -91,8 +89,8 @@ impl Rebuild<'_> {
     }
 }
 
-/// Error context: the transaction of the switch failed.
+/// Error context for a failed transaction of the switch.
 const FAILED: &str = "the switch failed; run the rebuild again";
 
-/// Ignores the progress of the short replays that a switch needs.
+/// Ignores progress reports. The replays during a switch are short.
 fn ignore(_: Step) {}

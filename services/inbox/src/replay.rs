@@ -1,4 +1,4 @@
-//! Replaying the log into a shadow of the inbox: the same projection, into separate tables.
+//! Replay of the log into shadow tables of the inbox, with the code of the live projection.
 
 use std::time::Duration;
 
@@ -14,17 +14,16 @@ use crate::partition::Partition;
 use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
-/// Maximum number of events per read. The next constant is the time to gather them.
+/// Maximum number of events per read, and the time for which a read gathers them.
 const BATCH: u64 = 500;
 const LINGER: Duration = Duration::from_millis(20);
 /// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;
-/// Maximum lag, in events, at which a replay is close enough: a switch or comparison can hold the live tables until it has
-/// caught up.
+/// Maximum lag, in events, at which a switch or a comparison may lock the live tables until the replay has caught up.
 const CLOSE: u64 = 1_000;
-/// Maximum number of rounds of catching up with the live inbox.
+/// Maximum number of rounds in which a replay catches up with the live inbox.
 const ROUNDS: u32 = 10;
-/// Number of consecutive reads without an event after which the replay fails. Each read takes a second or fails.
+/// Number of consecutive reads without an event after which the replay fails. Each read takes up to a second.
 const PATIENCE: u32 = 30;
 
 /// Replay of all partitions.
@@ -40,7 +39,7 @@ struct Part {
 }
 
 impl Replay {
-    /// Starts at the checkpoints of the shadow, and reads the erased users.
+    /// Creates a replay that starts at the checkpoints of the shadow tables. Reads the erased users too.
     pub(crate) async fn begin(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
         let mut parts = Vec::new();
         for number in 0..partitions {
@@ -51,18 +50,18 @@ impl Replay {
         Ok(Replay { log: log.clone(), parts })
     }
 
-    /// Last replayed sequence of each partition.
+    /// Returns the last replayed sequence of each partition.
     pub(crate) fn positions(&self) -> Vec<u64> {
         self.parts.iter().map(|part| part.follower.position()).collect()
     }
 
-    /// Number of events still to replay up to `targets`.
+    /// Returns the number of events that are still to be replayed up to `targets`.
     fn left(&self, targets: &[u64]) -> u64 {
         self.positions().iter().zip(targets).map(|(position, target)| target.saturating_sub(*position)).sum()
     }
 
-    /// Replays up to exactly these sequences. On failure, replayed events stay replayed; if the log was shortened meanwhile,
-    /// the error names the backup that is needed.
+    /// Replays up to exactly these sequences. If that fails, the events replayed until then stay replayed. If the log has lost
+    /// events meanwhile, the error names the backup that is needed.
     async fn advance(&mut self, targets: &[u64], report: StepCallback<'_>) -> anyhow::Result<()> {
         report(Step::Begins(Phase::Replaying, self.left(targets)));
         let advanced: anyhow::Result<()> = stream::iter(self.parts.iter_mut().zip(targets))
@@ -76,7 +75,7 @@ impl Replay {
         advanced
     }
 
-    /// Replays until the lag behind the running live inbox is at most [`CLOSE`] events, for at most [`ROUNDS`] rounds.
+    /// Replays until the live inbox, which keeps running, is at most [`CLOSE`] events ahead. Stops after [`ROUNDS`] rounds.
     pub(crate) async fn close_in(&mut self, shadow: &Shadow, report: StepCallback<'_>) -> anyhow::Result<()> {
         let partitions = u32::try_from(self.parts.len())?;
         for _ in 0..ROUNDS {
@@ -89,8 +88,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Replays up to the positions of a snapshot or of the locked live tables. Fails if the live positions are lower than
-    /// the replayed ones.
+    /// Replays up to the positions of a snapshot or of the locked live tables. Fails if these positions are lower than the
+    /// replayed ones.
     pub(crate) async fn reach(&mut self, positions: &[u64], report: StepCallback<'_>) -> anyhow::Result<()> {
         self.advance(positions, report).await?;
         ensure!(
@@ -101,7 +100,7 @@ impl Replay {
     }
 }
 
-/// True if the log no longer has the expected stream or events.
+/// Returns true if the log no longer has the expected stream or events.
 fn is_permanent(error: &anyhow::Error) -> bool {
     error.downcast_ref::<event_log::Error>().is_some_and(event_log::Error::is_permanent)
 }

@@ -1,4 +1,4 @@
-//! Start of a replay: the beginning of the log, or the inbox of a backup if the log no longer has its first events.
+//! Start of a replay: the beginning of the log or, if the log no longer has its first events, the inbox of a backup.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use store::recovery::shadow::Shadow;
 
 use crate::progress::{Phase, Step, StepCallback};
 
-/// A partition whose stream no longer has the first events to replay.
+/// A partition whose stream no longer has the first event that the replay needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortenedPartition {
     pub stream: StreamName,
     /// First sequence that the log still has.
     pub first: u64,
-    /// Last sequence that the start of the replay covers.
+    /// Last sequence that is already covered when the replay starts.
     pub reached: u64,
 }
 
-/// The log does not reach back to the start of the replay.
+/// Error: the log does not reach back to the start of the replay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UnreachableStart {
     /// The partitions that cannot be replayed.
@@ -50,8 +50,8 @@ impl fmt::Display for UnreachableStart {
     }
 }
 
-/// Chooses the start of a replay: the inbox of the backup if there is one, otherwise the beginning of the log. Returns the last
-/// sequence of each partition that the start covers.
+/// Chooses the start of a replay: the inbox of the backup if there is one, otherwise the beginning of the log. Returns, for
+/// each partition, the last sequence that this start covers.
 pub(crate) async fn choose(
     live: &Store,
     log: &EventLog,
@@ -67,7 +67,7 @@ pub(crate) async fn choose(
     Ok(start)
 }
 
-/// Reads the positions of a backup's inbox, after checking that it belongs to this installation and is not ahead of it.
+/// Returns the positions of a backup's inbox. First checks that the backup belongs to this installation and is not ahead of it.
 async fn positions_of(
     backup: &Store,
     log: &EventLog,
@@ -104,8 +104,8 @@ async fn positions_of(
     Ok(positions)
 }
 
-/// Migrates a backup of an earlier release to the schema of the live database. Earlier checks ensure that the backup is a
-/// copy of this installation and not the live database itself.
+/// Migrates a backup of an earlier release to the schema of the live database. The caller has checked that the backup is a copy
+/// of this installation and not the live database itself.
 async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     let found = backup.schema_version().await?.unwrap_or_default();
     if found == schema {
@@ -120,7 +120,7 @@ async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     backup.migrate().await.context("cannot migrate the backup to the schema of this database")
 }
 
-/// Copies the inbox of the backup into the shadow, and checks that the backup did not change meanwhile.
+/// Copies the inbox of the backup into the shadow tables, and checks that the backup did not change meanwhile.
 pub(crate) async fn copy(
     shadow: &Shadow,
     backup: &Store,
@@ -140,7 +140,7 @@ pub(crate) async fn copy(
     Ok(())
 }
 
-/// Checks that the log has all events after these positions, one for each partition.
+/// Checks that the log has all events after these positions (one position for each partition).
 pub(crate) async fn check_reach(log: &EventLog, positions: &[u64]) -> anyhow::Result<()> {
     let mut partitions = Vec::new();
     for (number, position) in (0..).zip(positions) {

@@ -1,4 +1,4 @@
-//! Comparing the live inbox with a replay of the log, while all services keep running.
+//! Comparison of the live inbox with a replay of the log, while all services keep running.
 
 use anyhow::{Context as _, bail};
 use event_log::EventLog;
@@ -13,15 +13,16 @@ use crate::source;
 #[derive(Clone, Debug)]
 pub struct Verification {
     pub comparison: Comparison,
-    /// Last sequence of each partition that the comparison covers.
+    /// For each partition, the last sequence that the comparison covers.
     pub positions: Vec<u64>,
 }
 
-/// Replays the log into separate tables, which start empty or with the inbox of a backup. Then compares them with a snapshot of
-/// the live tables, and drops them. Lists the differences of up to `most` users.
+/// Replays the log into separate tables, which start empty or with the inbox of a backup. Then compares these tables with a
+/// snapshot of the live tables, and drops them. Lists the differences of up to `most` users.
 ///
 /// # Errors
-/// Neither the log nor the backup reaches back far enough, another verification is running, or a server failed.
+/// Returns an error if neither the log nor the backup reaches back far enough, if another verification is running, or if a
+/// server fails.
 pub async fn verify(
     database: &Settings,
     log: &EventLog,
@@ -40,7 +41,7 @@ pub async fn verify(
     Ok(verification)
 }
 
-/// Creates the tables of the shadow, replays into them, and compares them with a snapshot of the live ones.
+/// Creates the shadow tables, replays the log into them, and compares them with a snapshot of the live tables.
 pub(crate) async fn replay_and_compare(
     shadow: &Shadow,
     log: &EventLog,

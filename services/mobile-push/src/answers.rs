@@ -1,13 +1,14 @@
-//! Look-up in the answer tables of the services.
+//! Classification of the replies of APNs and FCM by their tables.
 
 use domain::Answer;
 use worker::Verdict;
 use worker::verdict::{AnswerDetails, presentable, row};
 
-/// Maximum length of an error code that is recorded unchanged, in bytes; tokens are longer.
+/// Maximum length of an error code that is recorded unchanged, in bytes. Device tokens are longer, so no token is
+/// recorded.
 const LONGEST_CODE: usize = 40;
 
-/// Reply of a service.
+/// Reply of a push service.
 pub(crate) struct ServiceReply<'a> {
     pub(crate) status: u16,
     /// The service's error code; empty if the body has none.
@@ -16,7 +17,8 @@ pub(crate) struct ServiceReply<'a> {
     pub(crate) hints: AnswerDetails,
 }
 
-/// Looks up the verdict of a reply and removes the token from its texts. A reply without a matching row is retried.
+/// Looks up the verdict on a reply, and removes the device token from the reply's texts. If no row of the table
+/// matches, the push is retried.
 pub(crate) fn judge(
     table: &'static [(&'static str, Verdict)],
     said: ServiceReply<'_>,

@@ -1,4 +1,5 @@
-//! APNs (Apple Push Notification service) over HTTP/2. All pushes of a provider share one connection.
+//! Providers of kind `apns`: the Apple Push Notification service, over HTTP/2. All pushes of a provider share one
+//! connection.
 //!
 //! <https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns>
 

@@ -1,17 +1,17 @@
-//! Shortening a message to a size limit. Only the body is cut, because phones show only its first lines.
+//! Shortening of a message to a size limit. Only the body is cut, because phones show only its first lines.
 
 use domain::problem::excerpt;
 
 const ELLIPSIS: &str = "…";
 
-/// Returns the longest prefix of `body` for which `size` is at most `most` bytes, with an ellipsis if it is cut. None if
-/// even an empty body exceeds the limit.
+/// Cuts `body` as little as possible, so that `size(body)` is at most `most` bytes. A cut body ends with an ellipsis.
+/// Returns None if even an empty body exceeds the limit.
 pub(crate) fn fitting(body: String, most: usize, size: impl Fn(&str) -> usize) -> Option<String> {
     if size(&body) <= most {
         return Some(body);
     }
-    // The size of a text in JSON depends on its characters, so search for the cut. A text in JSON is never shorter than the
-    // text itself.
+    // JSON escapes some characters, so the length that fits must be searched for. JSON never makes a text shorter, so a
+    // body longer than `most` cannot fit.
     let (mut fits, mut exceeds) = (0, body.len().min(most) + 1);
     while exceeds - fits > 1 {
         let middle = usize::midpoint(fits, exceeds);

@@ -1,4 +1,4 @@
-//! Calls of push services: allowed hosts, time limits, and the message of an attempt.
+//! Allowed hosts and time limits for calls to push services, and the message of an attempt.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use domain::content::PushContent;
 use domain::{Answer, Outcome};
 use worker::{Outbound, ProviderChannel};
 
-/// Time limit of one call to a service, including its response. An attempt with less time left shortens it.
+/// Time limit of one call to a push service, including the response. If the attempt has less time left, that limit
+/// applies.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(15);
 /// Time limit of a probe.
 pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(20);
@@ -26,7 +27,8 @@ impl ProviderChannel for Calls {
 #[derive(Clone, Copy)]
 pub struct Push<'a> {
     pub(crate) content: &'a PushContent,
-    /// Target such as `fcm:{token}`. The service has the same name as its kind of provider.
+    /// Target such as `fcm:{token}`. The part before the colon names the push service, and is also the kind of its
+    /// providers.
     target: &'a str,
 }
 
@@ -35,16 +37,17 @@ impl<'a> Push<'a> {
         Push { content, target }
     }
 
-    /// Returns the device token. If the token belongs to another push service, the error is an answer that pauses the provider.
+    /// Returns the device token if it belongs to `service`. Otherwise the error is an answer that pauses the provider.
     pub(crate) fn token_of(&self, service: &str) -> Result<&'a str, Answer> {
         match self.target.split_once(':') {
             Some((named, token)) if named == service => Ok(token),
-            _ => Err(Answer::new(Outcome::PauseProvider, "target", "the token is of another push service")),
+            _ => Err(Answer::new(Outcome::PauseProvider, "target", "the token is for another push service")),
         }
     }
 }
 
-/// Returns the answer for a provider whose HTTP client cannot be created, for instance because of a wrong certificate.
+/// Returns the answer for a provider whose HTTP client cannot be created, for instance because its certificate is
+/// invalid.
 pub(crate) fn no_client(error: &reqwest::Error) -> Answer {
     Answer::new(Outcome::PauseProvider, "settings", format!("cannot create a client: {error}"))
 }

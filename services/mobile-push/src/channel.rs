@@ -1,4 +1,4 @@
-//! The mobile push channel: calls the provider for a job and turns its response into an answer.
+//! Sender of the mobile push channel: calls the provider for a job, and returns the provider's answer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
 use crate::calls::{Calls, Push};
 use crate::kinds::KINDS;
 
-/// Sends over mobile push. Clones share connections and credentials.
+/// Sender of mobile push messages. Clones share connections and credentials.
 #[derive(Clone)]
 pub struct MobilePushSender {
     calls: Calls,
@@ -17,7 +17,7 @@ pub struct MobilePushSender {
 }
 
 impl MobilePushSender {
-    /// Creates a sender that calls only hosts that `outbound` allows, and takes at most `limit` per attempt.
+    /// Creates a sender. It calls only hosts that `outbound` allows, and ends an attempt after `limit`.
     #[must_use]
     pub fn new(outbound: Outbound, limit: Duration) -> MobilePushSender {
         MobilePushSender { calls: Calls { outbound, limit }, providers: OpenProviders::new(KINDS) }

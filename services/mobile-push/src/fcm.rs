@@ -1,4 +1,4 @@
-//! Firebase Cloud Messaging over its HTTP v1 interface.
+//! Providers of kind `fcm`: Firebase Cloud Messaging, over its HTTP v1 API.
 //!
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send>
 

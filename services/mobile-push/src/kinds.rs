@@ -1,4 +1,4 @@
-//! The kinds of providers.
+//! Kinds of mobile push providers.
 
 use worker::ChannelKind;
 

@@ -1,4 +1,4 @@
-//! The mobile push channel's worker: Apple's push service (APNs) and Firebase Cloud Messaging (FCM).
+//! Worker of the mobile push channel. It sends through Apple's push service (APNs) and Firebase Cloud Messaging (FCM).
 
 pub mod answers;
 pub mod apns;
@@ -20,8 +20,9 @@ pub use calls::{Calls, Push};
 pub use channel::MobilePushSender;
 pub use kinds::KINDS;
 
-/// Time limit of an attempt, with all its waits and calls. It ends before the worker's own limit (three fifths of the
-/// lease), because only the channel knows whether the message was handed over.
+/// Returns the time limit of an attempt, including all its waits and calls. It is less than the worker's own limit,
+/// three fifths of the lease. The channel must time out first, because only the channel knows whether the message may
+/// have been accepted.
 #[must_use]
 pub fn attempt_limit(lease: Duration) -> Duration {
     lease / 2
@@ -30,7 +31,7 @@ pub fn attempt_limit(lease: Duration) -> Duration {
 /// Runs the mobile push worker until the process stops.
 ///
 /// # Errors
-/// Errors of [`worker::run`].
+/// Returns the errors of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let outbound = Outbound::new(context.config.outbound.allow_private);
     let attempt_limit = attempt_limit(context.config.delivery.lease);

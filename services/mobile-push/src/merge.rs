@@ -1,9 +1,9 @@
-//! Merging of an app's overrides into the members that Tidings creates.
+//! Merging of a send's overrides into the message that Tidings builds.
 
 use domain::content::Object;
 use serde_json::Value;
 
-/// Merges `over` into `onto`. Objects are merged recursively; any other value replaces the existing one.
+/// Merges `over` into `onto`. Objects are merged recursively. Any other value in `over` replaces the value in `onto`.
 pub(crate) fn merge(onto: &mut Object, over: &Object) {
     for (key, value) in over {
         match (onto.get_mut(key), value) {

@@ -1,4 +1,4 @@
-//! Options of a send in addition to its content: `override.channel.mobilePush`.
+//! Content of a push together with the send's options in `override.channel.mobilePush`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use worker::Call;
 
 use domain::problem::joined;
 
-/// Maximum length in bytes of the short texts: all except title, body, icon and URL.
+/// Maximum length in bytes of the text options other than title, body, icon and URL.
 const LONGEST: usize = 2_048;
 
 /// A push message, independent of the push service.
@@ -25,12 +25,12 @@ pub(crate) struct Message {
     pub(crate) image: Option<String>,
     pub(crate) url: Option<String>,
     pub(crate) data: Object,
-    /// Name of the sound. Empty: no sound; None: the service's default.
+    /// Name of the sound. An empty name means no sound; None means the default of the push service.
     pub(crate) sound: Option<String>,
     pub(crate) badge: Option<i64>,
-    /// Id of a thread; phones group the messages of a thread.
+    /// Id of a thread. Phones group the messages of a thread.
     pub(crate) thread_id: Option<String>,
-    /// Id by which a later message replaces an earlier one.
+    /// Collapse id: a later message replaces an earlier one with the same id.
     pub(crate) collapse_id: Option<String>,
     /// Category that determines the actions that the app offers.
     pub(crate) category: Option<String>,
@@ -45,7 +45,8 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Reads a job's content. Malformed options fail the delivery permanently.
+    /// Reads a job's content and options. If an option is malformed, the error is an answer that fails the delivery
+    /// permanently.
     pub(crate) fn read(call: &Call<'_>, content: &PushContent) -> Result<Message, Answer> {
         let mut problems = Vec::new();
         let path = "override.channel.mobilePush";
@@ -112,7 +113,7 @@ fn read(call: &Call<'_>, content: &PushContent, mut options: Fields, problems: &
         mutable_content: options.flag("mutableContent", problems).unwrap_or_default(),
         content_available: options.flag("contentAvailable", problems).unwrap_or_default(),
         is_urgent: priority.as_deref() != Some("normal"),
-        // The earlier of the two applies.
+        // The message expires with the send or after `ttl`, whichever is earlier.
         expires_at: [call.job.expires_at, by_ttl].into_iter().flatten().min(),
         android,
         apns,

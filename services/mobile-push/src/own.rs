@@ -1,5 +1,5 @@
-//! Protection of the keys that clients trust as set by Tidings: the delivery's id, its link and its icon. Neither the send's
-//! data nor its service-specific overrides can replace them, and links that run scripts are rejected.
+//! Protection of `deliveryId`, `url` and `icon`: clients trust that Tidings set these keys. The data and the overrides
+//! of a send cannot replace them. Links that run scripts are rejected.
 
 use domain::content::Object;
 use domain::link::{is_icon, is_link};
@@ -13,8 +13,8 @@ const LINKS: [&str; 6] = ["url", "link", "deeplink", "deep_link", "click_action"
 /// Names of members, at any depth of a push, that phones and browsers load as images.
 const IMAGES: [&str; 3] = ["icon", "image", "badge"];
 
-/// Removes the keys that Tidings sets from an object of the send. A `url` or `icon` stays if the message has none; then it
-/// must be a valid link or icon.
+/// Removes from an object of the send the keys that Tidings sets. If the message has no `url` or no `icon`, the send's
+/// own value stays, and must be a valid link or icon.
 pub(crate) fn defend(data: &mut Object, message: &Message) -> Result<(), Answer> {
     data.remove("deliveryId");
     for (name, own) in [("url", &message.url), ("icon", &message.icon)] {
@@ -26,7 +26,7 @@ pub(crate) fn defend(data: &mut Object, message: &Message) -> Result<(), Answer>
     check("icon", data.get("icon"), is_icon)
 }
 
-/// Rejects links and images that a client must not open, at any depth.
+/// Rejects links and images that a client must not open, at any depth of the object.
 pub(crate) fn check_links(members: &Object) -> Result<(), Answer> {
     for (name, value) in members {
         match value {
@@ -52,6 +52,6 @@ fn check(name: &str, value: Option<&Value>, is_sound: impl Fn(&str) -> bool) -> 
         return Ok(());
     }
     let problem =
-        format!("{name} of the push must be a relative link, or one of http, https or a scheme of your app");
+        format!("{name} of the push must be a relative or http(s) link, or have a scheme of your app");
     Err(Answer::new(Outcome::Failed, "link", problem))
 }

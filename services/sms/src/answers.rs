@@ -1,4 +1,4 @@
-//! Outcomes of HTTP calls: by status if the provider's code is unknown, and for calls without a response.
+//! Answers for HTTP calls to SMS providers, if the provider's own code is unknown or no response arrived.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
@@ -7,8 +7,8 @@ use worker::verdict::{presentable, row};
 
 use crate::http::template::{in_form, in_json, in_url};
 
-/// Outcomes by HTTP status. The first matching row applies; `x` matches any digit. A provider that failed while serving
-/// a call may have sent the message, so a second call is never safe.
+/// Outcomes by HTTP status. The first matching row applies; `x` matches any digit. After a 5xx the outcome is unknown:
+/// the provider may have sent the message, so a second call is not safe.
 pub const FAMILIES: &[(&str, Outcome)] = &[
     ("401", Outcome::PauseProvider),
     ("403", Outcome::PauseProvider),
@@ -19,24 +19,24 @@ pub const FAMILIES: &[(&str, Outcome)] = &[
     ("5xx", Outcome::Unknown),
 ];
 
-/// The first row of [`FAMILIES`] that matches; None if no row does.
+/// Returns the first row of [`FAMILIES`] that matches the status, or None.
 #[must_use]
 pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
     row(FAMILIES, status, "")
 }
 
-/// Outcome of a reply by its HTTP status alone; unknown if no row of [`FAMILIES`] matches.
+/// Returns the outcome of a reply by its HTTP status alone. The outcome is unknown if no row of [`FAMILIES`] matches.
 pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| waiting(outcome.clone(), reply))
 }
 
-/// Attributes a 403 to the user: either the account may not send to this number, or the credential is bad. Only 403s for
-/// several users show that the credential is bad.
+/// Attributes a 403 to the user. Either the account may not send to this number, or the credential is bad. Only 403s
+/// for several users show that the credential is bad.
 pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
-/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if it has one.
+/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if the reply has this header.
 pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },
@@ -45,13 +45,13 @@ pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     }
 }
 
-/// Answer for a message that got no reply.
+/// Returns the answer for a message that got no reply.
 pub(crate) fn of_silence(silence: Silence, private: &PrivateTexts) -> Answer {
     let answer = silence.answer();
     Answer { message: redacted(&answer.message, private), ..answer }
 }
 
-/// Answer for a probe that got no reply. A probe sends no message, so an unknown outcome becomes a retry.
+/// Returns the answer for a probe that got no reply. A probe sends no message, so an unknown outcome becomes a retry.
 pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
     let answer = of_silence(silence, &PrivateTexts::default());
     match answer.outcome {
@@ -60,14 +60,15 @@ pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
     }
 }
 
-/// Texts to remove from a provider's response before it is recorded: the response may repeat the message, which may contain
-/// a one-time code.
+/// Texts that are removed from a provider's response before it is recorded. The response may repeat the message, which
+/// may contain a one-time code.
 #[derive(Default)]
 pub(crate) struct PrivateTexts(Vec<String>);
 
 impl PrivateTexts {
-    /// Collects the number with and without `+`, the text and the sender, each also as encoded in JSON, forms and URLs; and
-    /// each word of the text with a digit, because the provider may cut or wrap the text.
+    /// Collects the text, the sender, and the number with and without `+`, each also encoded for JSON, forms and URLs.
+    /// Also collects each word of the text that contains a digit and so may be a code, because the provider may cut or
+    /// wrap the text.
     pub(crate) fn of(number: &str, text: &str, from: &str) -> PrivateTexts {
         let mut hidden = Vec::new();
         for whole in [text, number, number.trim_start_matches('+'), from] {
@@ -78,7 +79,7 @@ impl PrivateTexts {
         PrivateTexts(hidden)
     }
 
-    /// Adds further texts, unescaped and escaped.
+    /// Adds further texts, each also encoded for JSON, forms and URLs.
     pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> PrivateTexts {
         for text in texts {
             self.0.extend([in_json(text), in_form(text), in_url(text), text.to_owned()]);
@@ -87,13 +88,13 @@ impl PrivateTexts {
     }
 }
 
-/// Makes a provider's text presentable and removes the private texts.
+/// Removes the private texts from a provider's text and makes it presentable.
 pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)
 }
 
-/// Appends path segments to a URL. None if the URL cannot have a path.
+/// Appends path segments to a URL. Returns None if the URL cannot have a path.
 pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);

@@ -1,5 +1,5 @@
-//! Binds SMPP sessions of providers whose receipts are pending. A message centre delivers receipts only over a bound
-//! session, and a restarted process would otherwise bind none before its next send.
+//! Binds the SMPP sessions of providers from which receipts are outstanding. A message centre delivers receipts only
+//! over a bound session. Without this task, a restarted process would bind a session only when it sends the next SMS.
 
 use std::time::Duration;
 
@@ -11,12 +11,14 @@ use worker::{Provider, ProviderKind as _};
 use crate::channel::SmsSender;
 use crate::smpp::Smpp;
 
-/// Poll interval; well below the time for which an unused session stays bound.
+/// Interval between queries for such providers. It is much shorter than [`Limits::idle`](crate::Limits::idle), so the
+/// sessions stay bound.
 const PAUSE: Duration = Duration::from_secs(180);
 /// Maximum number of providers whose sessions are bound per query.
 const MOST: u32 = 500;
 
-/// Binds sessions of providers with outstanding receipts, at start-up and every three minutes, until the process stops.
+/// Binds the sessions of providers with outstanding receipts, at start-up and every three minutes, until the process
+/// stops.
 pub(crate) async fn listen(context: Context, sender: SmsSender) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut ticks = interval(PAUSE);

@@ -1,4 +1,4 @@
-//! The SMS channel: turns a job into a provider call and returns its answer.
+//! Sender of the SMS channel: calls the provider for a job, and returns the provider's answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,11 +31,12 @@ pub struct SmsSender {
 }
 
 impl SmsSender {
-    /// Creates a sender, and the receiver of receipts from its SMPP sessions, which run as tasks. Status callbacks are
-    /// requested if `public_url`, the public address of the gateway, is set.
+    /// Creates a sender, and the receiver of the receipts that its SMPP sessions deliver. The sessions run as tasks of
+    /// `tasks`. If `public_url` is set, the public address of the gateway, the sender requests status callbacks from
+    /// Twilio.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub fn start(
         outbound: Outbound,
         public_url: Option<String>,
@@ -49,7 +50,7 @@ impl SmsSender {
         Ok((SmsSender { connections, providers: OpenProviders::new(KINDS) }, received))
     }
 
-    /// Makes one attempt.
+    /// Sends the message of a job once, and returns the provider's answer.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Sms(content) = &call.job.content else {
             return Answer::new(Outcome::Failed, "content", "the job carries no SMS");
@@ -61,16 +62,16 @@ impl SmsSender {
         self.providers.send(Attempt { channel: &*self.connections, call, message: content }).await
     }
 
-    /// Binds the session of an SMPP provider, or keeps it bound, so that its receipts arrive. Does nothing if the settings
+    /// Binds the session of an SMPP provider, or keeps it bound, so that receipts arrive. Does nothing if the settings
     /// request no receipts.
     ///
     /// # Errors
-    /// The provider's settings are invalid.
+    /// Returns an error if the provider's settings are invalid.
     pub fn listen(&self, provider: &Provider) -> Result<(), Answer> {
         listen(&self.connections, provider)
     }
 
-    /// Ends idle SMPP sessions until the returned future is dropped.
+    /// Ends idle SMPP sessions from time to time. The future never completes; the caller drops it.
     pub async fn reap(&self) -> Infallible {
         self.connections.sessions.reap().await
     }
@@ -85,16 +86,16 @@ impl ChannelSender for SmsSender {
     }
 }
 
-/// Sender that the send sets for this provider (`_config.from` in its overrides), else for all providers. None if it sets
-/// neither.
+/// Returns the sender that the send sets for this provider (`_config.from` in its overrides), or else for all
+/// providers. Returns None if the send sets no sender.
 fn sender(call: &Call<'_>, content: &SmsContent) -> Option<String> {
     let config = call.job.overrides.get(&call.provider.identifier).and_then(|members| members.get("_config"));
     let from = config.and_then(|config| config.get("from")).and_then(Value::as_str);
     from.map(str::to_owned).or_else(|| content.from.clone())
 }
 
-/// Rejects messages that no provider could send. A malformed number is `GONE`, which suppresses it. This is safe because the
-/// number cannot belong to a person.
+/// Rejects messages that no provider could send. The answer for a malformed number is `GONE`, which suppresses the
+/// number. This is safe, because a malformed number cannot belong to a person.
 fn check(number: &str, content: &SmsContent) -> Result<(), Answer> {
     if !is_e164(number) {
         return Err(Answer::new(Outcome::GONE, "invalid_number", "the number is not in E.164 format"));

@@ -1,4 +1,4 @@
-//! Connections that the kinds of providers share.
+//! Connections that all kinds of SMS providers share.
 
 use domain::content::SmsContent;
 use domain::sms::segment::SegmentedText;
@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::recorder::Receipt;
 use crate::smpp::sessions::Sessions;
 
-/// HTTP connections and SMPP sessions, with their limits and the destination of receipts.
+/// HTTP connections and SMPP sessions, their time limits, and the queue for receipts.
 pub struct Connections {
     pub(crate) caller: Caller,
     /// Public address of the gateway, for status callbacks.

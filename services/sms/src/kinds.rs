@@ -1,4 +1,4 @@
-//! The kinds of providers.
+//! Kinds of SMS providers.
 
 use worker::ChannelKind;
 

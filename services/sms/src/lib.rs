@@ -1,4 +1,4 @@
-//! The SMS channel's worker: Twilio, any provider with an HTTP API, and SMPP.
+//! Worker of the SMS channel. It sends through Twilio, through any provider with an HTTP API, or over SMPP.
 
 pub mod answers;
 mod awaited;
@@ -25,7 +25,7 @@ use worker::Outbound;
 /// Runs the SMS worker until the process stops.
 ///
 /// # Errors
-/// TLS cannot be set up, or an error of [`worker::run`].
+/// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let config = &context.config;
     let outbound = Outbound::new(config.outbound.allow_private);

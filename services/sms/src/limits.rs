@@ -1,23 +1,24 @@
-//! Time limits of the parts of a call.
+//! Time limits for sending an SMS.
 
 use std::time::Duration;
 
-/// Time limits of a call.
+/// Time limits for sending an SMS.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Limit of a whole HTTP call, or of all parts of a message over SMPP.
+    /// Limit for one HTTP call, or for all parts of one SMPP message together.
     pub call: Duration,
-    /// Limit until an SMPP session is bound and has room for a message. A message not started by then was not sent.
+    /// Limit for binding an SMPP session, and for the wait until the session can submit a message. A message that is
+    /// not submitted by then is not sent.
     pub connecting: Duration,
-    /// Limit of a message centre's answer to one part.
+    /// Limit for the message centre's response to one part of a message.
     pub response: Duration,
     /// Time for which an idle SMPP session stays bound, so that receipts still arrive.
     pub idle: Duration,
 }
 
 impl Limits {
-    /// Creates limits below three fifths of a lease, the worker's own limit for a call: on a timeout, the channel knows
-    /// the stage of the message, the worker does not.
+    /// Creates limits that are less than three fifths of a lease, which is the worker's time limit for a call. The
+    /// channel must time out before the worker, because only the channel knows whether the message may have been sent.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Limits {
         Limits {

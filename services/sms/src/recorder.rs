@@ -23,9 +23,9 @@ pub struct Receipt {
     pub provider: Arc<str>,
     /// The provider's id of the message.
     pub provider_id: String,
-    /// Result: `sent` means that the message arrived.
+    /// Result of the delivery. [`Outcome::Sent`](domain::Outcome::Sent) means that the message arrived.
     pub answer: Answer,
-    /// Completed when the receipt is recorded.
+    /// Receives the result when the receipt is recorded or recording has failed.
     pub recorded: oneshot::Sender<RecordResult>,
 }
 
@@ -38,7 +38,7 @@ pub enum RecordResult {
     Later,
 }
 
-/// Destination of the receipts of a provider.
+/// Queue for the receipts of one provider.
 #[derive(Clone)]
 pub(crate) struct Post {
     app: AppId,
@@ -51,13 +51,13 @@ impl Post {
         Post { app: provider.app, provider: provider.identifier.as_str().into(), receipts }
     }
 
-    /// Creates a destination for receipts that are not recorded.
+    /// Creates a queue that is never recorded, for the test of a provider.
     pub(crate) fn discarding() -> (Post, mpsc::Receiver<Receipt>) {
         let (receipts, receiver) = channel();
         (Post { app: AppId(0), provider: "".into(), receipts }, receiver)
     }
 
-    /// Queues a receipt; the future completes when it is recorded.
+    /// Queues a receipt. The future completes when the receipt is recorded.
     pub(crate) fn record(
         &self,
         provider_id: String,
@@ -76,12 +76,13 @@ impl Post {
     }
 }
 
-/// Creates the bounded queue from connections to [`record`].
+/// Creates the bounded queue through which SMPP connections pass receipts to [`record`].
 pub(crate) fn channel() -> (mpsc::Sender<Receipt>, mpsc::Receiver<Receipt>) {
     mpsc::channel(QUEUE)
 }
 
-/// Records receipts until no sender is left. The ledger keeps a receipt that arrives before its call is settled.
+/// Records receipts until all senders of the queue are dropped. If a receipt arrives before its attempt is settled, the
+/// ledger keeps the receipt until then.
 pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receipt>) -> anyhow::Result<()> {
     let policy = RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() };
     let mut batch = Vec::with_capacity(BATCH);
@@ -96,7 +97,7 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
             }
         };
         for (receipt, recorded) in batch.drain(..).zip(recorded) {
-            // If the connection has ended, the message centre delivers the receipt again.
+            // Sending fails if the connection has ended. The message centre then delivers the receipt again.
             receipt.recorded.send(recorded).ok();
         }
     }
@@ -114,8 +115,8 @@ fn row(receipt: &Receipt) -> receipt::Receipt {
     }
 }
 
-/// Records receipts one by one, so that a rejected one does not block the others. A rejected receipt is dropped, because
-/// repeating it would not help.
+/// Records receipts one by one, so that one that PostgreSQL rejects does not block the others. A rejected receipt is
+/// dropped, because PostgreSQL would reject every repetition.
 async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPolicy) -> Vec<RecordResult> {
     let mut recorded = Vec::with_capacity(rows.len());
     for row in rows {

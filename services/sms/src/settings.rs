@@ -1,4 +1,4 @@
-//! Settings that several kinds of providers share.
+//! Settings that several kinds of SMS providers have in common.
 
 use domain::settings::SettingsReader;
 

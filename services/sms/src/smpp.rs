@@ -1,4 +1,5 @@
-//! SMPP 3.4 (issue 1.2 of the specification).
+//! Providers of kind `smpp`: message centres that speak SMPP 3.4. Comments cite sections of the specification, issue
+//! 1.2.
 
 mod dial;
 mod link;

@@ -1,4 +1,4 @@
-//! Twilio's Programmable Messaging API, or a compatible one.
+//! Providers of kind `twilio`: Twilio's Programmable Messaging API, or a compatible one.
 
 pub(crate) mod send;
 pub mod settings;

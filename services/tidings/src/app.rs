@@ -40,8 +40,8 @@ pub(crate) enum Command {
     SigningKey(signing_key::Command),
 }
 
-/// Create an app, and print its API key and its API secret, which is not shown again. Calls of its users need bearer
-/// tokens that expire, unless --open or --development is given.
+/// Create an app, and print its API key and its API secret. The secret is not shown again. API calls by the app's users
+/// need a bearer token that expires, unless --open or --development is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings app create shop
@@ -50,19 +50,19 @@ pub(crate) enum Command {
 pub(crate) struct CreateArguments {
     /// Name of the app, unique in the installation
     name: String,
-    /// Let users call with the public API key alone: secure-mode=off and require-exp=off
+    /// Let users call the API with only the public API key: sets secure-mode=off and require-exp=off
     #[arg(long)]
     open: bool,
-    /// For development: as --open; callers with only the public API key may also write the addresses of profiles, and
-    /// templates see all keys of a profile
+    /// For development: like --open. In addition, callers with only the public API key may write addresses of profiles,
+    /// and templates see all keys of a profile
     #[arg(long)]
     development: bool,
     #[command(flatten)]
     options: Options,
 }
 
-/// Create a new API secret for an app, and print it once. The previous one stays valid for a grace period; older ones become
-/// invalid now.
+/// Create a new API secret for an app, and print it once. The previous secret stays valid for a grace period. Older
+/// secrets become invalid immediately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings app rotate-secret shop
@@ -88,23 +88,22 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-/// A new app with the only copy of its secret.
+/// A new app, with its API secret in plain text.
 pub(crate) struct CreatedApp {
     pub(crate) id: AppId,
-    /// Public half of the credentials.
     pub(crate) api_key: String,
-    /// Secret half of the credentials.
     pub(crate) api_secret: SecretString,
 }
 
 /// Access that a new app allows to callers with only its public API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PublicAccess {
-    /// No access: calls of users need a bearer token.
+    /// No access: API calls by users need a bearer token.
     Closed,
-    /// Such a caller may act as any user whose id it names.
+    /// Callers with only the API key may act as any user whose id they know.
     Open,
-    /// As [`PublicAccess::Open`]; callers may also write addresses of profiles, and templates see all keys of a profile.
+    /// Like [`PublicAccess::Open`]. In addition, callers with only the API key may write addresses of profiles, and
+    /// templates see all keys of a profile.
     Development,
 }
 
@@ -132,7 +131,7 @@ pub(crate) async fn create_with_credentials(
     Ok(Some(CreatedApp { id, api_key, api_secret }))
 }
 
-/// Creates a new secret for an existing app, and returns it.
+/// Creates a new secret for an existing app, and returns the secret. The previous one stays valid for `grace`.
 pub(crate) async fn renew_secret(
     store: &Store,
     master_key: &MasterKey,
@@ -181,7 +180,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     Ok(arguments.options.report(&report, text))
 }
 
-/// Describes the credentials that the app requires of its callers, in one line.
+/// Describes in one line which credentials callers of the app need.
 fn requirement(openness: PublicAccess) -> &'static str {
     match openness {
         PublicAccess::Closed => {

@@ -8,7 +8,7 @@ use store::database::audit::AuditRow;
 use crate::listing::Listing;
 use crate::options::Options;
 
-/// Read the audit log: changes by operators, and users erased and requests cancelled through the API.
+/// Read the audit log: changes by operators, and erasures of users and cancellations of requests through the API.
 ///
 /// The audit log is append-only. It names users by number, never by identifier or address.
 #[derive(Debug, Subcommand)]
@@ -26,7 +26,7 @@ pub(crate) enum Command {
 pub(crate) struct ListArguments {
     /// Name or id of the app
     app: String,
-    /// Only rows of this time or later (RFC 3339)
+    /// Only rows written at this time or later (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<Timestamp>,
     /// Maximum number of rows

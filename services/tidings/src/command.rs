@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the `tidings` program.
 
 use std::process::ExitCode;
 
@@ -79,7 +79,8 @@ pub(crate) enum Tool {
 }
 
 impl Cli {
-    /// Runs the command and returns its exit code. `with_runtime` runs the tools; a service creates its own runtime.
+    /// Runs the command and returns its exit code. A service creates its own runtime; `with_runtime` runs the other
+    /// commands.
     pub(crate) fn run(self, with_runtime: impl FnOnce(Tool) -> ExitCode) -> ExitCode {
         match self.command {
             Command::Run(arguments) => run::run(&arguments),

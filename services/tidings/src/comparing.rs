@@ -1,8 +1,8 @@
-//! Arguments of the commands that compare inboxes with a replay.
+//! Arguments of the commands that compare inboxes with a replay of the log.
 
 use crate::control_plane::{ConnectedInstallation, Installation};
 
-/// The installation to compare, and the options of the output.
+/// Installation whose inboxes are compared, and options of the output.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Comparison {
     /// Maximum number of differing users to list; all of them are counted

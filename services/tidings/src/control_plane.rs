@@ -34,8 +34,8 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// Returns the configuration from the arguments, the environment and a running `tidings up`. The flag is true if the
-    /// configuration is from a running `tidings up`.
+    /// Returns the configuration from the arguments, the environment and a running `tidings up`. The boolean is true if
+    /// a running `tidings up` supplied the servers and the master key.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
         let default = Path::new(data_directory::DEFAULT);
@@ -70,7 +70,7 @@ impl Installation {
         Ok((config, running.is_some()))
     }
 
-    /// Connects to database and event log, and checks that they belong together.
+    /// Connects to the database and the event log, and checks that they belong together.
     pub(crate) async fn open_with_log(&self) -> anyhow::Result<ConnectedInstallation> {
         let (config, _) = self.configuration()?;
         let (store, log) = tokio::try_join!(
@@ -79,7 +79,7 @@ impl Installation {
         )?;
         let partitions = installation::verify(&store, &log).await?;
         store.close().await;
-        let url = config.database.url.as_ref().context("a configured database")?.expose().to_owned();
+        let url = config.database.url.as_ref().context("no database is configured")?.expose().to_owned();
         let database = Settings { url, max_connections: config.database.max_connections };
         Ok(ConnectedInstallation { database, log, partitions })
     }
@@ -108,16 +108,16 @@ pub(crate) struct ConnectedInstallation {
     pub(crate) partitions: u32,
 }
 
-/// A database restored from a backup, whose inbox is the start of a replay.
+/// Argument that names a database restored from a backup. A replay then starts from the inbox of that database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
-    /// Database restored from a backup of this installation, if the log has already lost its first messages
+    /// Database restored from a backup of this installation; needed if the log no longer contains its first messages
     #[arg(long, value_name = "URL", env = "BACKUP_DATABASE_URL", hide_env_values = true)]
     backup: Option<ServerUrl>,
 }
 
 impl Backup {
-    /// Connects to the restored backup. Returns None if the arguments name none.
+    /// Connects to the restored backup. Returns None if the option is not given.
     pub(crate) async fn open(&self) -> anyhow::Result<Option<Store>> {
         let Some(url) = &self.backup else { return Ok(None) };
         let opened = Shadow::open_backup(url.expose()).await;
@@ -128,7 +128,7 @@ impl Backup {
 /// Database access of the commands that change apps, providers, templates and webhooks.
 pub(crate) struct ControlPlane {
     pub(crate) store: Store,
-    /// Policy for outbound calls.
+    /// Hosts that the command may call.
     pub(crate) outbound: Outbound,
     security: Security,
 }
@@ -140,7 +140,7 @@ impl ControlPlane {
         app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 
-    /// Returns the id of the app to which a listing is limited; None if no app is named.
+    /// Returns the id of the app to which a listing is limited, or None if no app is named.
     pub(crate) async fn app_id(&self, name_or_id: Option<&str>) -> anyhow::Result<Option<AppId>> {
         match name_or_id {
             Some(name_or_id) => Ok(Some(self.app(name_or_id).await?.id)),
@@ -166,8 +166,8 @@ impl ControlPlane {
     }
 }
 
-/// Name of the operator for the audit log: the account that called sudo, the account of the session, or the account of the
-/// process.
+/// Returns the name of the operator for the audit log. It is the account that called sudo; if sudo was not used, the
+/// account of the session, or else the account of the process.
 pub(crate) fn actor() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
         let account = std::env::var(name).ok()?;
@@ -176,7 +176,8 @@ pub(crate) fn actor() -> String {
     format!("cli:{}", named.unwrap_or_else(account))
 }
 
-/// Account name of this process, or `uid:` and the user id if it has no name, as in most containers.
+/// Returns the account name of this process, or `uid:` and the user id if the account has no name, as in most
+/// containers.
 fn account() -> String {
     let number = rustix::process::getuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

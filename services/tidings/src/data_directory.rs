@@ -1,11 +1,11 @@
-//! Names in the data directory of `tidings up` that other commands use.
+//! Paths of the data directory of `tidings up` that other commands use too.
 
 use std::path::{Path, PathBuf};
 
-/// The default data directory.
+/// Default data directory, relative to the working directory.
 pub(crate) const DEFAULT: &str = ".tidings";
 
-/// The file of the master key in a data directory.
+/// Returns the path of the master key file in a data directory.
 pub(crate) fn master_key_file(directory: &Path) -> PathBuf {
     directory.join("master.key")
 }

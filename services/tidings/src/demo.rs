@@ -13,13 +13,14 @@ use crate::up::{Signals, demo, greeting};
 
 /// Run stand-ins for the providers, with a demo app that uses them, until SIGTERM or SIGINT.
 ///
-/// The services need outbound.allow_private, because the stand-ins have private addresses, and web_push.hosts with the origin
-/// of the push service. The outbox holds the messages that the stand-ins capture.
+/// The services need two settings: outbound.allow_private, because the stand-ins have private addresses, and
+/// web_push.hosts with the origin of the stand-in for the browsers' push service. The outbox shows the messages that
+/// the stand-ins received.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings demo --host demo --data-dir /var/lib/tidings-demo")]
 pub(crate) struct Arguments {
-    /// Name under which the services reach this process
+    /// Host name under which the services reach this process
     #[arg(long, value_name = "NAME")]
     host: String,
     /// Directory for captured messages and the credentials of the demo app

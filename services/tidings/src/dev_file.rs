@@ -1,4 +1,4 @@
-//! `dev.json`: addresses and credentials for programs that use the `tidings up` of a data directory.
+//! `dev.json`: addresses and credentials for programs that use a running `tidings up`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) struct DevFile {
     pub(crate) outbox: String,
     /// Origin of the stand-in for the browsers' push service.
     pub(crate) push_service: String,
-    /// The demo app.
+    /// Id of the demo app.
     pub(crate) app_id: String,
     pub(crate) api_key: String,
     pub(crate) api_secret: String,
@@ -39,7 +39,7 @@ impl DevFile {
         private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
     }
 
-    /// Reads the file in `directory`; None if it does not exist, because no `tidings up` is ready.
+    /// Reads the file in `directory`. Returns None if the file does not exist, because no `tidings up` is ready.
     pub(crate) fn read(directory: &Path) -> anyhow::Result<Option<DevFile>> {
         let path = directory.join(NAME);
         let text = match std::fs::read_to_string(&path) {
@@ -48,7 +48,7 @@ impl DevFile {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let file = serde_json::from_str(&text);
-        file.map(Some).with_context(|| format!("{} is not what `tidings up` writes", path.display()))
+        file.map(Some).with_context(|| format!("{} is not a file of `tidings up`", path.display()))
     }
 
     /// Removes the file from `directory`, if it exists.

@@ -58,7 +58,7 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
         if difference.kept != difference.recounted || difference.kept != difference.replayed {
             let counts = |counts: &Counts| format!("{}/{}/{}", counts.total, counts.unread, counts.unseen);
             parts.push(format!(
-                "counters (total/unread/unseen) are {}, a recount says {}, the log {}",
+                "counters (total/unread/unseen) are {}, a recount gives {}, the log gives {}",
                 counts(&difference.kept),
                 counts(&difference.recounted),
                 counts(&difference.replayed)
@@ -74,7 +74,7 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
     text
 }
 
-/// Renders the names of the first items, and the number of the remaining ones.
+/// Lists the first items, and the number of further items.
 fn named<T>(items: &Items<T>, name: impl Fn(&T) -> String) -> String {
     let names = items.first.iter().map(name).collect::<Vec<_>>().join(", ");
     match items.count - items.first.len() as u64 {

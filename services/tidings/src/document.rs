@@ -1,4 +1,4 @@
-//! A JSON document from a file or from standard input.
+//! Reading of a JSON document from a file or from standard input.
 
 use std::fs::File;
 use std::io::Read;

@@ -68,7 +68,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces an unspecified address by the loopback address.
+/// Replaces an unspecified address, such as 0.0.0.0, with the loopback address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -78,7 +78,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// Sends an HTTP/1.0 request; the end of the connection ends the answer.
+/// Sends an HTTP/1.0 request, and reads the answer until the server closes the connection.
 fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;

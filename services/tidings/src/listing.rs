@@ -1,11 +1,11 @@
-//! Listings: rows in aligned columns for readers at a terminal, or as a JSON array.
+//! Listings: rows as a table with aligned columns, or as a JSON array.
 
 use serde_json::Value;
 
 /// Rows of a listing.
 pub(crate) struct Listing<R> {
     rows: Vec<R>,
-    /// The limit, if the listing has more rows; otherwise None.
+    /// The limit, if there are more rows than the listing shows; otherwise None.
     exceeded: Option<u32>,
 }
 
@@ -15,7 +15,7 @@ impl<R> Listing<R> {
         Listing { rows, exceeded: None }
     }
 
-    /// Creates a listing of the first `limit` rows. If more rows exist, `rows` contains one more than `limit`.
+    /// Creates a listing of the first `limit` rows. The caller passes one row more than `limit` if there are more.
     pub(crate) fn first(mut rows: Vec<R>, limit: u32) -> Listing<R> {
         let exceeded = (rows.len() > limit as usize).then_some(limit);
         rows.truncate(limit as usize);

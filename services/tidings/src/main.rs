@@ -55,7 +55,7 @@ const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// Exit code for an invalid command line, configuration or document.
 const UNUSABLE: u8 = 2;
-/// Time that blocking calls have to finish when a command ends.
+/// Time for which a finished command waits for blocking calls before the process exits.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {

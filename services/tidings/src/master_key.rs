@@ -18,15 +18,16 @@ use crate::options::Options;
   2. set master_key_file to the new file and previous_master_key_file to the old one, and restart the services one
      after the other; do not set secrets until all of them have restarted
   3. tidings master-key rotate
-  4. tidings master-key status    when nothing is left under the old key, remove previous_master_key_file and restart
+  4. tidings master-key status    if no record is sealed with the old key, remove previous_master_key_file and restart
 
 Example:
   tidings master-key status")]
 pub(crate) enum Command {
     Generate(GenerateArguments),
-    /// Reseal everything that is not sealed with the primary key. Services keep running. If interrupted, run it again.
+    /// Reseal every record that is not sealed with the primary key. Services keep running. If the command is
+    /// interrupted, run it again.
     #[command(
-        after_help = "Exit code 1 if a secret cannot be opened with either key, or is still sealed with the previous one.
+        after_help = "Exit code 1 if a secret cannot be opened with either key, or is still sealed with the previous key.
 
 Example:
   tidings master-key rotate"
@@ -89,7 +90,7 @@ async fn rotate(options: &Options) -> anyhow::Result<String> {
     if left > 0 {
         bail!(
             "{records} records were resealed, but {left} are sealed with another key: a service that has only the old key \
-             wrote them during the rotation; the previous key is still needed. Restart that service, and run this again"
+             wrote them during the rotation. The previous key is still needed. Restart that service, and run this command again"
         );
     }
     let key = master_key.id();

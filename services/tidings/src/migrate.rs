@@ -15,9 +15,10 @@ use crate::control_plane::Installation;
 
 /// Bring the database schema, the streams and the keys of apps up to date.
 ///
-/// Safe to run again, and by several processes at once. Run it before the services of a new release start. The first run
-/// fixes the number of inbox partitions (streams.partitions). Later runs set the limit (nats.max_messages) and the replicas
-/// (nats.replicas) of the streams to the configured values; services may keep running.
+/// It is safe to run this command again, and in several processes at once. Run it before the services of a new release
+/// start. The first run fixes the number of inbox partitions (streams.partitions). Later runs set the limit
+/// (nats.max_messages) and the replicas (nats.replicas) of the streams to the configured values. Services may keep
+/// running meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml
@@ -25,8 +26,8 @@ use crate::control_plane::Installation;
   tidings migrate --config /etc/tidings.toml --make-master-key
   DATABASE_URL=postgres://tidings@db/tidings NATS_URL=nats://nats:4222 tidings migrate")]
 pub(crate) struct Arguments {
-    /// Existing PostgreSQL role that the services use: it may read and write rows, but change neither the schema nor the
-    /// audit log
+    /// Existing PostgreSQL role that the services use. It gets the rights to read and write rows, but not to change the
+    /// schema or the audit log
     #[arg(long, value_name = "ROLE")]
     service_role: Option<String>,
     /// Create the master key if its file does not exist and nothing in the database is sealed yet
@@ -56,13 +57,13 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
 /// Requested number of inbox partitions.
 #[derive(Clone, Copy)]
 pub(crate) enum Partitions {
-    /// This number; an installation with another number is refused.
+    /// This number. An installation with another number is refused.
     Exactly(u32),
-    /// The number of the installation; this number if there is no installation yet.
+    /// The number of the existing installation, or this number if there is no installation yet.
     AsInstalledElse(u32),
 }
 
-/// State before and after the migration.
+/// Result of a migration: versions and numbers before and after it.
 pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
@@ -72,11 +73,11 @@ pub(crate) struct MigrationReport {
     resized: Vec<ResizedStream>,
     /// Id of the master key, if this run created it.
     made_master_key: Option<String>,
-    /// Keys created for apps; None if no master key is configured to seal them.
+    /// Keys created for apps. None if no master key is configured, because it would have to seal them.
     keys: Option<NewKeys>,
 }
 
-/// Number of keys created for apps.
+/// Numbers of keys created for apps.
 struct NewKeys {
     /// Key pairs for web push.
     pairs: usize,
@@ -127,8 +128,8 @@ impl std::fmt::Display for MigrationReport {
     }
 }
 
-/// Migrates the schema, declares the streams and creates the keys that apps lack. Waits at most `limit` for each server. With
-/// `make_master_key`, also creates the master key if it does not exist yet.
+/// Migrates the schema, creates or resizes the streams, and creates the missing keys of apps. Waits at most `limit` for
+/// each server. If `make_master_key` is set, also creates the master key if it does not exist yet.
 pub(crate) async fn install(
     config: &Config,
     wanted: Partitions,
@@ -195,7 +196,7 @@ async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Opti
     Ok(Some(MasterKey::generate_file(file)?.id()))
 }
 
-/// Creates the keys that apps of earlier releases lack.
+/// Creates the keys that are missing for apps, because an earlier release did not create them.
 async fn missing_keys(store: &Store, master_key: &MasterKey) -> anyhow::Result<NewKeys> {
     let pairs = vapid::create_missing(store, master_key).await?;
     let links = link::create_missing(store, master_key).await?;

@@ -1,4 +1,4 @@
-//! Options that most commands share: the form of the report, and the installation.
+//! Options that most commands have: the output format, and the installation.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use store::control::app::App;
 
 use crate::control_plane::{ControlPlane, Installation};
 
-/// Longest grace period of a replaced secret.
+/// Maximum grace period of a replaced secret.
 const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Form of the report, and installation of a command.
+/// Output format and installation of a command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Print JSON
@@ -55,7 +55,7 @@ impl Options {
     }
 }
 
-/// Parses a duration of at most `longest`; `refusal` is the error for a longer duration.
+/// Parses a duration. `refusal` is the error text for a duration longer than `longest`.
 pub(crate) fn parse_time(text: &str, longest: Duration, refusal: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time > longest { Err(refusal.to_owned()) } else { Ok(time) }

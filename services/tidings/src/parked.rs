@@ -73,10 +73,11 @@ pub(crate) struct ShowArguments {
     options: Options,
 }
 
-/// Redrive parked messages: each delivery gets one more attempt, each send is planned.
+/// Redrive parked messages: each delivery gets another attempt, and each send is planned.
 ///
-/// Messages that are no longer useful stay parked, and the report counts them by reason: expired, erased, cancelled,
-/// suppressed, already read in the inbox, or already delivered otherwise over the same channel.
+/// Messages that are no longer useful stay parked, and the report counts them by reason: expired, user erased, request
+/// cancelled, target suppressed, already read in the inbox, or already delivered over the same channel to another
+/// target of the user.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings parked redrive --app shop --channel email --dry-run
@@ -84,8 +85,8 @@ pub(crate) struct ShowArguments {
   tidings parked redrive --delivery 6f9a6721-db99-52b3-8e3e-78775110ebb0
   tidings parked redrive --all --json
 
-Exit codes: 0 done, even if nothing was parked; 1 failed, messages redriven until then stay redriven; 2 nothing was
-selected. The audit log records every redriven message.")]
+Exit codes: 0 done, even if nothing was parked; 1 failed, but messages redriven before the failure stay redriven; 2 no
+messages were selected. The audit log records every redriven message.")]
 pub(crate) struct RedriveArguments {
     #[command(flatten)]
     selection: Selection,
@@ -242,7 +243,7 @@ impl Report {
     }
 }
 
-/// Returns the channel of a job, or the type of another message.
+/// Returns the channel if the message is a job, otherwise `send` or `unknown`.
 fn what(parked: &ParkedEntry) -> String {
     match (parked.channel(), parked.stream) {
         (Some(channel), _) => channel.to_string(),

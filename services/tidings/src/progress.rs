@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use inbox::{Phase, Step};
 
-/// Minimum interval between two drawings of the bar.
+/// Minimum interval between two updates of the bar.
 const REDRAWN_EVERY: Duration = Duration::from_millis(100);
-/// Maximum interval between two lines, if the percentage grows slowly.
+/// Interval after which a line is written even if the percentage has hardly changed.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// A line is written at each multiple of this percentage.
 const PERCENT: u64 = 5;
@@ -39,7 +39,8 @@ impl Progress {
     pub(crate) fn report(&self, step: Step) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
-            // A phase begins again if events arrived during it. Then its total grows, and the display continues.
+            // If events arrived during a phase, the same phase is reported again. Its total grows, and the display
+            // continues.
             Step::Begins(phase, total) if state.phase == Some(phase) => state.total = state.done + total,
             Step::Begins(phase, total) => {
                 self.end_line(&state);
@@ -63,7 +64,7 @@ impl Progress {
         is_complete || state.percent() >= percent - percent % PERCENT + PERCENT || now - at >= LINE_EVERY
     }
 
-    /// Prints the progress; a failure to write is ignored.
+    /// Prints the progress. Ignores a failure to write.
     fn write(&self, state: &State, now: Instant) {
         let text = state.text(now);
         let mut errors = std::io::stderr().lock();

@@ -20,13 +20,13 @@ pub(crate) enum Command {
     Inbox(Arguments),
 }
 
-/// Rebuild the inbox in new tables, and replace the live tables by them.
+/// Rebuild the inbox in new tables, and replace the live tables with them.
 ///
-/// Replays the log into new tables, compares rows, checksums and counters of every user with the live ones at the same
-/// position, and switches in one transaction, which drops the old tables. Services keep running; during the switch, changes
-/// and lists wait a moment. If the tables differ, it prints the differences, drops the new tables and does not switch;
-/// --accept-differences switches anyway. If the command is interrupted, run it again: it starts from the beginning of the log.
-/// The new tables need as much disk space as the inbox.
+/// Replays the log into new tables. Compares the rows, checksums and counters of every user with the live tables at the
+/// same position of the log. If they are equal, replaces the live tables in one transaction. If they differ, prints the
+/// differences and drops the new tables, unless --accept-differences is given. Services keep running; while the tables
+/// are replaced, changes and lists of inboxes wait a moment. If the command is interrupted, run it again: it starts
+/// from the beginning of the log. The new tables need as much disk space as the inbox.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings rebuild inbox
@@ -36,12 +36,12 @@ pub(crate) enum Command {
 Exit codes:
   0  the new tables are live
   1  not switched: the tables differ, or a server failed
-  2  not switched: the log does not reach back to its beginning
+  2  not switched: the log no longer contains its first messages
 
 With --json: {\"switched\", \"users\", \"items\", \"differences\", \"shown\", \"beingErased\", \"positions\", \"seconds\"} as in
 `tidings verify --help`; if it fails, {\"switched\": false, \"cause\"}.")]
 pub(crate) struct Arguments {
-    /// Switch even if the new tables differ from the live ones: the log is the truth
+    /// Replace the live tables even if the new tables differ: the log is the source of truth
     #[arg(long)]
     accept_differences: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Invalid input: exit code 2, with all problems listed at once.
+//! Error for invalid input, which ends a command with exit code 2.
 
 use domain::Problem;
 
@@ -8,7 +8,7 @@ use domain::Problem;
 pub(crate) struct InvalidInput(pub(crate) String);
 
 impl InvalidInput {
-    /// Lists the problems of a document from `origin`.
+    /// Creates an error that lists all problems of a document. `origin` names the document.
     pub(crate) fn document(origin: &str, problems: &[Problem]) -> Self {
         let count = problems.len();
         let plural = if count == 1 { "problem" } else { "problems" };

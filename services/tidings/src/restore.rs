@@ -22,23 +22,22 @@ use passes::Passes;
 use reach::Reach;
 use report::Report;
 
-/// Maximum number of sessions that a refusal names.
+/// Maximum number of sessions that an error message lists.
 const SESSIONS_SHOWN: usize = 5;
-/// Maximum time for which sessions and consumers of a stopped process remain at the servers.
+/// Time to wait until PostgreSQL and NATS have removed the sessions and consumers of a process that has just stopped.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// Interval between two checks for such sessions and consumers.
+/// Interval between two checks for remaining sessions and consumers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.
 ///
-/// Services refuse to start on a database that a dump was restored into: it lacks everything accepted and sent since the
-/// backup, so they would lose accepted sends and repeat deliveries. This command reads from the event log: erasures,
-/// idempotency keys, requests, plans with the users that they name, deliveries with their outcomes, cancellations and dead
-/// targets. A delivery whose outcome the log does not contain ends as unknown and is not sent again. The report lists what
-/// cannot be recovered.
+/// Services refuse to start on a database that was restored from a dump: they would lose sends accepted since the
+/// backup, and repeat deliveries. This command recovers from the event log: erasures, idempotency keys, requests, plans
+/// with their users, deliveries with their outcomes, cancellations and dead targets. A delivery whose outcome the log
+/// does not contain ends as unknown and is not sent again. The report lists which data cannot be recovered.
 ///
-/// Stop every service first. The command can be stopped and run again at any time; each run counts what it recovers itself.
-/// Services may start when it has ended.
+/// Stop every service first. The command can be stopped and run again at any time; each run reports only what it
+/// recovers itself. Services may start after the command has ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pg_restore --no-owner --dbname \"$DATABASE_URL\" tidings.dump && tidings restore --config /etc/tidings.toml
@@ -49,19 +48,19 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 Exit codes:
   0  done: services may start
-  1  failed, or the log does not reach back to the backup: services still refuse to start; run the command again
+  1  failed, or the log no longer contains all messages since the backup: services still refuse to start; run the command again
   2  not usable: the command line or the configuration is not valid; nothing was changed
 
 A physical copy (a base backup, a recovery to a point in time) looks like its original: services cannot detect that it
 is older, so remember to run this command with --physical-copy. See docs/backup.md.")]
 pub(crate) struct Arguments {
-    /// Check that the log reaches back, report what would be read, and change nothing
+    /// Check that the log contains all messages since the backup, report how many would be read, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Accept the database as it is: it lost nothing, and was only moved while every service was stopped
+    /// Accept the database as it is. Use this only if it lost no data and was moved while every service was stopped
     #[arg(long, conflicts_with = "dry_run")]
     nothing_lost: bool,
-    /// Restore a database that does not show its age: a base backup, a recovery to a point in time, a standby
+    /// Restore a physical copy, whose age cannot be detected: a base backup, a recovery to a point in time, a standby
     #[arg(long, conflicts_with = "nothing_lost")]
     physical_copy: bool,
     /// Print the report as JSON
@@ -133,7 +132,7 @@ async fn bring_up_to_date(store: &Store, is_dry_run: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Fails if a service is waiting for messages of the log, because it would act on a half-restored database.
+/// Fails if a service is waiting for messages of the log, because that service would act on a half-restored database.
 async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     for stream in StreamName::all(partitions) {
         let Some(durable) = reach::durable_of(stream) else { continue };
@@ -145,8 +144,8 @@ async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses the database that services currently use, unless the arguments declare it a copy. A restore would damage it:
-/// deliveries that a worker has postponed would end as unknown.
+/// Fails if this is the database that services currently use, unless the arguments declare that it is a copy. A restore
+/// would damage such a database: deliveries that a worker has postponed would end as unknown.
 async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.nothing_lost

@@ -10,8 +10,8 @@ use crate::services::Service;
 /// Run one service until SIGTERM or SIGINT.
 ///
 /// The service waits up to 60 s for PostgreSQL and NATS, serves /metrics, /healthz and /readyz on metrics.listen, and
-/// finishes its work in progress within 30 s of a signal. A link to the program named tidings-gateway, tidings-email and so
-/// on runs that service.
+/// finishes its work in progress within 30 s of a signal. If the program is called through a link named after a
+/// service, such as tidings-gateway, it runs that service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes:
   0  stopped by a signal
@@ -36,7 +36,7 @@ struct Configuration {
     config: Option<PathBuf>,
 }
 
-/// The command line of a link: `tidings-gateway --config FILE`.
+/// Command line if the program is called through a link: `tidings-gateway --config FILE`.
 #[derive(Debug, Parser)]
 #[command(version, about = "A service of Tidings; see tidings run --help", disable_help_subcommand = true)]
 struct Link {
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     arguments.service.run(arguments.configuration.config.as_deref())
 }
 
-/// Runs the service that a link names.
+/// Runs the service whose link the program was called through.
 pub(crate) fn run_link(service: Service) -> ExitCode {
     service.run(Link::parse().configuration.config.as_deref())
 }

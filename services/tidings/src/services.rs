@@ -1,4 +1,4 @@
-//! The services and their names.
+//! Services and their names.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use service_kit::service_main;
 
 use crate::version::BUILD;
 
-/// A service; each runs as its own process.
+/// A service. Each service runs as its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Service {
     /// The API over HTTP
@@ -30,7 +30,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// Returns the service that the program's own name selects, if it was called by a link such as `tidings-gateway`.
+    /// Returns the service that the program's name selects if it was called through a link such as `tidings-gateway`.
     pub(crate) fn of_link(program: &Path) -> Option<Service> {
         let name = program.file_name()?.to_str()?.strip_prefix("tidings-")?;
         Service::from_str(name, false).ok()

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::app::{CreatedApp, PublicAccess, create_with_credentials, renew_secret};
 use crate::options::Options;
 
-/// The app that sends the notification.
+/// Name of the app that sends the notification.
 const APP: &str = "tidings-smoke";
 const USER: &str = "smoke";
 /// Grace period of the previous API secret, because an earlier run may still use it.
@@ -23,8 +23,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Send a notification through a running installation, and read it from the inbox.
 ///
-/// Uses its own app (tidings-smoke), which it creates if it does not exist, and erases the user afterwards. Nothing leaves
-/// the installation.
+/// Uses its own app (tidings-smoke), which it creates if it does not exist, and erases the recipient afterwards. No
+/// provider is called.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes:
   0  the notification is in the inbox
@@ -86,7 +86,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         .report(&report, format!("The send was accepted and reached the inbox within {milliseconds} ms.\n")))
 }
 
-/// API client with the app's credentials.
+/// API client with the credentials of the app.
 struct Backend {
     client: Client,
     api: Url,
@@ -124,8 +124,8 @@ impl Backend {
     }
 }
 
-/// Repeats a call until `is_wanted` accepts its answer, at most until `end`. Repeating is necessary because a gateway sees a
-/// new app only after a moment, and a server may be unavailable.
+/// Repeats a call until `is_wanted` accepts its answer, at most until `end`. A single call is not enough, because a
+/// gateway knows a new app only after a moment, and a server may be unavailable.
 async fn until(
     end: Instant,
     call: impl Fn() -> RequestBuilder,

@@ -1,4 +1,4 @@
-//! `tidings stand-ins`: the provider stand-ins of `tidings up` in a separate process.
+//! `tidings stand-ins`: runs the provider stand-ins of `tidings up` in a separate process.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use stand_ins::{StandInSettings, StandIns};
 use crate::print::print;
 use crate::up::Signals;
 
-/// Run the provider stand-ins until SIGTERM or SIGINT. When they listen, the command prints their addresses as one line of
-/// JSON.
+/// Run the provider stand-ins until SIGTERM or SIGINT. As soon as they listen, the command prints their addresses as
+/// one line of JSON.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings stand-ins --data-dir /tmp/stand-ins")]

@@ -1,4 +1,4 @@
-//! `tidings suppression`: targets that a provider reported dead.
+//! `tidings suppression`: lists and lifts suppressions of targets that a provider reported as dead.
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -11,10 +11,11 @@ use crate::control_plane::actor;
 use crate::listing::Listing;
 use crate::options::{self, Options};
 
-/// List and lift suppressions: targets that a provider reported dead, to which nothing is sent any more.
+/// List and lift suppressions of targets. Tidings no longer sends to a target that a provider reported as dead.
 ///
-/// A suppressed push token is removed from the profiles that hold it, and a suppressed browser subscription is dropped; an
-/// address stays on the profile but is not used. Registering a token or a subscription again lifts its suppression.
+/// A suppressed push token is removed from the profiles that contain it, and a suppressed browser subscription is
+/// removed from its device. A suppressed address stays on the profile but is not used. Registering a token or a
+/// subscription again lifts its suppression.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   tidings suppression list --app shop
@@ -47,11 +48,11 @@ pub(crate) struct ListArguments {
     options: Options,
 }
 
-/// Lift a suppression: the target is used again, and what the suppression removed is restored.
+/// Lift a suppression: the target is used again, and a token or subscription that was removed is restored.
 ///
-/// A token returns to the profiles that had it, unless their users no longer exist or have it again; a browser subscription
-/// returns to its device, unless the device no longer exists or has another one. If the provider reports the target dead
-/// again, it is suppressed again.
+/// A token returns to the profiles that had it, unless the user no longer exists or has the token again. A browser
+/// subscription returns to its device, unless the device no longer exists or has another subscription. If the provider
+/// reports the target as dead again, it is suppressed again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings suppression lift shop email ada@example.com
@@ -125,7 +126,7 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     })?;
     let target = masked(&target);
     let (name, effect) = match restored {
-        RestoreResult::Nothing => ("nothing", "The target never left its profiles.".to_owned()),
+        RestoreResult::Nothing => ("nothing", "The profiles still had the target.".to_owned()),
         RestoreResult::Token(users) => (
             "token",
             format!("The token is back on the profile of {users} user{}.", if users == 1 { "" } else { "s" }),

@@ -1,4 +1,4 @@
-//! `tidings template`: templates for the content of an app's notifications.
+//! `tidings template`: adds and lists the templates for an app's notifications.
 
 mod document;
 
@@ -40,7 +40,7 @@ Examples:
   tidings template put shop welcome.json")]
 pub(crate) enum Command {
     Put(PutArguments),
-    /// List the templates of an app in their latest versions.
+    /// List the templates of an app, each in its latest version.
     #[command(after_help = "Example:
   tidings template list shop --json")]
     List(AppArguments),

@@ -1,4 +1,4 @@
-//! `tidings up`: everything on one machine, in one process with private servers.
+//! `tidings up`: runs all services in one process, with private servers.
 
 mod api_address;
 mod data_directory;
@@ -33,8 +33,8 @@ const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG
 /// Run everything on this machine until Ctrl-C: all services in one process, with private PostgreSQL and nats-server,
 /// a demo app, and local stand-ins for the providers.
 ///
-/// If DATABASE_URL and NATS_URL are set, they name servers to use instead of private ones. The next start on the same data
-/// directory continues with the same data.
+/// If DATABASE_URL or NATS_URL is set, the command uses that server instead of a private one. The next start on the
+/// same data directory continues with the same data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "While it runs, dev.json in the data directory holds addresses and credentials.
 
@@ -63,18 +63,18 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = DataDirectory::claim(&arguments.data_dir)?;
     DevFile::remove(directory.path())?;
     config.gateway.listen = api_address::choose(arguments.port)?;
-    // Do not wait for a load balancer: there is none.
+    // There is no load balancer that would have to notice the stop, so the gateway stops without a delay.
     config.gateway.drain = Duration::ZERO;
     if config.gateway.public_url.is_none() {
         config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);
     }
     // The number of partitions comes from `--partitions`, not from the configuration.
     config.streams.partitions_are_set = false;
-    // The stand-ins are on this machine.
+    // The stand-ins have private addresses.
     config.outbound.allow_private = true;
     config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
     config.security.master_key_file = Some(directory.master_key_file()?);
-    // Dropping the servers kills them; their data stays.
+    // Dropping the servers kills them, but their data stays on disk.
     let mut servers = tokio::select! {
         () = signals.received() => return say("stopped while starting"),
         started = Servers::start(&directory, &mut config) => started?,

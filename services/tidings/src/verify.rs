@@ -14,9 +14,9 @@ use crate::{DONE, FAILED, UNUSABLE, differences};
 
 /// Compare the inbox with a replay of the log.
 ///
-/// Replays the log into separate tables, compares rows, checksums and counters of every user with the live ones as they were
-/// at one moment, and drops the separate tables. Services keep running, and their data does not change. The command needs as
-/// much disk space as the inbox. It skips users whose erasure is in progress.
+/// Replays the log into separate tables. Compares the rows, checksums and counters of every user with the live tables
+/// at the same position of the log, and then drops the separate tables. Services keep running, and their data does not
+/// change. The command needs as much disk space as the inbox. It skips users whose erasure is in progress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings verify
@@ -26,8 +26,8 @@ use crate::{DONE, FAILED, UNUSABLE, differences};
 Exit codes:
   0  equal
   1  different: the output names users, items and columns, never their values
-  2  unknown: a server cannot be reached, neither the log nor the backup reaches back far enough, or another
-     `tidings verify` is under way
+  2  unknown: a server cannot be reached, the log no longer contains its first messages and no suitable backup is given,
+     or another `tidings verify` is running
 
 With --json: {\"equal\", \"users\", \"items\", \"differences\" (number of users that differ), \"shown\" (the first of them),
 \"beingErased\", \"positions\" (stream: sequence), \"seconds\"}; if the result is unknown, {\"equal\": null, \"cause\"}.

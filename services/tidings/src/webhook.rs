@@ -1,4 +1,4 @@
-//! `tidings webhook`: the endpoints to which Tidings reports an app's outcomes.
+//! `tidings webhook`: the endpoints to which Tidings reports the outcomes of an app's deliveries.
 
 mod failed;
 mod listing;

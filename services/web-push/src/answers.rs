@@ -8,8 +8,8 @@ use worker::Verdict;
 use worker::outbound::ForbiddenHost;
 use worker::verdict::{self, AnswerDetails};
 
-/// HTTP statuses and their verdicts. The first matching row applies; `x` matches any digit. In addition to RFC 8030
-/// (sections 5 and 7.3) and RFC 8292 (section 4.2), the rows follow the documentation of the browsers' push services.
+/// HTTP statuses and their verdicts. The first matching row applies; `x` matches any digit. The rows follow RFC 8030
+/// (sections 5 and 7.3), RFC 8292 (section 4.2) and the documentation of the browsers' push services.
 pub const TABLE: &[(&str, Verdict)] = &[
     ("200", Verdict::Sent),
     ("201", Verdict::Sent),
@@ -22,16 +22,17 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("413", Verdict::Failed),
     ("429", Verdict::Retry),
     ("2xx", Verdict::Sent),
-    // Redirects are never followed: a message goes only to the endpoint of its subscription.
+    // Redirects are not followed, because a message must go only to the endpoint of its subscription.
     ("3xx", Verdict::Failed),
     ("4xx", Verdict::Failed),
     ("5xx", Verdict::Retry),
 ];
 
-/// Limit for a host name without an address. The cause may be temporary or permanent, so deliveries fail after half an hour.
+/// Limit on retries if a host name has no address. The cause may be temporary or permanent, so the delivery fails after
+/// half an hour.
 const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(30 * 60) };
 
-/// Maximum characters recorded of a push service's response.
+/// Number of characters of a push service's response that are recorded.
 const MESSAGE_LENGTH: usize = 500;
 
 /// Reply of a push service.
@@ -47,29 +48,30 @@ pub struct Reply {
     pub text: String,
 }
 
-/// Reason why there is no response.
+/// Reason why a call got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The host name has no address at present.
     Unresolved(String),
-    /// The connection could not be established: nothing was sent.
+    /// The connection could not be established, so nothing was sent.
     Connect(String),
-    /// The push service is at an address that must not be called.
+    /// The push service has a private address, which the configuration forbids.
     Forbidden(ForbiddenHost),
-    /// The connection broke while or after the message was sent; the push service may have accepted it.
+    /// The connection broke during or after sending. The push service may have accepted the message.
     Lost(String),
-    /// The call timed out; the push service may have accepted the message.
+    /// The call timed out. The push service may have accepted the message.
     TimedOut,
 }
 
-/// Converts the result of a call for `endpoint` to an answer.
+/// Converts the result of a call to the answer of the attempt. `endpoint` is removed from the recorded texts.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     match result {
         Ok(reply) => {
             let outcome = outcome(reply);
             let answer = Answer::new(outcome, reply.status.to_string(), presentable(&reply.text, endpoint));
-            // A subscription for another key gets the same response as a bad key, so the user may be the cause.
+            // Push services give this response for a bad key, but also for a user's subscription that was made with
+            // another key.
             if answer.outcome == Outcome::PauseProvider { answer.blaming_user() } else { answer }
         }
         Err(Failure::Connect(cause)) => {
@@ -79,10 +81,10 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
             let outcome = Outcome::Retry { after: None, limit: Some(UNRESOLVED) };
             Answer::new(outcome, "unresolved", presentable(cause, endpoint)).sparing_provider()
         }
-        // The host comes from the subscription, so the failure does not concern the provider.
+        // The host comes from the subscription, so the failure does not count against the provider.
         Err(Failure::Forbidden(refused)) => Answer::new(Outcome::Failed, "not_public", refused.to_string()),
-        // The push service may have accepted the message. A repetition has the same topic, so it replaces an undelivered
-        // first copy.
+        // The push service may have accepted the message. A retry has the same topic, so it replaces a copy that was
+        // not delivered yet.
         Err(Failure::Lost(cause)) => {
             Answer::new(Outcome::Unknown, "connection_lost", presentable(cause, endpoint))
         }
@@ -90,7 +92,7 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     }
 }
 
-/// First row of [`TABLE`] that matches `status`; None if no row matches.
+/// Returns the first row of [`TABLE`] that matches `status`, or None.
 #[must_use]
 pub fn row(status: u16) -> Option<&'static (&'static str, Verdict)> {
     verdict::row(TABLE, status, "")
@@ -105,13 +107,14 @@ fn outcome(reply: &Reply) -> Outcome {
     })
 }
 
-/// Makes a text presentable: limited in length, on one line, and without the endpoint, because anyone who has the endpoint
-/// can send to the browser.
+/// Makes a text presentable: limits its length, removes line breaks and removes the endpoint. Anyone who knows the
+/// endpoint could send to the browser.
 fn presentable(text: &str, endpoint: &str) -> String {
     let path =
         endpoint.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
     let mut text = text.replace(endpoint, "[endpoint]");
-    // Remove the path as well, because it identifies the browser. A path under 8 bytes is too short to be secret.
+    // Remove the endpoint's path as well, because it identifies the browser. A path under 8 bytes is too short to be
+    // secret.
     if path.len() >= 8 {
         text = text.replace(path, "[endpoint]");
     }

@@ -15,14 +15,15 @@ use serde::Serialize;
 use service_kit::Context;
 use store::Store;
 
-/// Lifetime of a token; push services refuse more than 24 h (RFC 8292, section 2).
+/// Lifetime of a token. Push services refuse tokens that live longer than 24 hours (RFC 8292, section 2).
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Time for which a token is used; shorter than its lifetime, so that it cannot expire in transit.
+/// Time for which a token is used. It is shorter than the lifetime, so that no token expires on its way to the push
+/// service.
 const USED_FOR: Duration = Duration::from_secs(6 * 3600);
 /// Maximum number of cached keys, and of cached tokens.
 const MAX_KEPT: u64 = 10_000;
 
-/// Source of the `Authorization` headers of messages. It caches keys and tokens.
+/// Source of the `Authorization` header of messages. It caches keys and tokens.
 pub(crate) struct Authorizations {
     store: Store,
     master_key: MasterKey,
@@ -30,10 +31,10 @@ pub(crate) struct Authorizations {
     tokens: Cache<Audience, Token>,
 }
 
-/// Reason why there is no `Authorization` header.
+/// Reason why the `Authorization` header cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthorizationError {
-    /// The app was created by a release that created no key pairs.
+    /// The app was created by an old release, which did not create key pairs.
     #[error("the app has no key pair; `tidings migrate` creates one")]
     NoKey,
     /// The key pair cannot be loaded or decrypted.
@@ -47,7 +48,7 @@ pub(crate) enum AuthorizationError {
     NoHeader(#[from] InvalidHeaderValue),
 }
 
-/// Cache key of a token: the claims that distinguish tokens.
+/// Cache key of a token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Audience {
     app: AppId,
@@ -84,7 +85,8 @@ impl Authorizations {
         }
     }
 
-    /// Returns the `Authorization` header for the push service at `origin`, with its port unless that is the default port.
+    /// Returns the `Authorization` header for the push service at `origin`. The origin contains the port unless it is
+    /// the default port.
     pub(crate) async fn header(
         &self,
         app: AppId,

@@ -1,4 +1,4 @@
-//! The call to a push service (RFC 8030, section 5).
+//! Calls to push services (RFC 8030, section 5).
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use worker::outbound::{ForbiddenHost, UnresolvedHost, read_at_most, retry_after}
 
 use crate::answers::{Failure, Reply};
 
-/// Maximum bytes read of a response body.
+/// Number of bytes that are read of a response body. The rest is ignored.
 const MAX_ANSWER: usize = 4 * 1024;
-/// Maximum characters recorded of a message id.
+/// Number of characters that are recorded of a message id.
 const MAX_ID: usize = 200;
-/// Interval of pings on a connection, and time limit for a response to one.
+/// Interval of pings on a connection, and time limit for the response to a ping.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Client for push services. It uses HTTP/2 if the service supports it.
+/// Client for push services. It uses HTTP/2 if the push service supports it.
 pub(crate) struct PushClient {
     outbound: Outbound,
     client: Client,
     limit: Duration,
 }
 
-/// An encrypted message.
+/// An encrypted message, with its headers.
 pub(crate) struct Message<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) authorization: HeaderValue,
-    /// Maximum time that the push service keeps the message, in seconds.
+    /// Maximum time for which the push service keeps the message, in seconds.
     pub(crate) ttl: u32,
     pub(crate) urgency: Urgency,
     pub(crate) topic: String,
@@ -37,7 +37,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl PushClient {
-    /// Creates a client whose calls take at most `limit`, including the response.
+    /// Creates a client. `limit` is the time limit of a call, including the response.
     pub(crate) fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<PushClient> {
         let client = outbound
             .client()
@@ -72,14 +72,14 @@ async fn reply(response: Response, now: Timestamp) -> Result<Reply, Failure> {
     let (retry_after, id) = (retry_after(response.headers(), now), id(response.headers()));
     let text = match read_at_most(response, MAX_ANSWER).await {
         Ok(body) => String::from_utf8_lossy(&body).into_owned(),
-        // The status alone decides, so a lost body is no failure.
+        // The status alone decides the verdict, so a lost body is not a failure.
         Err(error) => format!("(the rest was lost: {})", cause(error)),
     };
     Ok(Reply { status: status.as_u16(), retry_after, id, text })
 }
 
-/// The push service's id of the message: Apple's `apns-id`, else the last segment of `Location` (RFC 8030, section 5). The
-/// whole URL is not recorded, because anyone who has it can delete the message.
+/// Returns the push service's id of the message: Apple's `apns-id`, or else the last segment of `Location` (RFC 8030,
+/// section 5). The whole URL is not recorded, because anyone who knows it can delete the message.
 fn id(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let id = text("apns-id").or_else(|| text(LOCATION.as_str())?.rsplit('/').next())?;
@@ -100,7 +100,7 @@ fn failure(error: reqwest::Error) -> Failure {
     }
 }
 
-/// The innermost cause of an error, without the URL, which is a secret of the browser.
+/// Returns the innermost cause of an error, without the URL, because the URL is a secret of the browser.
 fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut innermost: &dyn std::error::Error = &error;

@@ -1,4 +1,4 @@
-//! The web push channel: passes a job's message to the push service that its subscription names.
+//! Sender of the web push channel: sends the message of a job to the push service of the subscription.
 
 use domain::content::Content;
 use domain::web_push::origin_of;
@@ -10,17 +10,17 @@ use crate::kinds::KINDS;
 use crate::push_services::PushServices;
 use crate::vapid::Vapid;
 
-/// Sender to browsers over their push services (RFC 8030).
+/// Sender of messages to browsers over their push services (RFC 8030).
 pub struct WebPushSender {
     services: PushServices,
     providers: OpenProviders<PushServices>,
 }
 
 impl WebPushSender {
-    /// Creates a sender. Its look-ups run as a task of the process and end with it.
+    /// Creates a sender. It starts a task that looks up subscriptions until the process stops.
     ///
     /// # Errors
-    /// TLS cannot be set up on this machine.
+    /// Returns an error if TLS cannot be set up.
     pub fn new(context: &Context) -> anyhow::Result<WebPushSender> {
         Ok(WebPushSender { services: PushServices::new(context)?, providers: OpenProviders::new(KINDS) })
     }

@@ -1,7 +1,8 @@
-//! Decides if the app's key or a single subscription is at fault when a push service rejects the app's signature.
+//! Decides whether the app's key or a single subscription is at fault if a push service rejects the app's signature.
 //!
-//! A subscription for another key gets the same response as a bad key, and any visitor of a page can register one. So a
-//! single rejection does not pause the provider: only rejections for many users at one push service do.
+//! Push services give the same response for a bad key and for a subscription that was made with another key. Any
+//! visitor of a page can register such a subscription. So a single rejection does not pause the provider: only
+//! rejections for many users at one push service do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +11,18 @@ use domain::{Answer, AppId, Outcome, UserNumber};
 use moka::future::Cache;
 use worker::{Provider, Refusals};
 
-/// Idle time after which the history of a push service is dropped.
+/// Time without rejections and successes after which the history of a push service is dropped.
 const IDLE: Duration = Duration::from_secs(3600);
 /// Maximum number of histories in memory.
 const MOST: u64 = 10_000;
 
-/// Recent rejections and successes at each push service.
+/// Histories: recent rejections and successes at each push service.
 pub(crate) struct Doubts {
     known: Cache<Place, Arc<Refusals>>,
 }
 
-/// Cache key: a push service and a version of a provider. Changed settings start without a history.
+/// Cache key of a history: a push service and a version of a provider. If a provider's settings change, a new history
+/// begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
     app: AppId,
@@ -34,8 +36,8 @@ impl Doubts {
         Doubts { known: Cache::builder().max_capacity(MOST).time_to_idle(IDLE).build() }
     }
 
-    /// Adjusts an answer. A rejected signature fails only its own delivery and keeps the subscription, unless it occurs for
-    /// too many users; then the provider is paused.
+    /// Adjusts an answer that pauses the provider because the signature was rejected. If too many users are affected,
+    /// the answer stays. Otherwise it only fails the delivery, and the subscription is kept.
     pub(crate) async fn settle(
         &self,
         provider: &Provider,
@@ -44,7 +46,7 @@ impl Doubts {
         answer: Answer,
     ) -> Answer {
         let is_refused = answer.outcome == Outcome::PauseProvider;
-        // Other answers show nothing about the key.
+        // Other answers do not show whether the key is good.
         if !is_refused && !matches!(answer.outcome, Outcome::Sent { .. }) {
             return answer;
         }

@@ -1,4 +1,4 @@
-//! Encryption of messages to browsers: RFC 8291 over RFC 8188, with one record.
+//! Encryption of messages to browsers (RFC 8291), as a single record of the encoding `aes128gcm` (RFC 8188).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -11,14 +11,15 @@ const MAX_BODY: usize = 4096;
 const SALT: usize = 16;
 /// Length of an uncompressed point of P-256.
 const POINT: usize = 65;
-/// Length of the header: salt, record size, length of the key id, and the key id, which is the sender's public key (RFC
-/// 8188, section 2.1).
+/// Length of the header: salt, record size, length of the key id, and key id (RFC 8188, section 2.1). The key id is the
+/// sender's public key.
 const HEADER: usize = SALT + 4 + 1 + POINT;
 const TAG: usize = 16;
-/// Delimiter that marks the last record (RFC 8188, section 2). The message has only this record, without padding.
+/// Delimiter after the content of the last record (RFC 8188, section 2). The message has only one record, without
+/// padding.
 const LAST: u8 = 2;
 
-/// Maximum length of a message in bytes: the rest of the body after header, delimiter and tag.
+/// Maximum length of a message in bytes. The body also contains the header, the delimiter and the tag.
 pub const MAX_PLAINTEXT: usize = MAX_BODY - HEADER - TAG - 1;
 
 /// Failure to encrypt a message: the browser's keys are invalid, or no random numbers are available.
@@ -32,11 +33,11 @@ impl From<Unspecified> for EncryptionError {
     }
 }
 
-/// Encrypts a message for the browser. The body has at most 4,096 bytes if `plaintext` has at most [`MAX_PLAINTEXT`]. Each
-/// body has its own key pair and salt.
+/// Encrypts a message for a browser, with a new key pair and a new salt. If `plaintext` has at most [`MAX_PLAINTEXT`]
+/// bytes, the returned body has at most 4,096 bytes.
 ///
 /// # Errors
-/// The browser's keys are invalid, or no random numbers are available.
+/// Returns an error if the browser's keys are invalid, or if no random numbers are available.
 pub fn encrypt(browser: &BrowserKeys, plaintext: &[u8]) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; SALT];
     rand::fill(&mut salt)?;
@@ -74,7 +75,7 @@ fn encrypt_with(
     Ok(body)
 }
 
-/// HKDF-Expand (RFC 5869, section 2.3) to the length of the array.
+/// Derives as many bytes as the array has, with HKDF-Expand (RFC 5869, section 2.3).
 fn expand<const LENGTH: usize>(key: &hkdf::Prk, info: &[&[u8]]) -> Result<[u8; LENGTH], EncryptionError> {
     let mut output = [0; LENGTH];
     key.expand(info, Length(LENGTH))?.fill(&mut output)?;

@@ -1,4 +1,4 @@
-//! The kinds of providers.
+//! Kinds of web push providers.
 
 use worker::ChannelKind;
 

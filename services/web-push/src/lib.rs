@@ -1,5 +1,5 @@
-//! The web push channel's worker: messages to browsers over their push services, encrypted (RFC 8291) and signed with
-//! the app's key pair (VAPID, RFC 8292).
+//! Worker of the web push channel. It sends messages to browsers over their push services, encrypts them (RFC 8291),
+//! and signs the calls with the app's key pair (VAPID, RFC 8292).
 
 pub mod answers;
 mod authorization;
@@ -24,7 +24,7 @@ pub use vapid::Vapid;
 /// Runs the web push worker until the process stops.
 ///
 /// # Errors
-/// TLS cannot be set up, or an error of [`worker::run`].
+/// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let sender = WebPushSender::new(&context)?;
     worker::run(context, sender).await

@@ -1,4 +1,4 @@
-//! Payload for a browser's service worker; `clients/web-push/README.md` describes its format.
+//! Payload for a browser's service worker. `clients/web-push/README.md` describes its format.
 
 use domain::content::{Object, PushContent};
 use domain::{DeliveryId, SendId};
@@ -21,13 +21,12 @@ pub(crate) struct Payload<'a> {
     delivery_id: DeliveryId,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<SendId>,
-    /// URL that reports a click, by a POST without a body.
+    /// URL to which the browser reports a click, with a POST without a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     click_url: Option<&'a str>,
 }
 
 impl<'a> Payload<'a> {
-    /// Builds the payload from the content, and from the ids and the URL that a click report needs.
     pub(crate) fn new(
         content: &'a PushContent,
         delivery_id: DeliveryId,

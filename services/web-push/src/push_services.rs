@@ -1,4 +1,4 @@
-//! The push services of browsers, and the keys for calling them.
+//! Push services of browsers, and the keys for calling them.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::doubts::Doubts;
 use crate::encryption::{MAX_PLAINTEXT, encrypt};
 use crate::payload::Payload;
 
-/// Maximum number of subscriptions that one statement looks up.
+/// Maximum number of subscriptions that one SQL statement looks up.
 const BATCH: usize = 256;
 
-/// Connections to push services, with the app's and the browsers' keys.
+/// Connections to push services, and the keys of apps and browsers.
 pub struct PushServices {
     context: Context,
     pub(crate) hosts: Vec<PushHost>,
@@ -35,10 +35,10 @@ impl ProviderChannel for PushServices {
 }
 
 impl PushServices {
-    /// Opens the connections. The look-ups of browsers run as a task of the process and end with it.
+    /// Creates the client, and starts a task that looks up the keys of browsers until the process stops.
     ///
     /// # Errors
-    /// TLS cannot be set up on this machine.
+    /// Returns an error if TLS cannot be set up.
     pub(crate) fn new(context: &Context) -> anyhow::Result<PushServices> {
         let store = context.store.clone();
         let (browsers, looking_up) = Batcher::new(BATCH, move |named: Vec<SubscriptionName>| {
@@ -60,14 +60,14 @@ impl PushServices {
         })
     }
 
-    /// Loads the keys of the browser. The subscription must still exist and belong to the user; otherwise the delivery
-    /// fails.
+    /// Loads the keys of the browser. If the subscription no longer exists or no longer belongs to the user, the error
+    /// is an answer that fails the delivery.
     pub(crate) async fn browser(&self, call: &Call<'_>) -> Result<BrowserKeys, Answer> {
         let name = SubscriptionName { app: call.app, user: call.job.user, endpoint: call.job.target.clone() };
         match self.browsers.call(name).await {
             Ok(Some(browser)) => Ok(browser),
             Ok(None) => {
-                let message = "the subscription has expired, was removed, or is another user's now";
+                let message = "the subscription has expired, was removed, or belongs to another user now";
                 Err(Answer::new(Outcome::Failed, "unsubscribed", message))
             }
             Err(error) => Err(Answer::new(Outcome::RETRY, "database", error.to_string()).sparing_provider()),
@@ -101,7 +101,7 @@ impl PushServices {
             .map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
         if plaintext.len() > MAX_PLAINTEXT {
             let message = format!(
-                "the message has {} bytes, and push services take {MAX_PLAINTEXT}: shorten it or its data",
+                "the message has {} bytes, but push services accept at most {MAX_PLAINTEXT}: shorten its text or data",
                 plaintext.len()
             );
             return Err(Answer::new(Outcome::Failed, "too_large", message));
@@ -111,8 +111,8 @@ impl PushServices {
     }
 }
 
-/// Time limit of a call: two fifths of a lease, at most 30 s. It ends before the worker's own limit, so that this channel
-/// decides the outcome.
+/// Returns the time limit of a call: two fifths of a lease, at most 30 s. It is less than the worker's own limit, so
+/// the channel times out first and decides the outcome.
 fn call_limit(lease: Duration) -> Duration {
     (lease * 2 / 5).min(Duration::from_secs(30))
 }

@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `vapid`.
+//! Settings of a provider of kind `vapid`.
 
 use domain::Problem;
 use domain::settings::SettingsReader;
@@ -8,12 +8,12 @@ use serde_json::Value;
 /// Maximum length of the subject in bytes.
 const MAX_SUBJECT: usize = 255;
 
-/// Values sent to push services.
+/// Values that are sent to push services with each message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VapidSettings {
-    /// Contact for operators of push services (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
+    /// Contact that operators of push services can write to (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
     pub subject: String,
-    /// Seconds that push services keep a message, unless the send sets a ttl.
+    /// Default time for which push services keep a message, in seconds.
     pub ttl: Option<u32>,
     /// Default urgency of messages.
     pub urgency: Option<Urgency>,
@@ -23,7 +23,7 @@ impl VapidSettings {
     /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem of the settings.
+    /// Returns all problems of the settings.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let (fields, problems) = reader.fields();

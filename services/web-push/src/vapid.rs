@@ -1,4 +1,4 @@
-//! The kind `vapid`.
+//! Sending and testing with providers of kind `vapid`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,10 +16,10 @@ use crate::call::Message;
 use crate::push_services::PushServices;
 use crate::settings::VapidSettings;
 
-/// Origin for the test token of a probe; no push service has it.
+/// Origin in the test token of a probe. No push service has this origin.
 const NOWHERE: &str = "https://push.invalid";
 
-/// Kind of the push services of browsers, which identify the app by its key pair.
+/// Provider kind `vapid`: the push services of browsers, which identify an app by its key pair.
 pub struct Vapid;
 
 impl ProviderKind for Vapid {
@@ -29,9 +29,9 @@ impl ProviderKind for Vapid {
     const NAME: &'static str = "vapid";
     const SECRETS: &'static [&'static str] = &[];
     const EXAMPLE: &'static str = r#"{
-      "subject": "mailto:push@example.com",   whom push services can write to: mailto: or https:
-      "ttl": 86400,                optional: seconds that they keep a message for a browser that is away
-      "urgency": "normal"          optional: very-low, low, normal or high, in place of the lane's
+      "subject": "mailto:push@example.com",   contact for operators of push services: mailto: or https:
+      "ttl": 86400,                optional: seconds for which push services keep a message for an offline browser
+      "urgency": "normal"          optional: very-low, low, normal or high; default: high for transactional, normal for bulk
     }"#;
 
     fn parse(settings: &Value) -> Result<VapidSettings, Vec<Problem>> {
@@ -45,11 +45,11 @@ impl ProviderKind for Vapid {
         }
     }
 
-    /// Checks as much as possible without a subscription: the settings are valid, the app's key pair can be decrypted, and its
-    /// public key verifies its signatures. No push service is called, because every call needs a subscription.
+    /// Checks that the settings are valid, that the app's key pair can be decrypted, and that the public key verifies a
+    /// signature. No push service is called, because every call needs a subscription.
     async fn probe(settings: &VapidSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let Some((store, master_key)) = probe.installation else {
-            return Err(Answer::new(Outcome::Failed, "untested", "the app's key pair is in the database"));
+            return Err(Answer::new(Outcome::Failed, "untested", "the test needs access to the database"));
         };
         let signer = Signer::load(store, master_key, probe.provider.app).await;
         let signer = signer.map_err(|error| unauthorized(&error))?;
@@ -63,18 +63,18 @@ fn prove(signer: &Signer, settings: &VapidSettings, now: Timestamp) -> Result<St
     let point = URL_SAFE_NO_PAD.decode(signer.public_key()).map_err(|error| refused(&error))?;
     let mut validation = Validation::new(Algorithm::ES256);
     validation.set_audience(&[NOWHERE]);
-    // The token was signed just now, but a caller may pass a `now` far from the system clock.
+    // The expiry is not checked, because `now` may differ from the system clock, which the library compares it with.
     validation.validate_exp = false;
     decode::<Value>(&token, &DecodingKey::from_ec_der(&point), &validation)
         .map_err(|error| refused(&error))?;
     Ok(format!(
-        "the app's key pair signs, and its signature fits the public key {} that browsers subscribe with; \
-         push services can only be asked with a subscription, so none was called",
+        "the app's key pair signs, and the public key {} that browsers subscribe with verifies the signature; \
+         no push service was called, because every call needs a subscription",
         signer.public_key()
     ))
 }
 
-/// Makes one attempt. The error is an answer too: the attempt ended before the push service was called.
+/// Makes one attempt. The error is the answer of an attempt that ended before the push service was called.
 async fn send(
     services: &PushServices,
     settings: &VapidSettings,
@@ -89,7 +89,7 @@ async fn send(
         return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
     }
     let Some(origin) = origin_of(&job.target, &services.hosts) else {
-        let message = "the subscription is at no push service that web_push.hosts names";
+        let message = "the push service of the subscription is not listed in web_push.hosts";
         return Err(Answer::new(Outcome::Failed, "endpoint_refused", message));
     };
     let browser = services.browser(call).await?;
@@ -100,7 +100,7 @@ async fn send(
         authorization: authorization.map_err(|error| unauthorized(&error))?,
         ttl: ttl(&options, settings, job.expires_at, now),
         urgency: urgency(&options, settings, call.lane),
-        // Every attempt has the same topic, so a repetition replaces an undelivered first copy.
+        // Every attempt has the same topic, so a retry replaces a copy that was not delivered yet.
         topic: options.topic.unwrap_or_else(|| job.delivery_id.0.simple().to_string()),
         body,
     };
@@ -108,7 +108,7 @@ async fn send(
     Ok(services.doubts.settle(provider, origin, job.user, answer).await)
 }
 
-/// Seconds that the push service keeps the message: at most until the message expires.
+/// Returns the seconds for which the push service keeps the message: at most until the delivery expires.
 fn ttl(
     options: &WebPushOptions,
     settings: &VapidSettings,

@@ -1,4 +1,4 @@
-//! One call of an endpoint.
+//! One call of a webhook endpoint.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use worker::outbound::{ForbiddenHost, read_at_most, retry_after};
 
 use crate::signature::{Secret, signatures};
 
-/// Maximum number of bytes to read from a response body. Test calls show them.
+/// Maximum number of bytes to read from a response body. The command that sends a test call shows them.
 const MAX_ANSWER: usize = 4 * 1024;
 
 /// HTTP client for endpoints.
@@ -37,7 +37,7 @@ pub struct Message<'a> {
     pub secrets: &'a [Secret],
 }
 
-/// Result of a call.
+/// Result of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status, if the endpoint answered.
@@ -51,18 +51,18 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Reason why a URL is refused for an endpoint.
+/// Reason why a URL cannot be the URL of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
     /// The text is not a URL with a host.
     #[error("{0:?} is not a URL such as https://example.com/webhooks")]
     Malformed(String),
-    /// Plain HTTP, which an eavesdropper can read.
+    /// Plain HTTP, which an eavesdropper could read.
     #[error(
         "the URL must begin with https:// (http:// is for private networks, with outbound.allow_private)"
     )]
     NotHttps,
-    /// The URL has a user name or a password, which lists of endpoints would show.
+    /// The URL has a user name or a password. Lists of endpoints would show it.
     #[error("the URL must have no user name and no password; signatures authenticate calls")]
     Credentials,
     /// The host is a private address.
@@ -73,7 +73,7 @@ pub enum InvalidUrl {
 /// Parses and checks the URL of an endpoint.
 ///
 /// # Errors
-/// The URL cannot or must not be called.
+/// Returns an error if the URL cannot or must not be called.
 pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
     let malformed = || InvalidUrl::Malformed(text.to_owned());
     let url = Url::parse(text).map_err(|_| malformed())?;
@@ -91,10 +91,10 @@ pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
 }
 
 impl Caller {
-    /// Creates a client whose calls take at most `limit`, including the whole answer.
+    /// Creates a client. Each of its calls takes at most `limit`, including receiving the whole answer.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<Caller> {
         Ok(Caller { outbound, client: outbound.client().build()?, limit })
     }
@@ -130,14 +130,14 @@ impl Caller {
             .await?;
         let status = response.status();
         let retry_after = retry_after(response.headers(), now);
-        // Ignore a failure: the status decides, and only operators see the body.
+        // If the body cannot be read, continue without it: the status decides, and only operators see the body.
         let body = read_at_most(response, MAX_ANSWER).await.unwrap_or_default();
         Ok(Answer { status: Some(status.as_u16()), code: status.as_u16().to_string(), retry_after, body })
     }
 }
 
 impl Answer {
-    /// Creates the result of a call that could not be signed.
+    /// Creates the result for a message that could not be signed and was not sent.
     pub(crate) fn unsigned() -> Answer {
         Answer::none("secret")
     }

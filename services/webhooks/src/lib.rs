@@ -1,8 +1,8 @@
-//! Status webhooks: notify the backends of apps of final states of deliveries and of items that users read.
+//! Status webhooks. They notify the backends of apps when a delivery reaches a final state and when a user reads an item.
 //!
-//! [`telling`] turns events of the log into messages. [`messages`] writes these as rows, in the transaction that moves the
-//! checkpoint. [`teller`] claims due rows and [`call`]s the endpoints, each attempt with a [`signature`]; [`settler`] records
-//! the results. [`sweeper`] gives up and removes old messages and counts pending ones.
+//! [`telling`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
+//! checkpoint. [`teller`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
+//! records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
 
 pub mod call;
 mod messages;
@@ -22,12 +22,11 @@ use store::webhooks::Pace;
 pub use call::{Answer, Caller};
 pub use signature::Secret;
 
-/// Settings of webhooks.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Delay after each failed attempt, ±20 %. If the attempt after the last delay fails too, the message is given up.
+    /// Delay after each failed attempt, ±20 %. The message is given up if the attempt after the last delay fails too.
     pub schedule: Vec<Duration>,
-    /// Age at which a message is given up regardless of its attempts, if its endpoint accepted no message in that time.
+    /// Age at which a message is given up, whatever its number of attempts, if its endpoint accepted no message in that time.
     pub give_up_after: Duration,
     /// Time limit of one call, including the whole answer.
     pub call_limit: Duration,
@@ -38,7 +37,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates settings from the configuration.
     #[must_use]
     pub fn new(config: &Webhooks) -> Self {
         Settings {
@@ -47,10 +45,10 @@ impl Settings {
             call_limit: config.timeout,
             max_concurrency: 256,
             pace: Pace {
-                // Half for the call, half for recording its result.
+                // One half is for the call, the other for recording the result.
                 lease: config.timeout * 2,
                 per_endpoint: 8,
-                // An eighth of the calls.
+                // An eighth of the concurrent calls.
                 per_app: 32,
                 failures: 5,
                 pause: config.retry_schedule.first().copied().unwrap_or(config.timeout),
@@ -60,19 +58,19 @@ impl Settings {
     }
 }
 
-/// Runs the webhooks until the process stops. Several instances share the work.
+/// Runs the webhooks until the process stops. Several processes share the work.
 ///
 /// # Errors
-/// TLS cannot be set up.
+/// Returns an error if TLS cannot be set up.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let settings = Settings::new(&context.config.webhooks);
     run_with(context, settings).await
 }
 
-/// Runs the webhooks like [`run`], with other settings.
+/// Runs the webhooks like [`run`], with the given settings.
 ///
 /// # Errors
-/// As for [`run`].
+/// Returns an error if TLS cannot be set up.
 pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()> {
     let streams = (0..context.partitions).map(StreamName::Inbox).chain([StreamName::Outcome]);
     for stream in streams {

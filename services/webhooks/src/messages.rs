@@ -1,7 +1,7 @@
 //! Messages for endpoints, written from the events of one stream.
 //!
-//! A follower writes events in stream order. A durable consumer would distribute adjacent events to several instances, which
-//! could write two events of one delivery in the wrong order.
+//! A follower writes the events in the order of the stream. A durable consumer would give adjacent events to several processes,
+//! which could write two events of the same delivery in the wrong order.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
 use crate::telling::WebhookNotice;
 
-/// Poll interval while waiting for the inbox projection to catch up.
+/// Interval at which the checkpoint of the inbox projection is read while waiting for the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum number of items per page if a whole inbox was marked as read.
+/// Number of items on each page of an inbox that a user marked as read as a whole.
 const ITEMS: u32 = 1_000;
 
-/// The projection of events to messages.
+/// Projection that turns events into messages.
 pub(crate) struct Messages {
     store: Store,
 }
@@ -68,7 +68,7 @@ impl Messages {
         Follower::new(context.store.clone(), stream, messages)
     }
 
-    /// Waits until the inbox is projected up to `seq`, because its rows show which items were read.
+    /// Waits until the inbox is projected up to `seq`. Only then do the rows of the inbox show which items the user read.
     async fn wait_for_projection(&self, stream: StreamName, seq: u64) -> Result<(), store::Error> {
         while self.store.inbox().checkpoint(INBOX, stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
@@ -76,7 +76,6 @@ impl Messages {
         Ok(())
     }
 
-    /// Adds the messages of these events.
     async fn add_all(
         &self,
         rows: &mut WebhookBatch,
@@ -105,7 +104,7 @@ impl Messages {
         add(rows, &happenings, listeners).await
     }
 
-    /// Adds the messages of a whole inbox that was marked as read, page by page.
+    /// Adds the messages for a whole inbox that was marked as read, page by page.
     async fn add_all_read(
         &self,
         rows: &mut WebhookBatch,
@@ -143,13 +142,14 @@ fn wants(listener: &Listener, envelope: &Envelope) -> bool {
     is_in_scope && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
 }
 
-/// Returns true if the batch has an event about read items for a listener. Its messages need the rows of the inbox.
+/// Returns true if the batch has an event about read items that a listener wants. The messages for such events need the rows of
+/// the inbox.
 fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
     let wanted = |envelope: &Envelope| listeners.iter().any(|listener| wants(listener, envelope));
     envelopes.iter().any(|envelope| is_read(&envelope.event) && wanted(envelope))
 }
 
-/// Adds a message for each listener. Events of erased users are skipped.
+/// Adds a message for each listener. Skips events of erased users.
 async fn add(
     rows: &mut WebhookBatch,
     happenings: &[WebhookNotice],

@@ -10,18 +10,18 @@ use tokio::time::{Instant, sleep};
 
 use crate::Settings;
 
-/// Time limit for settling an attempt. A call and this limit together must fit into the time that a process has to stop.
+/// Time limit for settling an attempt. A call and the settling together must fit into the time that a process has to stop.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Pause before another try after a failure of the database.
+/// Pause before settling is tried again after the database failed.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Pause before messages that another transaction has locked are tried again.
+/// Pause before settling is tried again for messages that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Handle of the task that settles attempts.
+/// Sender of ended calls to the task that settles them.
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
-    /// Time limit for settling an attempt, which ends before or with the lease of the message.
+    /// Time limit for settling an attempt. It ends no later than the lease of the message.
     limit: Duration,
 }
 
@@ -31,11 +31,11 @@ struct EndedCall {
     settled: AttemptResult,
     code: String,
     until: Instant,
-    /// Dropped when the attempt is settled or abandoned.
+    /// Dropped when the attempt is settled, or when settling is given up.
     _done: oneshot::Sender<()>,
 }
 
-/// Creates a settler and its task, which ends when the last clone of the settler is dropped and all attempts are settled.
+/// Creates a settler and its task. The task ends when all clones of the settler are dropped and all attempts are settled.
 pub(crate) fn settler(
     store: Store,
     settings: Arc<Settings>,
@@ -50,7 +50,7 @@ pub(crate) fn settler(
                 if let Some(pause) = write(&store, &settings, &mut batch).await {
                     sleep(pause).await;
                 }
-                // Add calls that ended meanwhile, so that they do not wait for attempts that could not be written.
+                // Add calls that have ended meanwhile. Otherwise they would wait for the attempts that could not be written.
                 while let Ok(ended) = receiver.try_recv() {
                     batch.push(ended);
                 }
@@ -62,21 +62,22 @@ pub(crate) fn settler(
 }
 
 impl Settler {
-    /// Settles an attempt. Returns when the result is recorded, or after the time limit.
+    /// Settles an attempt. Returns when the result is recorded, or when the time limit is over.
     pub(crate) async fn settle(&self, due: DueMessage, settled: AttemptResult, code: String) {
         let (done, settling) = oneshot::channel();
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {
             return tracing::warn!(
-                "cannot record the answer to a webhook: the settler has stopped; the webhook is sent again after its lease"
+                "cannot record the answer to a webhook because the settler has stopped; sending the webhook again after its lease"
             );
         }
-        // The settler never sends a value; it drops the sender when it is done.
+        // The settler sends no value. It drops its half of the channel when the attempt is settled.
         drop(settling.await);
     }
 }
 
-/// Settles a batch. If attempts remain in `batch`, returns the pause before the next try; otherwise None.
+/// Settles a batch. Returns None if all attempts are settled. Otherwise the remaining attempts stay in `batch`, and the result
+/// is the pause before the next try.
 async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -> Option<Duration> {
     let settlements: Vec<_> = batch
         .iter()
@@ -96,7 +97,7 @@ async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -
         let is_left = left.binary_search(&index).is_ok();
         index += 1;
         if is_left && now >= ended.until {
-            tracing::warn!(id = %ended.due.id, "cannot settle a webhook in time; it is sent again");
+            tracing::warn!(id = %ended.due.id, "cannot settle a webhook in time; sending it again after its lease");
         }
         is_left && now < ended.until
     });

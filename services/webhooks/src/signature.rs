@@ -6,7 +6,7 @@ use credentials::secrets::{SecretsError, hmac_sha256, random_bytes};
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
-/// Prefix that makes a leaked secret recognizable.
+/// Prefix of secrets. It makes a leaked secret recognizable.
 const PREFIX: &str = "whsec_";
 /// Length of a secret in bytes; the standard requires 24 to 64.
 const LENGTH: usize = 32;
@@ -18,19 +18,19 @@ impl Secret {
     /// Generates a secret.
     ///
     /// # Errors
-    /// No random numbers are available.
+    /// Returns an error if no random numbers are available.
     pub fn generate() -> Result<Secret, SecretsError> {
         Ok(Secret(random_bytes(LENGTH)?))
     }
 
-    /// Reads a secret from its text: `whsec_`, then the key in base64. Returns None for any other text.
+    /// Parses the text of a secret: `whsec_`, then the key in base64. Returns None for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Secret> {
         let key = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         Some(Secret(SecretSlice::from(key)))
     }
 
-    /// Text of the secret, as shown to the app's backend.
+    /// Returns the text of the secret, as the app's backend needs it.
     #[must_use]
     pub fn text(&self) -> SecretString {
         let text = Zeroizing::new(PREFIX.to_owned() + &STANDARD.encode(self.0.expose_secret()));
@@ -44,7 +44,8 @@ impl Secret {
     }
 }
 
-/// Builds the value of `webhook-signature`: one signature per secret. A receiver needs only one of the secrets.
+/// Builds the value of the header `webhook-signature`, with one signature for each secret. The receiver needs to know only one
+/// of the secrets.
 #[must_use]
 pub fn signatures(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> String {
     let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();

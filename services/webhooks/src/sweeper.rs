@@ -1,4 +1,4 @@
-//! Giving up messages of endpoints that keep failing, removing finished messages, and counting pending ones.
+//! Regular cleaning: gives up on messages of endpoints that keep failing, removes finished messages, and counts pending ones.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Retention of accepted messages: longer than the time within which an event may be published again.
+/// Time for which accepted messages are kept. It is longer than the time within which an event may be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
-/// Retention of messages that were given up: operators can inspect and resend them.
+/// Time for which messages that were given up are kept, so that operators can inspect and resend them.
 const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 
-/// Sweeps until the process stops. Several instances may sweep at the same time.
+/// Cleans up until the process stops. Several processes may do this at the same time.
 pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -34,7 +34,7 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
             break;
         }
         counter!(WEBHOOK_ATTEMPTS, "outcome" => "given_up").increment(given_up);
-        tracing::warn!(given_up, "gave up on webhooks: their endpoints have failed for too long");
+        tracing::warn!(given_up, "gave up on webhooks because their endpoints have failed for too long");
     }
     while context.store.webhooks().prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
     let (pending, age) = context.store.webhooks().pending_webhooks().await?;

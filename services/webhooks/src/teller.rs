@@ -1,4 +1,4 @@
-//! Claiming due messages, and calling endpoints.
+//! Sending of due messages: claims them, and calls their endpoints.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::call::{Answer, Caller, Message};
 use crate::settler::{Settler, settler};
 use crate::signature::Secret;
 
-/// Poll interval for due messages.
+/// Interval at which the process looks for due messages.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Jitter of delays, as a share of the scheduled delay.
+/// Random variation of each delay, as a fraction of the scheduled delay.
 const SPREAD: f64 = 0.2;
 
-/// Worker that sends due messages to endpoints.
+/// Task that sends due messages to endpoints.
 pub(crate) struct WebhookSender {
     context: Context,
     settings: Arc<Settings>,
     caller: Caller,
 }
 
-/// Dependencies of one attempt.
+/// What one attempt needs: settings, HTTP client and settler.
 #[derive(Clone)]
 struct Attempt {
     settings: Arc<Settings>,
@@ -41,7 +41,7 @@ struct Attempt {
     settler: Settler,
 }
 
-/// Decrypted secrets of an endpoint, shared by all messages claimed together; None if calls cannot be signed.
+/// Decrypted secrets of an endpoint; None if its calls cannot be signed. All messages claimed together share them.
 type Secrets = Option<Arc<Vec<Secret>>>;
 
 impl WebhookSender {
@@ -77,7 +77,7 @@ impl WebhookSender {
                 running.spawn(async move { attempt.run(due, secrets).await });
             }
             if !more {
-                // A call that ends may release the next message of its subject.
+                // When a call ends, the next message about the same delivery or item may become due.
                 tokio::select! {
                     () = token.cancelled() => {}
                     () = sleep(PAUSE) => {}
@@ -121,7 +121,7 @@ impl WebhookSender {
                     app = %due.app,
                     endpoint = due.endpoint,
                     error,
-                    "cannot sign webhooks of an endpoint; retrying later"
+                    "cannot open the secrets of an endpoint; retrying its webhooks later"
                 );
             })
             .ok()
@@ -160,7 +160,7 @@ impl Attempt {
                     endpoint = due.endpoint,
                     id = %due.id,
                     code = answer.code,
-                    "gave up a webhook"
+                    "gave up on a webhook; its endpoint did not accept it"
                 );
             }
         }
@@ -195,7 +195,7 @@ fn name(settled: AttemptResult) -> &'static str {
     }
 }
 
-/// Logs a call that panicked; its message is due again after its lease.
+/// Logs a call that panicked. Its message is due again after its lease.
 fn reap(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "a webhook call panicked; retrying it after its lease");

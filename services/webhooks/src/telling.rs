@@ -1,5 +1,5 @@
-//! Converts events to messages for endpoints. A message contains ids, states, reasons and the app's own identifier of the
-//! user, but never an address.
+//! Conversion of events to messages for endpoints. A message contains ids, states, reasons and the app's own identifier of the
+//! user, but never an email address, phone number or push token.
 
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
@@ -8,27 +8,28 @@ use serde_json::{Value, json};
 use store::webhooks::{Listener, NewMessage, ReadItem};
 use uuid::Uuid;
 
-/// Event to report to endpoints. The recipient's identifier and the listeners are looked up later.
+/// An event to report to endpoints. The user's identifier and the listening endpoints are not known yet.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookNotice {
     pub(crate) app: AppId,
     pub(crate) user: UserNumber,
     pub(crate) event: WebhookEvent,
     at: Timestamp,
-    /// Deterministic id: an event that is read or published again has the same id.
+    /// Deterministic id: if the same event is read or published again, its notice has the same id.
     id: Uuid,
     subject: Uuid,
     data: Value,
 }
 
 impl WebhookNotice {
-    /// Converts an event of the outcome stream. None if the delivery is not final, or the event is not reported.
+    /// Converts an event of the outcome stream. None if the delivery is not in a final state, or if webhooks do not report the
+    /// event.
     pub(crate) fn of_outcome(envelope: &Envelope) -> Option<WebhookNotice> {
         let send_id = envelope.send_id;
         let (event, subject, user, data) = match &envelope.event {
             Event::DeliverySettled(settled) => {
                 let event = WebhookEvent::of_status(settled.status)?;
-                // The user is erased, so there is no identifier to report.
+                // The user was erased, so there is no identifier to report.
                 if settled.reason == Some(Reason::RecipientErased) {
                     return None;
                 }
@@ -47,7 +48,7 @@ impl WebhookNotice {
         Some(WebhookNotice { app: envelope.app, user, event, at: envelope.at, id, subject, data })
     }
 
-    /// Creates the event that a user read an item.
+    /// Creates the notice that a user read an item.
     pub(crate) fn of_read(app: AppId, user: UserNumber, item: ReadItem, at: Timestamp) -> WebhookNotice {
         let event = WebhookEvent::NotificationRead;
         let subject = Uuid::new_v5(&item.send_id.0, format!("{app} {}", item.id).as_bytes());
@@ -58,8 +59,8 @@ impl WebhookNotice {
         WebhookNotice { app, user, event, at, id, subject, data }
     }
 
-    /// Builds the message for a listener. None if the listener belongs to another app, does not subscribe to the event, or
-    /// subscribed after it.
+    /// Builds the message for a listening endpoint. None if the endpoint belongs to another app, does not subscribe to the
+    /// event, or subscribed only after the event.
     pub(crate) fn message(&self, listener: &Listener, recipient: &str) -> Option<NewMessage> {
         let wants = listener.app == self.app && listener.events.contains(&self.event);
         if !wants || self.at < listener.since {

@@ -1,12 +1,12 @@
 //! Random choices that a seed reproduces.
 
-/// SplitMix64.
+/// Pseudo-random number generator (SplitMix64).
 pub(crate) struct Chance {
     state: u64,
 }
 
 impl Chance {
-    /// Creates the choices for the request with this index.
+    /// Creates the generator for the request with this index.
     pub(crate) fn new(seed: u64, index: u64) -> Chance {
         Chance { state: seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(index << 20) }
     }
@@ -23,7 +23,7 @@ impl Chance {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    /// Returns true on average once in this many calls.
+    /// Returns true once per `times` calls on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! A connection that is reused as long as both sides allow.
+//! An HTTP connection that is reused for further requests as long as both sides allow.
 
 use std::io::{self, Error, ErrorKind};
 use std::net::SocketAddr;

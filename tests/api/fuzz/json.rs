@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::chance::Chance;
 
-/// Changes some of a value's parts.
+/// Changes some random parts of a value.
 pub(crate) fn mutate(value: &mut Value, chance: &mut Chance) {
     for _ in 0..=chance.below(3) {
         mutate_part(value, chance);
@@ -64,7 +64,7 @@ fn strange(chance: &mut Chance) -> Value {
     }
 }
 
-/// Picks a text that parsers or storage may handle wrongly.
+/// Picks a text that parsers or the database may handle wrongly.
 pub(crate) fn text(chance: &mut Chance) -> String {
     const TEXTS: [&str; 24] = [
         "",
@@ -104,7 +104,7 @@ fn nested(depth: usize) -> Value {
         .fold(json!(1), |value, level| if level % 2 == 0 { json!([value]) } else { json!({"n": value}) })
 }
 
-/// Writes a value as text, sometimes corrupted.
+/// Serializes a value, and sometimes corrupts the text.
 pub(crate) fn written(value: &Value, chance: &mut Chance) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(value).unwrap();
     if !chance.once_in(8) {

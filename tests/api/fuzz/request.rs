@@ -17,7 +17,6 @@ pub(crate) struct KnownResources {
     pub(crate) request: String,
 }
 
-/// Framing of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Sound,
@@ -60,7 +59,6 @@ impl Request {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// Returns all bytes of the request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {
@@ -229,7 +227,7 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Picks a value for a header: without control characters, in any encoding.
+/// Picks the bytes of a header value. They may have any encoding, but contain no control characters.
 fn value(chance: &mut Chance) -> Vec<u8> {
     if chance.once_in(10) {
         return vec![0xff, 0xfe, b'a'];

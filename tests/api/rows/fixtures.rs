@@ -1,4 +1,4 @@
-//! Fixtures for the calls of the rows.
+//! Apps, users and resources for the calls of the table.
 
 use domain::CategoryId;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::table::{PermittedCallers, Row};
 use crate::client::Call;
 use crate::service::{App, Service, plain_send};
 
-/// An unused id and identifier.
+/// An id and identifier that no resource has.
 const NOBODY: &str = "9007199254740991";
 
 /// Two apps with the same users, and resources created for single calls.
@@ -46,7 +46,7 @@ impl<'a> Fixtures<'a> {
         fixtures
     }
 
-    /// Builds the call as this caller, who is or acts for ada.
+    /// Builds the call as this caller, which is ada or acts for ada.
     pub(super) fn call(&self, by: PermittedCallers, path: &str) -> Call {
         match by {
             PermittedCallers::App => self.service.by(&self.shop, path),
@@ -95,7 +95,7 @@ impl<'a> Fixtures<'a> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Builds the call by each caller that must not see its subject, and for a missing subject.
+    /// Builds calls whose answer must not reveal the resource: by each caller that must not see it, and with an unknown id.
     pub(super) async fn foreign(&mut self, row: &Row, call: &str) -> Vec<Call> {
         let own = self.fill(call).await;
         let (service, shop, bank) = (self.service, &self.shop, &self.bank);

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// Permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermittedCallers {
     /// The app, for itself.
@@ -12,22 +11,22 @@ pub(super) enum PermittedCallers {
     AppForUser,
     /// The app for a user that the query names.
     AppForUserInQuery,
-    /// Any caller: the path is the credential.
+    /// Any caller, because the path contains the credential.
     Anybody,
 }
 
-/// A row of the table.
 pub(super) struct Row {
-    /// The call under each of its names. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
-    /// `{browser}`, `{phone}` and `{token}` are placeholders for resources created for the call.
+    /// Method and path of the call, with all aliases. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
+    /// `{browser}`, `{phone}` and `{token}` are placeholders for resources that are created for the call.
     pub(super) calls: &'static [&'static str],
     pub(super) by: &'static [PermittedCallers],
     pub(super) headers: &'static [(&'static str, &'static str)],
     pub(super) body: Option<fn() -> Value>,
-    /// True if the body has a fixed set of members, so that strict handling refuses others.
+    /// True if strict handling refuses unknown members of the body.
     pub(super) has_fixed_members: bool,
     pub(super) status: u16,
-    /// Members of the answer or of its first element, in alphabetical order; empty if the caller chooses them.
+    /// Expected members of the answer, or of its first element, in alphabetical order. Empty if the members depend on data of the
+    /// caller.
     pub(super) members: &'static [&'static str],
 }
 
@@ -71,7 +70,7 @@ const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
 const CATEGORY: &[&str] =
     &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
 const PREFERENCE: &[&str] = &["category", "categoryId", "channelPreferences", "channels"];
-/// A call of the app without a body, answered with data of the caller.
+/// Default values of a row: a call by the app, without a body, answered with 200.
 const PLAIN: Row = Row {
     calls: &[],
     by: APP,
@@ -82,7 +81,7 @@ const PLAIN: Row = Row {
     members: &[],
 };
 
-/// Builds a send, but not to ada, whose items are counted at the same time.
+/// Builds a send to bob, because other calls count the items of ada at the same time.
 fn send() -> Value {
     json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": ["bob"]}})
 }

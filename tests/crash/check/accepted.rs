@@ -8,8 +8,8 @@ use uuid::Uuid;
 use crate::record::{Attempt, Delivery, Record};
 use crate::scene::{Accepted, Fault};
 
-/// Lease of a claim under the settings of the crash run, in milliseconds. A fault explains a lost acceptance only if it is active within
-/// the lease.
+/// Lease of a claim in the crash run, in milliseconds. A fault explains a second acceptance only if it is active within this time
+/// after the first.
 pub(crate) const LEASE: i64 = 3_000;
 
 /// A second acceptance of a delivery.
@@ -19,7 +19,7 @@ pub(crate) struct Repeat {
     pub(crate) channel: Channel,
     pub(crate) first: i64,
     pub(crate) second: i64,
-    /// The fault that explains it.
+    /// Fault or unanswered attempt that explains the second acceptance.
     pub(crate) because: Option<String>,
 }
 
@@ -33,13 +33,14 @@ fn by_delivery(record: &Record) -> BTreeMap<Uuid, Vec<&Accepted>> {
     taken
 }
 
-/// A target as providers name it: in the ledger, tokens of phones begin with their service.
+/// Target as the provider received it. In the ledger, push tokens of phones begin with `apns:` or `fcm:`.
 fn bare_target(delivery: &Delivery) -> &str {
     let target = delivery.target.as_str();
     target.strip_prefix("apns:").or(target.strip_prefix("fcm:")).unwrap_or(target)
 }
 
-/// Every `sent` delivery was accepted, and every accepted message is in the ledger, under its own id.
+/// A provider accepted every delivery with the status `sent`, and every accepted message is in the ledger under the id that the
+/// provider received.
 pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     let taken = by_delivery(record);
     let mut wrong = Vec::new();
@@ -55,7 +56,7 @@ pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     for (id, delivery) in &record.tables.deliveries {
         let is_sent = delivery.attempts.iter().any(|attempt| attempt.outcome == "sent");
         if is_sent && !taken.contains_key(id) {
-            wrong.push(format!("{id} is sent, and no provider took it: {delivery:?}"));
+            wrong.push(format!("{id} is sent, but no provider accepted it: {delivery:?}"));
         }
     }
     wrong
@@ -69,7 +70,7 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
         let mut explained = BTreeSet::new();
         for pair in taken.windows(2) {
             let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
-            // A reason explains one call; the other call of the same attempt needs its own reason.
+            // One unanswered attempt explains one repeat. A second repeat of the same attempt needs a fault.
             let made_it = attempts.iter().rev().find(|attempt| attempt.started_at <= first);
             let unheard = made_it.filter(|made_it| is_unheard(made_it) && explained.insert(made_it.number));
             let because = match unheard {
@@ -82,12 +83,12 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
     repeats
 }
 
-/// Returns true if the ledger has the attempt as unknown, because the connection broke or the call timed out.
+/// Returns true if the outcome of the attempt is unknown: the connection broke, or the call timed out.
 fn is_unheard(attempt: &Attempt) -> bool {
     attempt.outcome == "unknown"
 }
 
-/// A fault that can have prevented the record of an acceptance at `first`, within the lease.
+/// Finds a fault that can have kept the acceptance at `first` out of the ledger.
 fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
     let until = second.min(first + LEASE);
     let fault = record.faults.iter().find(|fault| {
@@ -96,8 +97,8 @@ fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<S
     fault.map(|fault| format!("{} from {} until {}", fault.what, fault.from, fault.until))
 }
 
-/// A fault of a worker of the channel, or of its connection to the database. A fault of the broker does not count, because a
-/// redelivered job finds its claim.
+/// Returns true if the fault hit a worker of the channel, its connection to the database, or PostgreSQL. Faults of the broker do
+/// not count: a redelivered job finds the claim in the ledger.
 fn can_part_a_yes_from_the_ledger(fault: &Fault, channel: Channel) -> bool {
     let worker = match channel {
         Channel::Email => "email",

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::record::Record;
 
-/// A (recipient, channel) and its status.
+/// Recipient, channel and status.
 type Row = (String, String, String);
 
 /// The API reports every send as completed, with the status in the tables for each (recipient, channel).
@@ -23,21 +23,24 @@ pub(crate) fn tells_how_every_send_ended(record: &Record) -> Vec<String> {
         shown.sort_unstable();
         known.sort_unstable();
         if shown != known {
-            wrong.push(format!("{request} ({}): told {shown:?}, it is {known:?}", asked.title));
+            wrong.push(format!(
+                "{request} ({}): the API reports {shown:?}, the tables hold {known:?}",
+                asked.title
+            ));
         }
         let named: BTreeSet<_> = shown.iter().map(|(whom, over, _)| (whom.as_str(), over.as_str())).collect();
         for recipient in &asked.recipients {
             let unnamed =
                 asked.channels.iter().filter(|channel| !named.contains(&(recipient, channel.as_str())));
-            wrong.extend(
-                unnamed.map(|channel| format!("{request}: nothing about {recipient} over {channel}")),
-            );
+            wrong.extend(unnamed.map(|channel| {
+                format!("{request}: the API reports nothing about {recipient} over {channel}")
+            }));
         }
     }
     wrong
 }
 
-/// Statuses in the tables, by send.
+/// Status of every recipient and channel according to the tables, by send.
 fn rows(record: &Record) -> BTreeMap<Uuid, Vec<Row>> {
     let numbers = record.numbers();
     let shown: BTreeSet<(Uuid, i64)> =

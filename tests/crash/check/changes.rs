@@ -30,14 +30,15 @@ pub(crate) fn no_list_denies_what_was_answered(record: &Record) -> Vec<String> {
     replay(record).1
 }
 
-/// Every accepted change was made, including those that were not shown in time.
+/// Every accepted change is in the tables at the end, including changes that were answered with 202 because they were not visible
+/// yet.
 pub(crate) fn every_change_came_true(record: &Record) -> Vec<String> {
     let (inboxes, _) = replay(record);
     let mut wrong = Vec::new();
     for (user, inbox) in inboxes {
         for (id, known) in &inbox.items {
             let Some(item) = record.tables.items.get(id) else {
-                wrong.push(format!("user {user}: item {id} was listed, and is not there: {known:?}"));
+                wrong.push(format!("user {user}: item {id} was listed, but is not in the tables: {known:?}"));
                 continue;
             };
             let owner = record.tables.users.get(&item.user);
@@ -48,7 +49,7 @@ pub(crate) fn every_change_came_true(record: &Record) -> Vec<String> {
                 || known.state.excludes(&item.state);
             let was_deleted = is_deleted && known.deleted != Fact::Is(false);
             if is_foreign || known.deleted.excludes(&is_deleted) || (differs && !was_deleted) {
-                wrong.push(format!("user {user}: known {known:?}, in the end {item:?}"));
+                wrong.push(format!("user {user}: expected {known:?}, the tables hold {item:?}"));
             }
         }
     }

@@ -19,10 +19,10 @@ pub(crate) fn only_grow(record: &Record) -> Vec<String> {
     }
     for (place, end) in &record.log.ends {
         let at = record.tables.checkpoints.get(place).copied().unwrap_or_default();
-        // If the log continues to grow, it may have a new end by the time that it is read.
+        // If the log grew while the record was assembled, a checkpoint may be behind the end that was read later.
         let is_behind = at != *end && record.meanwhile == 0;
         if is_behind || last.get(place).is_some_and(|seen| *seen > at) {
-            wrong.push(format!("{place:?} has come to {at}, the stream's end is {end}"));
+            wrong.push(format!("{place:?} is at {at}, but the stream ends at {end}"));
         }
     }
     wrong

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use crate::record::{Asked, Delivery, Record, Request, User};
 
-/// The deliveries of each send.
 fn by_send(record: &Record) -> BTreeMap<Uuid, Vec<(&Uuid, &Delivery)>> {
     let mut deliveries: BTreeMap<Uuid, Vec<_>> = BTreeMap::new();
     for (id, delivery) in &record.tables.deliveries {
@@ -24,7 +23,7 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, asked) in record.meant() {
         let Some(request) = record.tables.requests.get(&id) else {
-            wrong.push(format!("{id} ({}) was confirmed, and never planned", asked.title));
+            wrong.push(format!("{id} ({}) was confirmed, but never planned", asked.title));
             continue;
         };
         let of_send = deliveries.get(&id).map(Vec::as_slice).unwrap_or_default();
@@ -34,19 +33,18 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
             let whom = Recipient { record, user: &user, asked, of_send, in_inbox };
             let open = Channel::DELIVERED.into_iter().filter(|channel| whom.is_open(request, *channel));
             wrong.extend(open.map(|channel| {
-                format!("{id} ({}) for {recipient} over {channel} has no end, or a wrong one", asked.title)
+                format!("{id} ({}) for {recipient} over {channel}: no valid final status", asked.title)
             }));
         }
     }
     let waiting = record.tables.deliveries.iter().filter(|(_, delivery)| !has_ended(delivery));
-    wrong.extend(
-        waiting.map(|(id, delivery)| format!("{id} waits, or has an end that it cannot have: {delivery:?}")),
-    );
+    wrong.extend(waiting.map(|(id, delivery)| format!("{id} has no valid final status: {delivery:?}")));
     wrong
 }
 
-/// No client cancels, and no delivery expires. Only an SMS may end as `unknown`, and a planned delivery is skipped only if its target was
-/// suppressed in the meantime.
+/// Returns true if the delivery has a final status that is possible in the crash run. Clients cancel no sends, and no delivery
+/// expires. Only an SMS may end as `unknown`, and a planned delivery is skipped only if its target was suppressed after the
+/// planning.
 fn has_ended(delivery: &Delivery) -> bool {
     match delivery.status {
         Status::Sent | Status::Delivered | Status::Failed | Status::Parked => true,
@@ -66,7 +64,7 @@ struct Recipient<'r> {
 }
 
 impl Recipient<'_> {
-    /// True if no row states the end of a channel, or an impossible one.
+    /// Returns true if the tables have no final status for this recipient on the channel, or an impossible one.
     fn is_open(&self, request: &Request, channel: Channel) -> bool {
         let Some(planned) = request.recipients.get(&self.user.1) else { return true };
         let skipped = planned.skips.iter().find(|(skipped, _)| skipped == channel.as_str());
@@ -82,8 +80,8 @@ impl Recipient<'_> {
         }
     }
 
-    /// True if the channel may be skipped for this reason. A dead token is removed from its profile, and a dead browser with its
-    /// subscription; dead addresses and numbers stay.
+    /// Returns true if the channel may be skipped for this reason. Dead push tokens and browser subscriptions are removed, so
+    /// their users have no address any more. Dead email addresses and phone numbers stay in the profile.
     fn is_left_for(&self, channel: Channel, reason: &str) -> bool {
         if !self.asked.channels.contains(&channel) {
             return reason == "not_selected";

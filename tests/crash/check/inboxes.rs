@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::journal::{Change, Line};
 use crate::record::{Counters, Record};
 
-/// Every user sees each item of the inbox once, except for those that the user deleted.
+/// Every user sees every item of their inbox exactly once, except deleted items.
 pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
     let (numbers, asked) = (record.numbers(), record.by_title());
     let mut expected: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
@@ -22,7 +22,7 @@ pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
     let mut sent = BTreeSet::new();
     for (id, item) in &record.tables.items {
         if !sent.insert((item.user, item.send)) {
-            wrong.push(format!("item {id} is of a send that the inbox has: {item:?}"));
+            wrong.push(format!("item {id} is the second one of its send in the inbox: {item:?}"));
         }
         if item.deleted_at.is_some() {
             let request = record.tables.requests.get(&item.send);
@@ -35,7 +35,7 @@ pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
         let mut left = numbers.get(user).and_then(|number| expected.remove(number)).unwrap_or_default();
         for item in shown {
             if !left.remove(item.title.as_str()) {
-                wrong.push(format!("{user:?} sees {:?} once more, or without need", item.title));
+                wrong.push(format!("{user:?} sees {:?} twice, or should not see it", item.title));
             }
         }
         wrong.extend(left.into_iter().map(|title| format!("{user:?} does not see {title:?}")));
@@ -79,20 +79,22 @@ pub(crate) fn every_counter_is_right(record: &Record) -> Vec<String> {
     };
     let differing =
         users.into_iter().map(|user| (user, pair(user))).filter(|(_, (kept, found))| kept != found);
-    differing.map(|(user, (kept, found))| format!("{user:?}: kept {kept:?}, counted {found:?}")).collect()
+    differing.map(|(user, (kept, found))| format!("{user:?}: stored {kept:?}, counted {found:?}")).collect()
 }
 
-/// Compares row by row.
+/// Compares the rows of items with the items of a replay of the log.
 pub(crate) fn the_log_gives_the_same(record: &Record) -> Vec<String> {
     let (live, replayed) = (&record.tables.items, &record.log.items);
     let ids: BTreeSet<&i64> = live.keys().chain(replayed.keys()).collect();
     let differing = ids.into_iter().filter(|id| live.get(id) != replayed.get(id));
     differing
-        .map(|id| format!("item {id}: {:?}, from the log {:?}", live.get(id), replayed.get(id)))
+        .map(|id| {
+            format!("item {id}: the table holds {:?}, the log gives {:?}", live.get(id), replayed.get(id))
+        })
         .collect()
 }
 
-/// Compares them as operators do.
+/// Compares the inboxes with the log as operators do, by `tidings verify`.
 pub(crate) fn tidings_verify_finds_them_equal(record: &Record) -> Vec<String> {
     let is_equal = record.verified["equal"] == true;
     if is_equal { Vec::new() } else { vec![record.verified.to_string()] }

@@ -4,17 +4,17 @@ use crate::record::Record;
 use crate::scene::Fault;
 use crate::workload::Visible;
 
-/// Maximum time from the 202 to the inbox, in milliseconds.
+/// Maximum 99th percentile of the time from the 202 to the inbox, in milliseconds.
 const LONGEST: i64 = 5_000;
-/// Maximum time after a fault within which its work is resumed: an `ack_wait`, and some time to catch up, in milliseconds.
+/// Time after a fault until all interrupted work has caught up, in milliseconds: an `ack_wait` and some margin.
 const AFTERMATH: i64 = 7_000;
-/// Minimum number of sends for a 99th percentile.
+/// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
 
-/// Number of waiting sends of the large app from which it counts as flooding.
+/// Number of waiting sends of the large app from which it counts as a flood.
 const FLOOD: usize = 20;
 
-/// Sends of small apps whose way to the inbox no fault affected.
+/// Sends of small apps that reached the inbox without being delayed by a fault.
 fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
     let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
     let faults: Vec<&Fault> = faults.chain(&record.redeliveries).collect();
@@ -28,7 +28,7 @@ fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
     of_apps(record, true).filter(move |visible| !is_disturbed(visible))
 }
 
-/// Measured sends of the small apps, or of the large one.
+/// Measured sends of the small apps, or of the large app.
 fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
     let is_of = move |visible: &&Visible| {
         record.asked.get(&visible.notice).is_some_and(|asked| asked.is_small == small)
@@ -36,8 +36,8 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
     record.visible.iter().filter(is_of)
 }
 
-/// Number of undisturbed sends that were confirmed while the large app flooded, and the maximum number of its sends that waited
-/// then.
+/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the maximum number of the
+/// large app's sends that waited at these moments.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let sorted = |time: fn(&Visible) -> i64| {
         let mut times: Vec<i64> = of_apps(record, false).map(time).collect();
@@ -52,13 +52,14 @@ pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     (floods.len(), floods.into_iter().max().unwrap_or_default())
 }
 
-/// A fault of a process between the 202 and the inbox.
+/// Returns true if the fault may delay sends between their 202 and the inbox.
 fn is_on_the_way(fault: &Fault) -> bool {
     const BESIDE: [&str; 6] = ["gateway", "email", "web-push", "mobile-push", "sms", "webhooks"];
     !BESIDE.iter().any(|part| fault.what.contains(part))
 }
 
-/// The 99th percentile in milliseconds, and the number of sends. None if there are too few.
+/// 99th percentile of the time from 202 to the inbox in milliseconds, and the number of undisturbed sends. None if there are
+/// fewer than [`LEAST`].
 pub(crate) fn percentile_of_small_apps(record: &Record) -> Option<(i64, usize)> {
     let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
     let mut waits: Vec<i64> = undisturbed(record).map(wait).collect();
@@ -71,7 +72,7 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
     match percentile_of_small_apps(record) {
         Some((longest, _)) if longest <= LONGEST => Vec::new(),
         Some((longest, count)) => {
-            let mut told = vec![format!("99 of 100 are seen within {longest} ms, of {count}")];
+            let mut told = vec![format!("the 99th percentile of {count} sends is {longest} ms")];
             told.extend(slowest(record));
             told
         }
@@ -80,15 +81,15 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
     }
 }
 
-/// The reason why [`small_apps_do_not_wait`] has no verdict: enough sends were watched, but faults touched nearly all of
-/// them, as they do on a machine that is slow to recover from each.
+/// Reason why [`small_apps_do_not_wait`] cannot decide: enough sends were measured, but faults delayed too many of them. This
+/// happens on a slow machine, which takes long to recover from each fault.
 pub(crate) fn cannot_tell(record: &Record) -> Option<String> {
     let (watched, undisturbed) = (of_apps(record, true).count(), undisturbed(record).count());
     (watched >= LEAST && undisturbed < LEAST)
         .then(|| format!("only {undisturbed} of {watched} sends of small apps were undisturbed"))
 }
 
-/// The undisturbed sends that took too long, and what was done to the system last before each.
+/// Undisturbed sends that took too long, each with the last fault before it.
 fn slowest(record: &Record) -> Vec<String> {
     let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
     let mut slow: Vec<&Visible> = undisturbed(record).filter(|visible| wait(visible) > LONGEST).collect();
@@ -96,11 +97,11 @@ fn slowest(record: &Record) -> Vec<String> {
     let describe = |visible: &Visible| {
         let before = record.faults.iter().filter(|fault| fault.until <= visible.confirmed_at);
         let last = before.max_by_key(|fault| fault.until);
-        let since = last.map_or("nothing before".to_owned(), |fault| {
+        let since = last.map_or("before the first fault".to_owned(), |fault| {
             format!("{} ms after {}", visible.confirmed_at - fault.until, fault.what)
         });
         format!(
-            "notice {} took {} ms, confirmed at {}, {since}",
+            "send {} took {} ms; confirmed at {}, {since}",
             visible.notice,
             wait(visible),
             visible.confirmed_at

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::journal::{Change, Page, ShownItem};
 
-/// Knowledge about a property of an item.
+/// Value of a property of an item, as far as its user can know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fact<T> {
     /// Every list shows this value, until the user changes it.
     Is(T),
-    /// A change to this value is stored, but not visible yet.
+    /// A change to this value was accepted, but may not be visible yet.
     Becomes(T),
-    /// A change was not answered: it may become visible now, later or never.
+    /// A change was not answered, so it may be made now, later or never.
     Open,
 }
 
-/// Answer to a change.
+/// Answer of the API to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Shown,
@@ -32,8 +32,7 @@ impl<T> Fact<T> {
         };
     }
 
-    /// Applies a change of the whole inbox. It applies to items that are visible at that moment; items that arrive later are not
-    /// changed.
+    /// Applies a change of the whole inbox to one of its items. If the present value is unknown, so is the new one.
     fn set_visible(&mut self, value: T, answer: Answer) {
         match self {
             Fact::Is(_) => self.set(value, answer),
@@ -48,7 +47,7 @@ impl<T> Fact<T> {
         matches!(self, Fact::Is(value) if value != seen)
     }
 
-    /// True if the item cannot end with this value.
+    /// Returns true if the property cannot have this value at the end of the run.
     pub(super) fn excludes(&self, end: &T) -> bool
     where
         T: PartialEq,
@@ -72,15 +71,17 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) items: BTreeMap<i64, Known>,
-    /// True if a change to all items was requested: items may appear that it has already changed.
+    /// True if a change of the whole inbox was requested. An item may then already be changed when a list first shows it.
     whole: bool,
-    /// True if such a change was not seen to complete: it may change items at any time.
+    /// True if "read all" was requested and not confirmed as visible, so that it may still change items.
     late_read: bool,
+    /// True if "delete all" was requested and not confirmed as visible.
     late_deleted: bool,
 }
 
 impl Inbox {
-    /// Applies a change with its answer. `status` is None if no answer came. Returns a contradiction of the answer.
+    /// Applies a change and the status of its answer, None if no answer came. Returns a violation if the answer contradicts the
+    /// model.
     pub(super) fn change(&mut self, change: &Change, status: Option<u16>) -> Option<String> {
         let answer = match status {
             Some(200) => Answer::Shown,
@@ -132,20 +133,20 @@ impl Inbox {
         | Change::Deleted(id)
         | Change::StateSet(id, _)) = change
         else {
-            return Some(format!("{change:?} finds nothing"));
+            return Some(format!("{change:?} got a 404"));
         };
         let is_there = self.items.get(id).is_some_and(|item| item.deleted == Fact::Is(false));
-        is_there.then(|| format!("{change:?} finds nothing, though it was listed and never deleted"))
+        is_there.then(|| format!("{change:?} got a 404, although the item was listed and never deleted"))
     }
 
-    /// Applies a list. Returns its contradictions.
+    /// Applies a list. Returns its contradictions of the model.
     pub(super) fn list(&mut self, page: &Page) -> Vec<String> {
         let mut wrong = self.missing(page);
         if !page.more && page.items.len() < 20 {
             let count = |is: fn(&ShownItem) -> bool| page.items.iter().filter(|item| is(item)).count() as i64;
             let counted = (count(|_| true), count(|item| !item.read), count(|item| !item.seen));
             if counted != (page.total, page.unread, page.unseen) {
-                wrong.push(format!("a list shows {counted:?}, its counters say {page:?}"));
+                wrong.push(format!("a list shows {counted:?}, which differs from its counters: {page:?}"));
             }
         }
         for shown in &page.items {
@@ -157,7 +158,7 @@ impl Inbox {
         wrong
     }
 
-    /// Items that the page, being recent enough, should show and does not.
+    /// Items that are missing from the page: known, not deleted, and newer than its last item.
     fn missing(&self, page: &Page) -> Vec<String> {
         let end = page.items.last().filter(|_| page.more).map(|item| (item.created_at, item.id));
         let is_shown = |id: &i64| page.items.iter().any(|item| item.id == *id);
@@ -174,7 +175,7 @@ impl Inbox {
         let twin = self.items.iter().find(|(_, known)| known.title == shown.title);
         let twin = twin.map(|(id, known)| format!("{} is listed as {id} and as {}", known.title, shown.id));
         let is_new = !shown.seen && !shown.read && shown.state.is_none();
-        let touched = (!is_new && !self.whole).then(|| format!("{shown:?}, although no user has changed it"));
+        let touched = (!is_new && !self.whole).then(|| format!("{shown:?} is new, but already changed"));
         let fact = |value, late| if late { Fact::Open } else { Fact::Is(value) };
         let known = Known {
             title: shown.title.clone(),
@@ -197,6 +198,6 @@ impl Known {
             || self.deleted.denied_by(&false)
             || self.title != shown.title
             || self.created_at != shown.created_at;
-        denied.then(|| format!("known {self:?}, listed {shown:?}"))
+        denied.then(|| format!("expected {self:?}, listed {shown:?}"))
     }
 }

@@ -6,8 +6,8 @@ use domain::Status;
 
 use crate::record::{Delivery, Outcome, Record};
 
-/// Every final status has an event, possibly repeated, and there is no other event. An `unknown` may be corrected later. Another check
-/// looks for deliveries without a final status.
+/// Every final status has an event in the log, and no event contradicts the ledger. Events may be repeated, and later events may
+/// correct a provisional status such as `unknown`. Another check finds deliveries without a final status.
 pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
@@ -19,26 +19,26 @@ pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
         let is_behind =
             told.iter().any(|told| told.attempt > delivery.attempt || retries_after_end(told, delivery));
         if !is_told || is_denied || is_behind {
-            wrong.push(format!("{id}: told {told:?}, it is {delivery:?}"));
+            wrong.push(format!("{id}: the log holds {told:?}, the ledger {delivery:?}"));
         }
     }
     let known = &record.tables.deliveries;
     let foreign = record.log.outcomes.keys().filter(|id| !known.contains_key(*id));
-    wrong.extend(foreign.map(|id| format!("{id} is told, and in no ledger")));
+    wrong.extend(foreign.map(|id| format!("{id} is in the log, but not in the ledger")));
     wrong
 }
 
-/// A late answer or a receipt corrects the status.
+/// Returns true if a late answer or a receipt can correct the status.
 fn is_provisional(status: Status) -> bool {
     matches!(status, Status::Unknown | Status::Cancelled | Status::Expired | Status::Skipped)
 }
 
-/// The event announces a retry of the attempt that ended the delivery.
+/// Returns true if the event announces a retry after the attempt that ended the delivery.
 fn retries_after_end(told: &Outcome, delivery: &Delivery) -> bool {
     told.status == Status::Retrying && told.attempt >= delivery.attempt && delivery.status != Status::Parked
 }
 
-/// No message failed for its own reasons.
+/// No message failed so often that it was dead-lettered.
 pub(crate) fn no_message_was_dead_lettered(record: &Record) -> Vec<String> {
     record.tables.set_aside.clone()
 }

@@ -1,4 +1,4 @@
-//! Permanence of decisions.
+//! Plans of chunks, and what follows from them: delivery ids, jobs and claims.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use domain::{Channel, DeliveryId, SendId, UserNumber};
 
 use crate::record::Record;
 
-/// Every user has at most one target of a kind, so that two of them come from two plans.
+/// Every user has at most one target per channel, so two deliveries of a send to one user on one channel come from two plans.
 pub(crate) fn a_chunk_is_planned_once(record: &Record) -> Vec<String> {
     let mut targets: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for delivery in record.tables.deliveries.values() {
@@ -27,26 +27,29 @@ pub(crate) fn delivery_ids_are_derived(record: &Record) -> Vec<String> {
         let (send, user) = (SendId(delivery.send), UserNumber(delivery.user));
         let derived = DeliveryId::derive(send, user, delivery.channel, &delivery.target);
         if derived.0 != *id {
-            wrong.push(format!("{id} should be {derived}: {delivery:?}"));
+            wrong.push(format!("{id} should have the id {derived}: {delivery:?}"));
         }
     }
     wrong
 }
 
-/// Every attempt has a job of its number in the log, and attempts follow each other.
+/// Every attempt has a job with its number in the log, and the numbers of attempts have no gaps.
 pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
         for (attempt, number) in delivery.attempts.iter().zip(1..) {
             if attempt.number != number || !record.log.jobs.contains(&(*id, attempt.number)) {
-                wrong.push(format!("{id}: attempt {} was not ordered: {delivery:?}", attempt.number));
+                wrong.push(format!(
+                    "{id}: attempt {} has no job, or follows a gap: {delivery:?}",
+                    attempt.number
+                ));
             }
         }
     }
     wrong
 }
 
-/// Every attempt in the ledger began after the last claim of its number.
+/// Every attempt in the ledger was made under the last claim with its number: it began no earlier than that claim.
 pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
@@ -54,7 +57,10 @@ pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
             let claims = delivery.claims.iter().filter(|claim| claim.attempt == attempt.number);
             let last = claims.map(|claim| claim.at).max();
             if last.is_none_or(|at| at > attempt.started_at) {
-                wrong.push(format!("{id}: attempt {}, claimed at {last:?}: {delivery:?}", attempt.number));
+                wrong.push(format!(
+                    "{id}: attempt {} began before its last claim at {last:?}: {delivery:?}",
+                    attempt.number
+                ));
             }
         }
     }

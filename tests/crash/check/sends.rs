@@ -10,8 +10,11 @@ use crate::record::{Asked, Delivery, Record};
 
 pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String> {
     let lost = record.confirmed().filter(|(_, request)| !record.log.sends.contains(request));
-    let mut wrong: Vec<String> =
-        lost.map(|(notice, request)| format!("notice {notice} was confirmed as {request}")).collect();
+    let mut wrong: Vec<String> = lost
+        .map(|(notice, request)| {
+            format!("send {notice} was confirmed as request {request}, which is not in the log")
+        })
+        .collect();
     wrong.extend(record.log.unreadable.iter().cloned());
     wrong
 }
@@ -28,7 +31,8 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
         for (name, planned) in &request.recipients {
             let is_meant = at(asked, planned.index) == Some(name);
             if !is_meant || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
-                wrong.push(format!("request {id}: {planned:?} for {name}, asked for {asked:?}"));
+                wrong
+                    .push(format!("request {id}: planned {planned:?} for {name}, the client sent {asked:?}"));
             }
         }
     }
@@ -41,7 +45,7 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
         });
         let title_is_right = item.title.is_none() || item.title.as_ref() == asked.map(|asked| &asked.title);
         if !is_meant || !title_is_right {
-            wrong.push(format!("item {id}: no client sent it: {item:?}"));
+            wrong.push(format!("item {id} belongs to no client's send: {item:?}"));
         }
     }
     for (user, shown) in &record.inboxes {
@@ -71,20 +75,20 @@ fn misdelivered(record: &Record) -> Vec<String> {
     };
     let deliveries = record.tables.deliveries.iter();
     let wrong = deliveries.filter(|(_, delivery)| is_right(delivery) != Some(true));
-    wrong.map(|(id, delivery)| format!("{id}: no client sent {delivery:?}")).collect()
+    wrong.map(|(id, delivery)| format!("{id} belongs to no client's send: {delivery:?}")).collect()
 }
 
-/// Intent of a planned send.
+/// Send that the client made, for a planned send.
 fn meant_by<'r>(record: &Record, titles: &BTreeMap<&str, &'r Asked>, send: Uuid) -> Option<&'r Asked> {
     titles.get(record.tables.requests.get(&send)?.title.as_str()).copied()
 }
 
-/// The recipient at a position of a send.
+/// Recipient at a position of a send.
 fn at(asked: &Asked, index: i32) -> Option<&String> {
     asked.recipients.get(usize::try_from(index).ok()?)
 }
 
-/// All 202s of a key have the same request, and there is no other request of the send.
+/// All 202s for one idempotency key name the same request, and the send was planned only once.
 pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
     let mut told: BTreeMap<usize, BTreeSet<Uuid>> = BTreeMap::new();
     for (notice, request) in record.confirmed() {
@@ -96,11 +100,11 @@ pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
     }
     let differing = told.iter().filter(|(_, requests)| requests.len() > 1);
     let mut wrong: Vec<String> = differing
-        .map(|(notice, requests)| format!("notice {notice} was confirmed as {requests:?}"))
+        .map(|(notice, requests)| format!("send {notice} was confirmed as several requests: {requests:?}"))
         .collect();
     for (title, requests) in planned {
         if requests.len() > 1 {
-            wrong.push(format!("{title} was planned as {requests:?}"));
+            wrong.push(format!("{title} was planned as several requests: {requests:?}"));
         }
     }
     wrong
@@ -112,7 +116,7 @@ pub(crate) fn no_client_got_an_unexpected_status(record: &Record) -> Vec<String>
         Line::Tried { status, .. } | Line::NotListed { status, .. } | Line::Moved { status, .. } => {
             status.is_none_or(|status| matches!(status, 200..300 | 408 | 503))
         }
-        // The item may have been deleted.
+        // 404: the item may have been deleted.
         Line::Changed { status, .. } => {
             status.is_none_or(|status| matches!(status, 200..300 | 404 | 408 | 503))
         }

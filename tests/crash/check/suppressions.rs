@@ -10,6 +10,8 @@ pub(crate) fn no_suppressed_target_is_claimed(record: &Record) -> Vec<String> {
         wrong.extend(late.map(|claim| format!("{id}: {} was suppressed before {claim:?}", delivery.target)));
     }
     let untold = record.tables.suppressions.iter().filter(|(_, suppression)| !suppression.is_told);
-    wrong.extend(untold.map(|(target, _)| format!("no event about the suppressed target {target:?}")));
+    wrong.extend(
+        untold.map(|(target, _)| format!("the log has no event about the suppressed target {target:?}")),
+    );
     wrong
 }

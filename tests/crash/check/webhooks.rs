@@ -14,12 +14,12 @@ fn told(webhook: &Webhook) -> Told<'_> {
     (webhook.subject, webhook.event, &webhook.status)
 }
 
-/// The app receives every final status, every dead target and every read item, with its user, and nothing else.
+/// The app's endpoint receives a webhook for every final status, every dead target and every read item, and no other webhook.
 pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
     let taken: BTreeSet<Told<'_>> = record.webhooks.iter().map(told).collect();
     let to_be_told = to_be_told(record);
     let untold = to_be_told.difference(&taken);
-    let mut wrong: Vec<String> = untold.map(|told| format!("{told:?} was not told")).collect();
+    let mut wrong: Vec<String> = untold.map(|told| format!("missing webhook: {told:?}")).collect();
     let is_known = |webhook: &Webhook| {
         let (app, user, send) = match webhook.subject {
             Subject::Delivery(id) => {
@@ -34,18 +34,18 @@ pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
         let (_, name) = record.tables.users.get(user)?;
         let is_right = (app, name, send) == (webhook.app.0, &webhook.recipient, &webhook.request)
             && has_reason(record, webhook);
-        // An item may have been read once, and not be read in the end.
+        // A webhook about a read item is right even if the user marked the item as unread later.
         Some(
             is_right
                 && (webhook.event == WebhookEvent::NotificationRead || to_be_told.contains(&told(webhook))),
         )
     };
     let foreign = record.webhooks.iter().filter(|webhook| is_known(webhook) != Some(true));
-    wrong.extend(foreign.map(|webhook| format!("there is no such thing to tell: {webhook:?}")));
+    wrong.extend(foreign.map(|webhook| format!("webhook without a reason: {webhook:?}")));
     wrong
 }
 
-/// Webhooks that must have been received by the end.
+/// Webhooks that the endpoints must have received by the end.
 fn to_be_told(record: &Record) -> BTreeSet<Told<'_>> {
     let mut all = BTreeSet::new();
     for (id, outcomes) in &record.log.outcomes {
@@ -62,7 +62,7 @@ fn to_be_told(record: &Record) -> BTreeSet<Told<'_>> {
     all
 }
 
-/// Returns true if the log has the same reason.
+/// Returns true if the webhook has the reason that the outcome event in the log has.
 fn has_reason(record: &Record, webhook: &Webhook) -> bool {
     match webhook.subject {
         Subject::Item(_) => webhook.reason.is_none(),
@@ -98,23 +98,23 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     let mut wrong: Vec<String> = ids
         .iter()
         .filter(|(_, ids)| ids.len() > 1)
-        .map(|(told, ids)| format!("{told:?} is told as {ids:?}"))
+        .map(|(told, ids)| format!("{told:?} came under several ids: {ids:?}"))
         .collect();
     let ambiguous = meant.iter().filter(|(_, meant)| meant.len() > 1);
-    wrong.extend(ambiguous.map(|(id, meant)| format!("{id} is {meant:?}")));
+    wrong.extend(ambiguous.map(|(id, meant)| format!("one id {id} for {meant:?}")));
     for (id, mut told) in firsts {
-        // Missing and additional webhooks are found by the other check.
+        // `tell_everything` finds missing and additional webhooks. Here only the order counts.
         let mut in_log = in_log(record, id);
         in_log.retain(|one| told.contains(one));
         told.retain(|one| in_log.contains(one));
         if told != in_log {
-            wrong.push(format!("{id}: told {told:?}, which is {in_log:?}"));
+            wrong.push(format!("{id}: webhooks came in the order {told:?}, the log has {in_log:?}"));
         }
     }
     wrong
 }
 
-/// Webhooks to expect about a delivery, in order; the death of its target comes last.
+/// Expected webhooks about a delivery, in order. The webhook about its dead target comes last.
 fn in_log(record: &Record, id: Uuid) -> Vec<(WebhookEvent, &str)> {
     let mut all = Vec::new();
     for outcome in record.log.outcomes.get(&id).into_iter().flatten() {

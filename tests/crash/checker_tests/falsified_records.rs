@@ -19,7 +19,7 @@ fn item(record: &mut Record, number: usize) -> &mut Item {
     record.tables.items.get_mut(&ITEMS[number]).unwrap()
 }
 
-/// The lists that Ada saw, in order.
+/// One of the lists that Ada saw, numbered in the order of time.
 fn page(record: &mut Record, number: usize) -> &mut Page {
     let mut pages = record.journal.iter_mut().filter_map(|line| match line {
         Line::Listed { page, .. } => Some(page),
@@ -28,19 +28,19 @@ fn page(record: &mut Record, number: usize) -> &mut Page {
     pages.nth(number).unwrap()
 }
 
-/// The plan for this recipient of a send.
+/// The plan for the recipient of a send.
 fn planned(record: &mut Record, number: usize) -> &mut Recipient {
     let request = record.tables.requests.get_mut(&SENDS[number]).unwrap();
     request.recipients.values_mut().next().unwrap()
 }
 
-/// Changes a delivery to skipped, for this reason.
+/// Replaces a delivery by a skipped channel with this reason.
 fn leave(record: &mut Record, id: Uuid, reason: &str) {
     let delivery = record.tables.deliveries.remove(&id).unwrap();
     planned(record, 0).skips.push((delivery.channel.to_string(), reason.to_owned()));
 }
 
-/// Checkpoint of webhooks in the stream of outcomes.
+/// Place of the webhooks' checkpoint in the stream of outcomes.
 fn outcomes_told() -> Place {
     ("webhooks".to_owned(), "OUTCOME".to_owned())
 }
@@ -202,7 +202,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     ("nothing is accepted twice unless a fault explains it", |record| {
         record.accepted.push(accepted(repeated(), Channel::Email, &email(0, 0), 40_000));
     }),
-    // The first attempt was cut off before the provider accepted it; the second was answered, and was made again.
+    // Both acceptances belong to the second attempt, which was answered. The unknown outcome of the first attempt does not
+    // explain them.
     ("nothing is accepted twice unless a fault explains it", |record| {
         record.faults.clear();
         of(record, repeated()).attempts[0].outcome = "unknown".to_owned();

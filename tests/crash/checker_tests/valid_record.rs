@@ -1,5 +1,5 @@
-//! Record of a small run that kept every promise: a retry, a repeat that a kill explains, a dead phone, a user
-//! who reads and deletes.
+//! Record of a small run without violations. It contains a retry, a repeat that a kill explains, a dead phone, and a user who
+//! reads and deletes items.
 
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, DeliveryId, SendId, Status, UserNumber};
@@ -22,7 +22,7 @@ pub(super) const ADA: i64 = 10;
 pub(super) const BOB: i64 = 20;
 /// Two sends to Ada, one to Bob.
 pub(super) const SENDS: [Uuid; 3] = [Uuid::from_u128(0xa0), Uuid::from_u128(0xa1), Uuid::from_u128(0xb0)];
-/// Their items.
+/// Inbox items of these sends.
 pub(super) const ITEMS: [i64; 3] = [2048, 4096, 2560];
 const PHONE: &str = "+14150000000";
 const TOKEN: &str = "apns:00ff";
@@ -31,17 +31,17 @@ pub(super) fn delivery_id(send: Uuid, user: i64, channel: Channel, target: &str)
     DeliveryId::derive(SendId(send), UserNumber(user), channel, target).0
 }
 
-/// Ada's email of the first send, for which the provider was called twice.
+/// Delivery of the first send to Ada's email address. The provider was called twice.
 pub(super) fn repeated() -> Uuid {
     delivery_id(SENDS[0], ADA, Channel::Email, &email(0, 0))
 }
 
-/// Ada's SMS of the first send.
+/// Delivery of the first send to Ada by SMS.
 pub(super) fn short() -> Uuid {
     delivery_id(SENDS[0], ADA, Channel::Sms, PHONE)
 }
 
-/// Bob's phone, which is dead.
+/// Delivery to Bob's phone, whose push token is dead.
 pub(super) fn dead() -> Uuid {
     delivery_id(SENDS[2], BOB, Channel::MobilePush, TOKEN)
 }
@@ -129,8 +129,8 @@ pub(super) fn shown(number: usize) -> ShownItem {
     ShownItem { id: ITEMS[number], title: title(number), created_at, ..ShownItem::default() }
 }
 
-/// The email is sent at the second attempt, by a second worker, because the first was killed. The SMS is sent at once. The
-/// delivery to the dead phone fails.
+/// The email is sent by the second attempt, which a second worker repeats because the first worker was killed. The SMS is sent at
+/// once. The delivery to the dead phone fails.
 fn deliver(record: &mut Record) {
     let emails = [attempt(1, "retry", 11_000), attempt(2, "sent", 23_600)];
     let address = email(0, 0);
@@ -195,8 +195,8 @@ fn deliver_one(
     record.tables.deliveries.insert(id, delivery);
 }
 
-/// Ada sees both items. She reads the first, which is visible at once, sets its state, which is visible later, and deletes the
-/// second.
+/// Ada sees both items. She reads the first item, which is visible at once, and sets its state, which is visible later. Then she
+/// deletes the second item.
 fn read(record: &mut Record) {
     let all = Page { items: vec![shown(1), shown(0)], more: false, total: 2, unread: 2, unseen: 2 };
     let read = ShownItem { seen: true, read: true, ..shown(0) };
@@ -220,8 +220,8 @@ fn read(record: &mut Record) {
     record.inboxes.insert((LARGE, identifier(0)), vec![ShownItem { state: Some(state), ..read }]);
 }
 
-/// The endpoints receive every end and everything that Ada read. The webhook of the email is repeated, because its answer was
-/// lost.
+/// The endpoints receive every final status and every item that Ada read. The webhook about the email is repeated, because the
+/// answer to the first call was lost.
 fn tell(record: &mut Record) {
     let sent = (WebhookEvent::DeliverySent, "sent", None);
     let failed = (WebhookEvent::DeliveryFailed, "failed", Some("target_gone"));

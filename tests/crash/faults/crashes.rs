@@ -1,14 +1,14 @@
-//! Processes that killed themselves, according to the file that they wrote.
+//! Processes that killed themselves at a crash point. Each writes a line to a file before it dies.
 
 use std::path::PathBuf;
 
 use sabotage::CrashPoint;
 
-/// The file of [`sabotage::CRASHES`].
+/// Reader of the file that the variable [`sabotage::CRASHES`] names.
 #[derive(Debug)]
 pub(super) struct Crashes {
     file: PathBuf,
-    /// Lines that were accounted for. They are marked because process ids are reused.
+    /// True for each line that was already counted. A process id may be in several lines, because the system reuses ids.
     known: Vec<bool>,
 }
 

@@ -8,7 +8,7 @@ use super::injection::{Injection, ScheduledFault, Server};
 use super::schedule::{Size, between, shuffle};
 use crate::dice::Dice;
 
-/// Tries to find a process without an overlapping fault.
+/// Number of random tries to find a process without an overlapping fault.
 const TRIES: usize = 100;
 
 /// A kind of fault other than a kill.
@@ -17,7 +17,7 @@ pub(crate) enum Disturbance {
     Pause,
     CutFromDatabase,
     CutFromBroker,
-    /// Data from the broker is late.
+    /// Data from the broker arrives late.
     WithholdAndDeliver,
     /// Data from the broker is lost.
     WithholdAndLose,
@@ -31,7 +31,7 @@ impl Disturbance {
         Disturbance::WithholdAndDeliver,
         Disturbance::WithholdAndLose,
     ];
-    /// All kinds; each is used once before any is used again.
+    /// All kinds, with pauses twice. The whole deck is used before it is shuffled again.
     const DECK: [Disturbance; 6] = [
         Disturbance::Pause,
         Disturbance::Pause,
@@ -52,7 +52,8 @@ impl Disturbance {
     }
 }
 
-/// Disturbances until `end`, dealt from a deck: most of them a little apart from the kills, some together with one.
+/// Disturbances until `end`, drawn from shuffled decks. They have their own interval, so that some coincide with a kill and most
+/// do not.
 pub(super) fn disturbances(dice: Dice, size: &Size, end: Duration) -> Vec<ScheduledFault> {
     let (mut all, mut deck, mut at) = (Vec::new(), Vec::new(), size.calm + size.pace / 2);
     while at < end {
@@ -66,7 +67,7 @@ pub(super) fn disturbances(dice: Dice, size: &Size, end: Duration) -> Vec<Schedu
     all
 }
 
-/// Finds a process without an overlapping fault. None if there is none.
+/// Schedules a disturbance of a random process without an overlapping fault. Returns None if the tries find no such process.
 fn scheduled(dice: Dice, other: Disturbance, at: Duration, all: &[ScheduledFault]) -> Option<ScheduledFault> {
     let mut tries =
         (0..TRIES).map(|try_| ScheduledFault { at, injection: injection(dice, other, (all.len(), try_)) });
@@ -84,7 +85,7 @@ fn injection(dice: Dice, other: Disturbance, about: (usize, usize)) -> Injection
         is_lost,
     };
     match other {
-        // The lease is 3 s.
+        // Longer than the lease of 3 s.
         Disturbance::Pause => Injection::Pause(name, between(dice, 4_000, 9_000, ("pause", about))),
         Disturbance::CutFromDatabase => Injection::Cut(name, Server::Database),
         Disturbance::CutFromBroker => Injection::Cut(name, Server::Broker),

@@ -8,15 +8,14 @@ use suite::Name;
 
 use super::disturbance::Disturbance;
 
-/// Maximum delay of an injection while a server restarts.
+/// Maximum delay of an injection, which waits while a server restarts.
 const LATE: Duration = Duration::from_secs(3);
 
-/// A fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
     /// kill -9 and a restart.
     Kill(Name),
-    /// kill -9 and a restart of a process that then kills itself at this passage of the point.
+    /// kill -9 and a restart. The new process kills itself when it passes the crash point for this number of times.
     Crash { at: Name, point: CrashPoint, passage: u64 },
     /// SIGSTOP, and SIGCONT after this time.
     Pause(Name, Duration),
@@ -24,13 +23,12 @@ pub(crate) enum Injection {
     Cut(Name, Server),
     /// Data from the broker is withheld from the process for this time, and then delivered or lost.
     Withhold { from: Name, for_: Duration, is_lost: bool },
-    /// An immediate shutdown of PostgreSQL, and a restart after this time.
+    /// Immediate shutdown of PostgreSQL, and a restart after this time.
     StopPostgres(Duration),
     /// kill -9 of nats-server, and a restart after this time.
     KillNats(Duration),
 }
 
-/// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     Database,
@@ -40,13 +38,13 @@ pub(crate) enum Server {
 /// A fault with the time at which it is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduledFault {
-    /// Since the first send.
+    /// Time since the first send.
     pub(crate) at: Duration,
     pub(crate) injection: Injection,
 }
 
 impl ScheduledFault {
-    /// Returns true if both hold the same process in the same way at the same time.
+    /// Returns true if both are the same kind of fault of the same process at the same time.
     pub(super) fn overlaps(&self, earlier: &ScheduledFault) -> bool {
         let until = match (earlier.injection, self.injection) {
             (Injection::Pause(whom, for_), Injection::Pause(name, _)) if whom == name => for_,
@@ -81,7 +79,7 @@ impl Injection {
 }
 
 impl fmt::Display for Injection {
-    /// As in [`crate::scene::Fault::what`].
+    /// Writes the text of [`crate::scene::Fault::what`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Injection::Kill(name) => write!(f, "kill {name}"),

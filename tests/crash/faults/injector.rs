@@ -29,17 +29,17 @@ pub(super) struct Injector<'s> {
     system: &'s mut System,
     crashes: Crashes,
     tally: Tally,
-    /// Crash points that each process must die at, one per run.
+    /// Crash points at which each process must still die, one per start of the process.
     armed: BTreeMap<Name, VecDeque<(CrashPoint, u64)>>,
-    /// Faults that are going on.
+    /// Faults that have begun and not ended.
     open: Vec<OpenFault>,
     /// Time of the last check of all processes, in milliseconds since 1970.
     checked_at: i64,
 }
 
-/// A fault that is going on.
+/// A fault that has begun and not ended.
 struct OpenFault {
-    /// Its name in the record.
+    /// Name in the record.
     what: String,
     from: i64,
     undo: Undo,
@@ -73,8 +73,8 @@ impl<'s> Injector<'s> {
         }
     }
 
-    /// Injects faults until the schedule is at its end, every requested crash has happened and no fault is open, or until the workload
-    /// is over; then ends the open faults, and returns when every process is ready.
+    /// Injects faults until the schedule is finished, every requested crash has happened and no fault is open. Stops earlier if
+    /// the workload is over. Then ends the open faults, and returns when every process is ready.
     pub(super) async fn run(mut self, schedule: &Schedule, over: &CancellationToken) -> Tally {
         let began = Instant::now();
         let mut left = schedule.0.iter().peekable();
@@ -135,7 +135,7 @@ impl<'s> Injector<'s> {
             None => {
                 let (words, last_words) = (process.service.words(), process.service.last_words());
                 let gave_up = gave_up(&words) && self.is_open(|undo| undo == Undo::Ready(name));
-                assert!(gave_up, "{name} ended by itself ({ended}); {last_words}");
+                assert!(gave_up, "{name} ended unexpectedly ({ended}); {last_words}");
                 self.tally.gave_up.push(name.to_string());
                 self.start(name, format!("gave up {name}"), since);
             }
@@ -157,7 +157,8 @@ impl<'s> Injector<'s> {
             Undo::Resume(name, process, at) if at <= Instant::now() => {
                 let service = &mut self.system.process_mut(name).service;
                 service.resume().unwrap();
-                // A process that was killed during its pause never continued with the work that it held.
+                // Count the pause only if the process was not killed during it. A killed process does not resume with expired
+                // claims, which is what the pause tests.
                 if service.id() == process {
                     self.tally.add(Disturbance::Pause);
                 }
@@ -192,7 +193,7 @@ impl<'s> Injector<'s> {
                 self.armed.entry(at).or_default().push_back((point, passage));
                 self.kill(at);
             }
-            // A fault that is already going on is not injected again.
+            // Do not inject a fault of a process again before the first one ends.
             Injection::Pause(name, _)
                 if self.is_open(|undo| matches!(undo, Undo::Resume(who, ..) if who == name)) => {}
             Injection::Withhold { from, .. }
@@ -245,7 +246,7 @@ impl<'s> Injector<'s> {
     }
 
     fn kill(&mut self, name: Name) {
-        // It may just have died at its crash point.
+        // The process may have died at its crash point since the last check.
         self.restart_crashed(name, self.checked_at);
         let from = now();
         *self.tally.kills.entry(name.role.as_str()).or_default() += 1;
@@ -256,7 +257,7 @@ impl<'s> Injector<'s> {
         let crashes: usize = self.tally.crashes.values().sum();
         let disturbances: usize = self.tally.disturbances.values().sum();
         println!(
-            "{:4} s: {} kills, {crashes} at crash points, {disturbances} other faults; {left} faults to come",
+            "{:4} s: {} kills, {crashes} of them at crash points, {disturbances} other faults; {left} faults left",
             passed.as_secs(),
             self.tally.number_of_kills(),
         );

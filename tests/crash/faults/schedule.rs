@@ -1,4 +1,4 @@
-//! Schedule of the faults of a run, determined by the seed.
+//! Schedule of the faults of a run. A seed always gives the same schedule.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use super::disturbance::disturbances;
 use super::injection::{Injection, ScheduledFault};
 use crate::dice::Dice;
 
-/// Size of a schedule.
+/// Size of a schedule, and what must happen for the run to count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     /// Time before the first fault.
@@ -20,16 +20,16 @@ pub(crate) struct Size {
     pub(crate) pace: Duration,
     /// Time from one disturbance to the next.
     pub(crate) pace_of_disturbances: Duration,
-    /// Scheduled kills, including those of processes that then die at a crash point.
+    /// Number of scheduled kills, including kills of processes that later die at a crash point.
     pub(crate) kills: usize,
-    /// Minimum number of kills for the run to count.
+    /// Required number of kills.
     pub(crate) least_kills: usize,
-    /// Minimum number for the run to count, of each of: deaths at each crash point, stops of each server, disturbances of each kind,
-    /// answers of each class.
+    /// Required number of deaths at each crash point, of stops of each server, of disturbances of each kind and of answers of
+    /// each class.
     pub(crate) least_of_each: usize,
-    /// Processes that are started with each crash point.
+    /// Number of processes that are started with each crash point.
     pub(crate) each_point: usize,
-    /// Immediate stops of PostgreSQL, and as many kills of nats-server.
+    /// Number of immediate stops of PostgreSQL; also the number of kills of nats-server.
     pub(crate) each_server: usize,
 }
 
@@ -56,7 +56,7 @@ impl Size {
     };
 }
 
-/// Faults in the order of their time.
+/// Scheduled faults, earliest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule(pub(crate) Vec<ScheduledFault>);
 
@@ -71,7 +71,6 @@ impl Schedule {
         Schedule(all)
     }
 
-    /// Time of the last fault.
     pub(crate) fn length(&self) -> Duration {
         self.0.last().map_or(Duration::ZERO, |last| last.at)
     }
@@ -85,7 +84,8 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// The kills, one at a time. Processes with a crash point start early enough to have work.
+/// Kills and stops of servers at equal intervals. Kills of processes that die at a crash point come early enough for the process
+/// to reach it.
 fn kills(dice: Dice, size: &Size) -> Vec<ScheduledFault> {
     let mut early: Vec<Injection> = Vec::new();
     for round in 0..size.each_point {
@@ -96,7 +96,7 @@ fn kills(dice: Dice, size: &Size) -> Vec<ScheduledFault> {
         early.extend([Injection::StopPostgres(away("postgres")), Injection::KillNats(away("nats"))]);
     }
     let late = size.kills.saturating_sub(early.len());
-    // Two thirds of the plain kills are spread over the run; the last third is at its end.
+    // Two thirds of the plain kills are mixed with the other faults; the last third comes at the end.
     let plain: Vec<Injection> = (0..late).map(|number| Injection::Kill(victim(dice, number))).collect();
     let (spread, last) = plain.split_at(late * 2 / 3);
     early.extend(spread);
@@ -123,12 +123,12 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         }
     };
     let number = 1 + dice.below(2, (about, "number"));
-    // Small enough for every process to reach it within a few seconds, even if sends are planned in batches.
+    // Every process passes its crash point twelve times within a few seconds, even if it handles several sends together.
     let passage = 1 + dice.below(12, (about, "passage")) as u64;
     Injection::Crash { at: Name { role, number }, point, passage }
 }
 
-/// Victim of a kill: first the processes that no crash point kills.
+/// Victim of a kill. The first kills hit processes that have no crash point.
 fn victim(dice: Dice, number: usize) -> Name {
     match number {
         0 | 1 => Name { role: Role::Webhooks, number: number + 1 },
@@ -136,7 +136,7 @@ fn victim(dice: Dice, number: usize) -> Name {
     }
 }
 
-/// Kills at bad moments: of a process that is starting, or while its server is stopped.
+/// Additional kills at bad moments: of a process that was just restarted, or of a process while a server is stopped.
 fn companions(dice: Dice, all: &[ScheduledFault]) -> Vec<ScheduledFault> {
     let mut companions = Vec::new();
     for (number, planned) in all.iter().enumerate() {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_replays_and_another_one_differs() {
+    fn a_seed_gives_the_same_schedule_and_another_seed_a_different_one() {
         for size in [Size::CI, Size::LONG] {
             assert_eq!(Schedule::new(7, &size), Schedule::new(7, &size));
             assert_ne!(Schedule::new(7, &size), Schedule::new(8, &size));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seed_plans_enough_of_everything_and_in_time() {
+    fn every_seed_schedules_enough_faults_of_every_kind_in_time() {
         for (size, limit, seeds) in [(Size::CI, 145, 500), (Size::LONG, 1_000, 50)] {
             for seed in 0..seeds {
                 let Schedule(all) = Schedule::new(seed, &size);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn no_process_has_the_same_fault_twice_at_a_time() {
+    fn no_process_has_two_overlapping_faults_of_one_kind() {
         for seed in 0..500 {
             let Schedule(all) = Schedule::new(seed, &Size::CI);
             for (number, later) in all.iter().enumerate() {

@@ -7,17 +7,16 @@ use sabotage::CrashPoint;
 use crate::faults::disturbance::Disturbance;
 use crate::scene::Fault;
 
-/// Faults of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) faults: Vec<Fault>,
-    /// Kills by role, `postgres` or `nats`.
+    /// Kills by victim: a role, `postgres` or `nats`.
     pub(crate) kills: BTreeMap<&'static str, usize>,
     /// Deaths by crash point.
     pub(crate) crashes: BTreeMap<CrashPoint, usize>,
-    /// Disturbances; of pauses, those that were not cut short.
+    /// Disturbances. A pause counts only if the process was not killed before its end.
     pub(crate) disturbances: BTreeMap<Disturbance, usize>,
-    /// Processes that gave up waiting for a server at their start, and were restarted.
+    /// Processes that were started while a server was unavailable, gave up waiting for it and were restarted.
     pub(crate) gave_up: Vec<String>,
 }
 

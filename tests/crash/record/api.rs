@@ -15,10 +15,10 @@ use crate::workload::{Workload, identifier, read_page};
 
 /// Number of concurrent calls.
 const AT_ONCE: usize = 16;
-/// Maximum number of sends to read over the API; of more sends, an even sample.
+/// Maximum number of sends to read over the API. If there are more, every nth send is read.
 const ASKED: usize = 10_000;
 
-/// Every inbox, page by page.
+/// Reads every inbox, page by page.
 pub(super) async fn inboxes(scene: &Scene, workload: &Workload) -> BTreeMap<User, Vec<ShownItem>> {
     let apis = apis(scene);
     let of_user = |user: usize| {
@@ -29,7 +29,7 @@ pub(super) async fn inboxes(scene: &Scene, workload: &Workload) -> BTreeMap<User
     stream::iter(0..workload.size.users).map(of_user).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// By gateway and app.
+/// Creates API clients, by gateway and app.
 fn apis(scene: &Scene) -> Vec<Vec<Api>> {
     let at = |gateway: &String| scene.apps.iter().map(|app| Api::new(gateway, app)).collect::<Vec<_>>();
     scene.gateways.iter().map(at).collect()
@@ -47,7 +47,7 @@ async fn inbox(api: &Api, user: &str) -> Vec<ShownItem> {
     }
 }
 
-/// The confirmed sends, or an even sample of them.
+/// Reads the reports about all confirmed sends, or about every nth.
 pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, ReportedSend> {
     let apis = apis(scene);
     let confirmed: BTreeSet<(usize, Uuid)> = record.confirmed().collect();
@@ -61,7 +61,7 @@ pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, R
     stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// Reads the report about a send; empty if the API does not know the send.
+/// Reads the report about a send. The report is empty if the API does not know the send.
 async fn request_told(api: &Api, request: Uuid) -> ReportedSend {
     let path = format!("/v3/requests/{request}");
     let Some(answer) = api.find(&path).await else { return ReportedSend::default() };

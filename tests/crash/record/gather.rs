@@ -1,4 +1,4 @@
-//! Assembly of the record of a run, once no work is left.
+//! Assembly of the record of a run, after all work is done.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use crate::record::{Asked, Record, Suppression, Targets, User, api, database, lo
 use crate::scene::{Accepted, Fault, Scene};
 use crate::workload::{Observed, Workload, email, identifier};
 
-/// Assembles the record of a run.
 pub(crate) async fn gather(
     scene: &Scene,
     workload: &Workload,
@@ -21,7 +20,7 @@ pub(crate) async fn gather(
     let (database, event_log) =
         (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
     let before = log::written(&event_log, scene.partitions).await;
-    // The ledger, which is read later, has every message in this list.
+    // This list is read before the ledger, so that the ledger has every message in it.
     let accepted = accepted(scene);
     let mut tables = database::read(&database).await;
     let log = log::read(&event_log, scene.partitions).await;
@@ -52,7 +51,7 @@ pub(crate) async fn gather(
     record
 }
 
-/// The answer of `tidings verify --json`, which replays the log into new tables.
+/// Runs `tidings verify --json`, which replays the log into new tables, and returns its output.
 fn verified(scene: &Scene) -> Value {
     let output = scene.environment.run("tidings", &["verify", "--json"]);
     serde_json::from_slice(&output.stdout).unwrap()
@@ -69,7 +68,7 @@ fn asked(scene: &Scene, workload: &Workload, number: usize) -> Asked {
     }
 }
 
-/// Targets of all users: those at their creation, and those of every change that was tried.
+/// Targets of all users: the targets at the start, and the address of every change that a client tried.
 fn targets(scene: &Scene, workload: &Workload, journal: &[Line]) -> BTreeMap<User, Targets> {
     let user = |user: usize| (scene.apps[workload.people.app_of(user)].id, identifier(user));
     let mut targets: BTreeMap<User, Targets> =

@@ -32,7 +32,7 @@ pub(super) async fn read(log: &EventLog, partitions: u32) -> Log {
     read
 }
 
-/// Number of messages that all streams ever had.
+/// Counts the messages that were ever published to all streams.
 pub(super) async fn written(log: &EventLog, partitions: u32) -> u64 {
     let mut written = 0;
     for stream in StreamName::all(partitions) {
@@ -41,7 +41,7 @@ pub(super) async fn written(log: &EventLog, partitions: u32) -> u64 {
     written
 }
 
-/// Passes every message of a stream to `each`, and returns the last sequence.
+/// Reads every message of a stream, and returns the stream's last sequence.
 async fn each(
     log: &EventLog,
     stream: StreamName,
@@ -86,13 +86,13 @@ impl Log {
     }
 }
 
-/// One partition of the inbox from its events alone, in memory.
+/// Replay of one partition of the inbox from its events, in memory.
 #[derive(Default)]
 struct Replay {
     partition: u32,
     partitions: u32,
     items: BTreeMap<i64, (Item, ItemState)>,
-    /// Item of each user and send.
+    /// Id of the item of each app, user and send.
     of_send: HashMap<(i64, i64, Uuid), i64>,
 }
 
@@ -147,7 +147,7 @@ impl Replay {
         }
     }
 
-    /// The items as rows of the tables.
+    /// Returns the items in the form of rows of `inbox_item`.
     fn rows(self) -> impl Iterator<Item = (i64, Item)> {
         self.items.into_iter().map(|(id, (item, state))| {
             let title = item.title.filter(|_| state.deleted_at.is_none());

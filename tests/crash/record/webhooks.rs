@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use crate::record::{Subject, Webhook};
 
-/// A line of the list.
+/// A line of the file of accepted webhooks.
 #[derive(Deserialize)]
 struct Line {
     id: String,
-    /// A slash, and the app's id.
+    /// Path of the endpoint: a slash and the app's id.
     path: String,
     body: Body,
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-/// Directory of a run, removed with this value unless the run failed.
+/// Directory of a run. It is removed when this value is dropped, unless the run failed.
 #[derive(Debug)]
 pub(crate) struct Files(PathBuf);
 
 impl Files {
-    /// `target/crash/{seed}-{process id}`, empty.
+    /// Creates the empty directory `target/crash/{seed}-{process id}`.
     pub(crate) fn create(seed: u64) -> Files {
         let path = directory().join(format!("{seed}-{}", std::process::id()));
         if path.exists() {
@@ -37,7 +37,7 @@ impl Drop for Files {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "what the run wrote stays in {}: logs, journals, the data of its servers",
+                "the files of the run stay in {}: logs, journals, data of the servers",
                 self.0.display()
             );
         } else if let Err(error) = std::fs::remove_dir_all(&self.0) {
@@ -46,7 +46,7 @@ impl Drop for Files {
     }
 }
 
-/// `target/crash`, where the last report is as well.
+/// `target/crash`, which also holds the last report.
 pub(crate) fn directory() -> PathBuf {
     let program = testkit::binary("tidings");
     program.ancestors().nth(2).unwrap_or(Path::new(".")).join("crash")

@@ -13,14 +13,15 @@ use testkit::{Service, binary, eventually};
 use super::Settings;
 use super::files::Files;
 
-/// Sends per second of the largest app that one gateway accepts in the transactional lane.
+/// Setting of the largest app: sends per second in the transactional lane that each gateway accepts.
 const RATE_OF_LARGEST: &str = "transactional-rate=5";
 const SOON: Duration = Duration::from_secs(30);
 
-/// Processes must resume what a killed process held; with default times that would take minutes. Attempts are a hundredth of the
-/// default time apart; the last three, which few deliveries reach, follow sooner, so that they end within the time limit.
+/// Settings that shorten all waiting times. With the defaults, other processes would resume the work of a killed process only
+/// after minutes. Delays between attempts are a hundredth of the defaults. The last three attempts follow even sooner, so that
+/// all attempts fit in the time limit of [`idle::WITHIN`].
 ///
-/// The concurrency is so low that a worker on a busy machine finishes its deliveries well within the short lease.
+/// The concurrency is low, so that even on a busy machine a worker finishes its deliveries within the short lease.
 const IMPATIENT: [(&str, &str); 6] = [
     ("TIDINGS_DELIVERY__LEASE", "3s"),
     ("TIDINGS_DELIVERY__ACK_WAIT", "5s"),
@@ -32,8 +33,8 @@ const IMPATIENT: [(&str, &str); 6] = [
 
 /// File of webhooks that the backends accepted.
 pub(super) const WEBHOOKS: &str = "webhooks.jsonl";
-/// Faults of the apps' backends. After `busy`, all webhooks of the app wait for a second, so that a larger share would leave no time
-/// for deliveries.
+/// Shares of calls that the apps' backends answer with a fault. After the answer `busy`, all webhooks of the app wait for a
+/// second, so a larger share of it would delay them too much.
 const BACKENDS: Shares = Shares {
     temporary: 0.02,
     busy: 0.0002,
@@ -52,7 +53,7 @@ pub(super) struct Providers {
     providers: Vec<Value>,
 }
 
-/// Starts the stand-ins of all providers in a separate process, to which no fault happens.
+/// Starts the stand-ins of all providers in a separate process, which no fault hits.
 pub(super) async fn providers(settings: Settings, files: &Files) -> (Service, Providers) {
     let ready = files.path("providers.json");
     let accepted = files.path("accepted.jsonl");
@@ -78,7 +79,7 @@ pub(super) fn settings(
     public_url: &str,
 ) -> Vec<(&'static str, String)> {
     let mut settings = vec![
-        // All processes together must stay below the limit of the server.
+        // The pools of all processes together must stay below PostgreSQL's limit of connections.
         ("TIDINGS_DATABASE__MAX_CONNECTIONS", "8".to_owned()),
         ("TIDINGS_GATEWAY__PUBLIC_URL", public_url.to_owned()),
         ("TIDINGS_WEB_PUSH__HOSTS", providers.push_origin.clone()),
@@ -88,8 +89,7 @@ pub(super) fn settings(
     settings
 }
 
-/// Creates the apps, each with a provider for every channel and an endpoint for all events. Half of them have one SMS provider, the
-/// other half the other.
+/// Creates the apps, each with a provider for every channel and a webhook endpoint for all events.
 pub(super) fn apps(
     number: usize,
     system: &System,
@@ -105,7 +105,7 @@ pub(super) fn apps(
     apps
 }
 
-/// Creates an app whose endpoint has the app's id as its path. Returns it with the secret of the endpoint.
+/// Creates an app and its webhook endpoint, whose path is the app's id. Returns the app and the endpoint's secret.
 fn app(system: &System, providers: &Providers, backends: &WebhookReceiver, number: usize) -> (App, String) {
     let identifier = format!("app-{number}");
     let documents: Vec<Value> =
@@ -118,8 +118,9 @@ fn app(system: &System, providers: &Providers, backends: &WebhookReceiver, numbe
     (app, secret)
 }
 
-/// The document of a provider for an app. Most apps have one SMS provider, which is not declared idempotent. A few have both: the
-/// first is idempotent, so that an unknown outcome may be retried there, and the other is not.
+/// Adapts the document of a provider to an app, or returns None if the app does not use this provider. Most apps have one of the
+/// two SMS providers, which is not declared idempotent. Some apps have both. Their first one is declared idempotent, so that an
+/// unknown outcome is retried there; the other is not.
 fn of_app(number: usize, provider: &Value) -> Option<Value> {
     let mut provider = provider.clone();
     match (provider["identifier"].as_str(), number % 4) {
@@ -147,7 +148,7 @@ mod tests {
         let (_, schedule) =
             IMPATIENT.iter().find(|(name, _)| *name == "TIDINGS_DELIVERY__RETRY_SCHEDULE").unwrap();
         let delays = schedule.split(',').map(|delay| humantime::parse_duration(delay).unwrap());
-        // The jitter lengthens them by up to a fifth.
+        // The jitter lengthens each delay by up to a fifth.
         assert!(delays.sum::<std::time::Duration>() * 6 / 5 < idle::WITHIN);
     }
 }

@@ -1,4 +1,4 @@
-//! Sends, derived from their number and the seed, so that every check can derive them again.
+//! Sends of the workload. Each is derived from its number and the seed, so that every check can derive it again.
 
 use std::time::Duration;
 
@@ -10,16 +10,17 @@ use crate::workload::people::{People, identifier};
 
 /// Share of sends of the largest app, in percent.
 pub(super) const LARGE: usize = 60;
-/// Share of scheduled sends, and of sends repeated after their 202, in percent.
+/// Share of scheduled sends, in percent.
 const SCHEDULED: usize = 5;
+/// Share of sends that the client repeats after their 202, in percent.
 const AGAIN: usize = 10;
-/// Minimum time ahead for which a send is scheduled.
+/// Minimum time from the first try of a scheduled send to its scheduled time.
 const SOONEST: Duration = Duration::from_secs(2);
 /// Maximum number of recipients of a send.
 const RECIPIENTS: usize = 5;
 /// Average number of recipients of a send.
 pub(crate) const AVERAGE: usize = RECIPIENTS.div_ceil(2);
-/// Share of sends for each channel, in percent. A send without a channel uses the inbox.
+/// Share of sends that name each channel, in percent. A send for which no channel is drawn uses the inbox.
 const CHANNELS: [(Channel, usize); 5] = [
     (Channel::InApp, 70),
     (Channel::Email, 50),
@@ -28,22 +29,21 @@ const CHANNELS: [(Channel, usize); 5] = [
     (Channel::Sms, 30),
 ];
 
-/// A send.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) number: usize,
-    /// Index of its app.
+    /// Index of the app that makes the send.
     pub(crate) app: usize,
     /// Numbers of users, all different.
     pub(crate) recipients: Vec<usize>,
     pub(crate) channels: Vec<Channel>,
-    /// Time from its first try to its scheduled time.
+    /// Time from the first try to the scheduled time; None if the send is not scheduled.
     pub(crate) delay: Option<Duration>,
-    /// True if it is repeated after its 202.
+    /// True if the client repeats the send after its 202.
     pub(crate) again: bool,
 }
 
-/// Index of the app that sends it.
+/// Index of the app that makes the send with this number.
 pub(super) fn app(dice: Dice, people: People, number: usize) -> usize {
     if dice.percent(LARGE, ("large", number)) || people.apps == 1 {
         0
@@ -74,17 +74,15 @@ impl Notice {
         Notice { number, app, recipients, channels, delay, again }
     }
 
-    /// Title of the item and subject of the email.
+    /// Title of the inbox item; also the subject of the email.
     pub(crate) fn title(&self) -> String {
         format!("notice-{:07}", self.number)
     }
 
-    /// Its Idempotency-Key.
     pub(crate) fn key(&self) -> String {
         format!("crash-{}", self.number)
     }
 
-    /// The request's body.
     pub(crate) fn body(&self, send_at: Option<Timestamp>) -> Value {
         let recipients: Vec<String> = self.recipients.iter().map(|user| identifier(*user)).collect();
         let title = self.title();

@@ -16,13 +16,11 @@ pub(crate) struct People {
 }
 
 impl People {
-    /// Index of the app that the user is a user of.
     pub(crate) fn app_of(self, user: usize) -> usize {
         let large = self.large();
         if user < large || self.apps == 1 { 0 } else { 1 + (user - large) % (self.apps - 1) }
     }
 
-    /// The users of an app.
     pub(crate) fn of_app(self, app: usize) -> impl Iterator<Item = usize> {
         (0..self.users).filter(move |&user| self.app_of(user) == app)
     }
@@ -36,17 +34,17 @@ pub(crate) fn identifier(user: usize) -> String {
     format!("user-{user}")
 }
 
-/// The user's email address after this many changes.
+/// Email address of the user after this number of changes.
 pub(crate) fn email(user: usize, changes: usize) -> String {
     format!("user-{user}.{changes}@example.com")
 }
 
-/// Phone number, which half of the users have.
+/// Phone number. Half of the users have one.
 fn phone(user: usize) -> Option<String> {
     user.is_multiple_of(2).then(|| format!("+1415{user:07}"))
 }
 
-/// Push token, which two thirds of the users have: one third each of either service.
+/// Push token and its service. A third of the users have an APNs token, another third an FCM token.
 fn token(user: usize) -> Option<(&'static str, String)> {
     match user % 3 {
         0 => Some(("apns", format!("{:064x}", 0xa000_0000_usize + user))),
@@ -55,8 +53,7 @@ fn token(user: usize) -> Option<(&'static str, String)> {
     }
 }
 
-/// An item of `POST /v3/users/bulk`. All have an email address, half of them a phone number, a third each a phone
-/// with one kind of token, a quarter a browser.
+/// The user as an item of `POST /v3/users/bulk`.
 pub(crate) fn document(user: usize) -> Value {
     let mut profile = json!({"email": email(user, 0)});
     if let Some(phone) = phone(user) {
@@ -68,7 +65,7 @@ pub(crate) fn document(user: usize) -> Value {
     json!({"identifier": identifier(user), "profile": profile})
 }
 
-/// Targets of a user according to that document, as the ledger names them.
+/// Targets of the user according to [`document`], as the ledger names them.
 pub(crate) fn targets(user: usize) -> BTreeMap<Channel, BTreeSet<String>> {
     let mut targets = BTreeMap::from([(Channel::Email, BTreeSet::from([email(user, 0)]))]);
     targets.extend(phone(user).map(|phone| (Channel::Sms, [phone].into())));
@@ -81,7 +78,7 @@ pub(crate) fn has_browser(user: usize) -> bool {
     user.is_multiple_of(4)
 }
 
-/// True if the user works in their inbox during the run.
+/// Returns true if the user lists and changes their inbox during the run.
 pub(crate) fn is_reader(user: usize) -> bool {
     user.is_multiple_of(5)
 }

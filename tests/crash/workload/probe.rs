@@ -1,4 +1,5 @@
-//! Time from a 202 until the items are in the inboxes, read from the table so that the gateways have no additional load.
+//! Measurement of the time from a 202 until the items are in the inboxes. It polls the table `inbox_item`, so that the gateways
+//! have no additional load.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,11 +10,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
-/// Poll interval, which is also the precision of all times.
+/// Poll interval; also the precision of the measured times.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Time after which a send that is not visible is no longer polled but counted, in milliseconds; other checks find missing items.
-/// The second is the limit once all sends are made.
+/// Time limit for a send to become visible, in milliseconds. After it, the time limit counts as the send's latency. Other checks
+/// find missing items.
 const GIVEN_UP_AFTER: i64 = 60_000;
+/// The same limit after the last send was made.
 const GIVEN_UP_IN_THE_END_AFTER: i64 = 6_000;
 const WAITING: usize = 1_000;
 
@@ -23,16 +25,16 @@ pub(super) struct Pending {
     pub(super) request: Uuid,
     pub(super) notice: usize,
     pub(super) recipients: usize,
-    /// When, in milliseconds since 1970.
+    /// Time of the confirmation, in milliseconds since 1970.
     pub(super) at: i64,
 }
 
-/// A send that shows in all inboxes. Times are in milliseconds since 1970.
+/// A confirmed send whose items are in all inboxes, or were given up. Times are in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
     pub(crate) notice: usize,
     pub(crate) confirmed_at: i64,
-    /// Time at which it was seen or given up.
+    /// Time at which the last item was found, or the send was given up.
     pub(crate) visible_at: i64,
 }
 
@@ -41,7 +43,7 @@ pub(super) async fn note(database: &PgPool) {
     sqlx::query("CREATE INDEX seen_from_beside ON inbox_item (send_id)").execute(database).await.unwrap();
 }
 
-/// Handle on a task that polls until it is stopped.
+/// Handle of a task that polls the table until it is stopped.
 #[derive(Clone)]
 pub(super) struct Probe(mpsc::Sender<Order>);
 
@@ -61,7 +63,7 @@ impl Probe {
         self.0.send(Order::Watch(pending)).await.unwrap();
     }
 
-    /// Returns when every send is visible or given up.
+    /// Stops the task, and returns all sends when each is visible or given up.
     pub(super) async fn stop(self) -> Vec<Visible> {
         let (answer, answered) = oneshot::channel();
         self.0.send(Order::Stop(answer)).await.unwrap_or_default();
@@ -93,13 +95,13 @@ async fn look(database: PgPool, mut orders: mpsc::Receiver<Order>) {
             visible_at: now,
         }));
     }
-    // Fails if the caller no longer waits.
+    // Sending fails only if the caller no longer waits.
     if let Some(answer) = end {
         answer.send(seen).unwrap_or_default();
     }
 }
 
-/// Sends that are in all inboxes. None while the database is unavailable.
+/// Reads which sends are in all inboxes of their recipients. Returns an empty set while the database is unavailable.
 async fn complete(database: &PgPool, pending: &HashMap<Uuid, Pending>) -> HashSet<Uuid> {
     if pending.is_empty() {
         return HashSet::new();

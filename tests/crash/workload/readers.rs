@@ -1,5 +1,5 @@
-//! Users that work in their inboxes: they list, change several items at once while another of their devices lists, and list again. Each
-//! call goes to a random gateway.
+//! Users who list and change their inboxes. On each visit, a user lists the inbox, makes several changes at once while a second
+//! device lists it too, and lists it again. Each call goes to a random gateway.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 3;
 const WHOLE: usize = 10;
 
 impl Workload {
-    /// Runs one user, who waits for every answer.
+    /// Runs one user, who waits for every answer before the next step.
     pub(super) async fn read(self: Arc<Self>, user: usize) {
         // Users start at different times.
         let late = self.dice.below(100, ("begins", user));
@@ -45,7 +45,7 @@ impl Workload {
         }
         let wanted = 1 + self.dice.below(AT_ONCE, ("changes", about));
         let first = self.dice.below(page.items.len().max(1), ("item", about));
-        // Neighbours on the page, so that no two changes concern the same item.
+        // Take neighbours on the page, so that each change has another item.
         let items = page.items.iter().cycle().skip(first).take(wanted.min(page.items.len()));
         items.enumerate().map(|(number, item)| self.change(item.id, (user, step, number))).collect()
     }
@@ -68,7 +68,7 @@ impl Workload {
         self.journal.write(Line::Changed { user, change, status, at: clock::now().millis() }).await;
     }
 
-    /// Lists during the changes: the list may or may not show each of them.
+    /// Lists while the changes are made. The list may or may not show each of them, so the journal records only a failure.
     async fn glance(&self, user: usize, step: u32) {
         let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;
         let (status, at) = (answer.map(|(status, _)| status), clock::now().millis());
@@ -104,7 +104,7 @@ impl Workload {
         }
     }
 
-    /// Lists the first page; None if no answer came.
+    /// Lists the first page, and records it in the journal. Returns None if no answer came.
     async fn list(&self, user: usize, step: u32) -> Option<Page> {
         let gateway = self.dice.below(2, ("list", user, step));
         let answer = self.ask(user, gateway).await;
@@ -120,7 +120,7 @@ impl Workload {
     }
 }
 
-/// An answer of `GET /v3/notifications`.
+/// Parses an answer of `GET /v3/notifications`.
 pub(crate) fn read_page(answer: &Value) -> Page {
     let number = |value: &Value| value.as_i64().unwrap();
     let shown = |item: &Value| ShownItem {

@@ -1,4 +1,5 @@
-//! The apps' backends: every send is repeated under its key, at the other gateway, until it is confirmed.
+//! The apps' backends, which make the sends. A backend repeats every send with the same idempotency key at the other gateway
+//! until it is confirmed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use crate::workload::{Notice, Workload, email, identifier};
 
 /// Pause of a client between two tries.
 const BACK_OFF: Duration = Duration::from_millis(100);
-/// Maximum number of sends of a burst that a client has in progress.
+/// Maximum number of sends that a client makes concurrently in a burst.
 const AT_ONCE: usize = 4;
-/// Time limit for the confirmation of a send: longer than any server is unavailable.
+/// Time limit for the confirmation of a send. No server is unavailable for so long.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(120);
 
 impl Workload {
-    /// Makes this client's share of all sends, each when it is due; the large app sends in bursts.
+    /// Makes the sends of this client, spread over the load. Clients of the large app send in bursts.
     pub(super) async fn send_all(self: Arc<Self>, client: usize, probe: Probe) {
         let numbers = &self.sends[client];
         let bursts = self.size.lasting.div_duration_f64(self.size.burst_every).ceil() as usize;
@@ -51,7 +52,7 @@ impl Workload {
         }
     }
 
-    /// Makes a send until it is confirmed. Returns its request and the time of the confirmation.
+    /// Repeats a send until it is confirmed. Returns the id of its request and the time of the confirmation.
     async fn send(&self, notice: &Notice, send_at: Option<Timestamp>) -> (Uuid, i64) {
         let (body, key) = (notice.body(send_at), notice.key());
         let mut pace = tokio::time::interval(BACK_OFF);
@@ -69,12 +70,12 @@ impl Workload {
                 self.journal.write(Line::Confirmed { notice: notice.number, request, at }).await;
                 return (request, at);
             }
-            // A gateway that was paused while it read the request answers 408.
+            // A gateway answers 408 if it was paused while it read the request.
             let refused = status.is_some_and(|status| status < 500 && status != 408);
             assert!(!refused, "{}: {answer:?}", notice.title());
             assert!(began.elapsed() < CONFIRMED_WITHIN, "{}: {answer:?}", notice.title());
         }
-        unreachable!("there is always another try")
+        unreachable!("the loop has no end")
     }
 
     /// Changes the addresses of some users repeatedly.

@@ -34,7 +34,7 @@ def now():
 
 
 def with_status(found):
-    """The object with the status that its controller would set."""
+    """Returns the object with the status that its controller would set."""
     kind, generation = found["kind"], found["metadata"]["generation"]
     condition = lambda name, **more: {"type": name, "status": "True", "lastTransitionTime": now(), **more}  # noqa: E731
     if kind == "Deployment":
@@ -55,7 +55,7 @@ def with_status(found):
 
 
 def merge(into, patch):
-    """JSON merge patch (RFC 7396)."""
+    """Applies a JSON merge patch (RFC 7396)."""
     for key, value in patch.items():
         if value is None:
             into.pop(key, None)
@@ -216,7 +216,7 @@ class Handler(BaseHTTPRequestHandler):
         end = time.monotonic() + min(60, int((query.get("timeoutSeconds") or ["60"])[0]))
         try:
             if (query.get("sendInitialEvents") or [""])[0] == "true":
-                # A list as a stream: the existing objects, then a bookmark.
+                # The client asked for the list as a stream: send the existing objects, then a bookmark.
                 seen = len(CHANGES)
                 for found in self.found(collection, namespace, query):
                     send("ADDED", found)

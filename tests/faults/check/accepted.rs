@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::record::{Delivery, Record};
 
-/// How often each delivery was taken, by its id.
+/// Counts the messages that providers accepted, by the id of the delivery.
 fn times(record: &Record) -> BTreeMap<&str, usize> {
     let deliveries = record.by_content();
     let mut times = BTreeMap::new();
@@ -23,14 +23,16 @@ fn count(delivery: &Delivery, outcome: &str) -> usize {
     delivery.attempts.iter().filter(|attempt| attempt.outcome == outcome).count()
 }
 
-/// After an acceptance, only an attempt with an unknown outcome may be repeated.
+/// Providers accepted no delivery more often than its attempts were sent or had an unknown outcome.
 pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, times) in times(record) {
         let delivery = &record.deliveries[id];
         let may = count(delivery, "sent") + count(delivery, "unknown");
         if times > may {
-            wrong.push(format!("{id}: taken {times} times, which {may} attempts explain: {delivery:?}"));
+            wrong.push(format!(
+                "{id}: accepted {times} times, but only {may} attempts explain this: {delivery:?}"
+            ));
         }
     }
     wrong
@@ -39,10 +41,11 @@ pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
 pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {
     let sms = |id: &str| record.deliveries[id].target.0 == "sms";
     let twice = times(record).into_iter().filter(|(id, times)| *times > 1 && sms(id));
-    twice.map(|(id, times)| format!("{id}: taken {times} times: {:?}", record.deliveries[id])).collect()
+    twice.map(|(id, times)| format!("{id}: accepted {times} times: {:?}", record.deliveries[id])).collect()
 }
 
-/// Every `sent` delivery was accepted under its own id, and every accepted message is in the ledger.
+/// A provider accepted every delivery with a `sent` attempt, under the delivery's own id, and every accepted message is in the
+/// ledger.
 pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     let (deliveries, times) = (record.by_content(), times(record));
     let sent = record.deliveries.iter().filter(|(_, delivery)| count(delivery, "sent") > 0);
@@ -54,7 +57,7 @@ pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
             match (deliveries.get(&(&target, taken.notice.as_str())), taken.delivery.as_deref()) {
                 (None, _) => wrong.push(format!("{name}: accepted, but not in the ledger: {taken:?}")),
                 (Some(id), Some(named)) if *id != named => {
-                    wrong.push(format!("{name}: {id} was sent as {named}"));
+                    wrong.push(format!("{name}: the message of {id} has the id {named}"));
                 }
                 (Some(_), _) => {}
             }

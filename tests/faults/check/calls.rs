@@ -1,5 +1,5 @@
-//! Attempts, compared with the calls that providers received. A call names its target and not its delivery, so they are compared by
-//! target.
+//! Comparison of attempts with the calls that providers received. A call contains its target but not always its delivery, so
+//! attempts and calls are compared per target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use stand_ins::faults::{Call, Fault};
 
 use crate::record::{Attempt, Codes, ProviderView, Record, Target};
 
-/// Result of a call that caller and provider can both know.
+/// Result of a call, as far as both the worker and the provider can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Sent,
@@ -17,13 +17,13 @@ enum End {
     Busy,
     Gone,
     Down,
-    /// The caller heard nothing.
+    /// The worker received no answer.
     Lost,
 }
 
 type Numbers = BTreeMap<End, usize>;
 
-/// How long a caller may not know yet that a connection of many calls is gone, and put another on it.
+/// Maximum time until a worker notices that a multiplexed connection was cut. Calls that it starts in this time are lost too.
 const UNNOTICED: Duration = Duration::from_secs(1);
 
 pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> Vec<String> {
@@ -32,7 +32,7 @@ pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> 
     for (id, delivery) in &record.deliveries {
         for attempt in &delivery.attempts {
             let Some(provider) = attempt.provider.as_deref() else {
-                wrong.push(format!("{id}: no provider was called: {delivery:?}"));
+                wrong.push(format!("{id}: an attempt has no provider: {delivery:?}"));
                 continue;
             };
             if attempt.was_not_made() {
@@ -48,7 +48,7 @@ pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> 
         let attempts = attempts.remove(name.as_str()).unwrap_or_default();
         wrong.extend(compare(seen, &attempts).into_iter().map(|what| format!("{name}: {what}")));
     }
-    wrong.extend(attempts.keys().map(|name| format!("{name} is no provider")));
+    wrong.extend(attempts.keys().map(|name| format!("attempts at the unknown provider {name}")));
     wrong
 }
 
@@ -89,11 +89,11 @@ fn agree(
         let during = |at: Timestamp| attempt.started_at <= at + unnoticed && at <= attempt.ended_at;
         let is_cut_short = end == End::Lost || is_wordless(&seen.codes, attempt);
         if is_cut_short && !cuts.iter().copied().any(during) {
-            return Err(format!("lost without a cut: {attempt:?}"));
+            return Err(format!("no connection was cut during this lost attempt: {attempt:?}"));
         }
         let while_down = |(from, until)| attempt.started_at <= until && attempt.ended_at >= from;
         if end == End::Down && !seen.down.is_some_and(while_down) {
-            return Err(format!("down at the wrong time: {attempt:?}"));
+            return Err(format!("the provider was not down during this attempt: {attempt:?}"));
         }
     }
     let number = |of: &Numbers, end| of.get(&end).copied().unwrap_or_default();
@@ -102,17 +102,21 @@ fn agree(
     for end in [End::Sent, End::Temporary, End::Busy, End::Gone] {
         let (called, heard) = (number(&at_provider, end), number(&at_caller, end));
         if heard > called {
-            return Err(format!("{heard} times {end:?} heard, {called} times said"));
+            return Err(format!(
+                "{heard} attempts have the result {end:?}, but the provider gave it {called} times"
+            ));
         }
         unheard += called - heard;
     }
-    // On a connection of many calls, a cut takes the answers of the others along.
+    // If a multiplexed connection is cut, the answers to its other calls are lost too.
     if unheard > if seen.multiplexed { lost } else { 0 } {
-        return Err(format!("{unheard} answers are not among the attempts"));
+        return Err(format!("{unheard} answers of the provider are missing from the attempts"));
     }
     let taken_and_cut = calls.iter().filter(|call| call.fault == Some(Fault::CutAfter)).count();
     if lost < taken_and_cut {
-        return Err(format!("{taken_and_cut} taken and cut, {lost} lost"));
+        return Err(format!(
+            "{taken_and_cut} calls were accepted and cut, but only {lost} attempts are lost"
+        ));
     }
     Ok(())
 }
@@ -125,11 +129,13 @@ fn end_of_call(call: &Call) -> End {
         Some(Fault::Gone) => End::Gone,
         Some(Fault::Down) => End::Down,
         Some(Fault::CutBefore | Fault::CutAfter | Fault::Stall) => End::Lost,
-        Some(fault @ (Fault::Refused | Fault::Pause)) => panic!("{fault:?} has no share here"),
+        Some(fault @ (Fault::Refused | Fault::Pause)) => {
+            panic!("the fault {fault:?} is not used in this suite")
+        }
     }
 }
 
-/// None where the provider never says so.
+/// Returns the result of an attempt, or None if the provider never answers with this code.
 fn end_of_attempt(codes: &Codes, attempt: &Attempt) -> Option<End> {
     let code = attempt.code.as_str();
     match attempt.outcome.as_str() {
@@ -145,7 +151,7 @@ fn end_of_attempt(codes: &Codes, attempt: &Attempt) -> Option<End> {
     }
 }
 
-/// Whether the status was heard, and a cut took the words.
+/// Returns true if the attempt has the status of the answer but not its text, because the connection was cut in between.
 fn is_wordless(codes: &Codes, attempt: &Attempt) -> bool {
     [codes.temporary, codes.busy].iter().any(|whole| is_status_of(whole, &attempt.code))
 }

@@ -2,7 +2,7 @@
 
 use crate::record::{Attempt, Record};
 
-/// An attempt with an unknown outcome binds the delivery to its provider.
+/// After an attempt with an unknown outcome, all further attempts are at the same provider.
 pub(crate) fn only_after_a_certain_no(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
@@ -11,7 +11,7 @@ pub(crate) fn only_after_a_certain_no(record: &Record) -> Vec<String> {
             if let Some(earlier) = bound
                 && earlier.provider != attempt.provider
             {
-                wrong.push(format!("{id}: attempt {} left its provider: {delivery:?}", attempt.number));
+                wrong.push(format!("{id}: attempt {} is at another provider: {delivery:?}", attempt.number));
             }
             if attempt.outcome == "unknown" {
                 bound = Some(attempt);

@@ -13,14 +13,17 @@ pub(crate) fn every_end_follows_from_the_attempts(record: &Record) -> Vec<String
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
         if !in_order(&delivery.attempts) {
-            wrong.push(format!("{id}: its attempts are not numbered 1, 2, …: {delivery:?}"));
+            wrong.push(format!("{id}: the attempts are not numbered 1, 2, …: {delivery:?}"));
         }
         let (earlier, last) = match delivery.attempts.split_last() {
             Some((last, earlier)) => (earlier, Some(last)),
             None => (&[][..], None),
         };
         if let Some(attempt) = earlier.iter().find(|attempt| is_final(record, delivery, attempt)) {
-            wrong.push(format!("{id}: went on after attempt {}: {delivery:?}", attempt.number));
+            wrong.push(format!(
+                "{id}: further attempts follow the final attempt {}: {delivery:?}",
+                attempt.number
+            ));
         }
         if !fits(record, delivery, last) {
             wrong.push(format!("{id}: {delivery:?}"));
@@ -33,11 +36,11 @@ fn in_order(attempts: &[Attempt]) -> bool {
     attempts.iter().zip(1..).all(|(attempt, number)| attempt.number == number)
 }
 
-/// Returns true if no attempt may follow.
+/// Returns true if no further attempt may follow.
 fn is_final(record: &Record, delivery: &Delivery, attempt: &Attempt) -> bool {
     match attempt.outcome.as_str() {
         "sent" | "failed" => true,
-        // Dead for one provider alone: another one may still reach it.
+        // If a second provider was tried, the target may have been dead for the first provider only.
         "target_gone" => delivery.attempts.iter().all(|other| other.provider == attempt.provider),
         "unknown" => record.is_lost(delivery, attempt),
         _ => false,
@@ -55,7 +58,7 @@ fn fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
         Some("unknown") if last.is_some_and(|last| record.is_lost(delivery, last)) => {
             end == ("unknown", Some("outcome_unknown"))
         }
-        // Found dead by another delivery before the first attempt, or before the next.
+        // Another delivery found the target dead before the first or the next attempt of this one.
         None | Some("retry" | "unknown" | "pause_provider") => {
             end == ("skipped", Some("suppressed")) && record.suppressions.contains_key(&delivery.target)
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::record::{Delivery, Record, ReportedOutcome, Request};
 
-/// One event for every attempt, and for the end of a delivery that no attempt ended. One that the log was slow to confirm
-/// may stand behind the next.
+/// The log has one event for every attempt, and one for each delivery that ended without an attempt. Events may be in another
+/// order if the log confirmed one of them late.
 pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
@@ -29,7 +29,7 @@ fn expected(delivery: &Delivery) -> Vec<ReportedOutcome> {
     told
 }
 
-/// By channel and status.
+/// Number of deliveries by channel and status.
 type Counts = BTreeMap<String, BTreeMap<String, i64>>;
 
 pub(crate) fn the_counts_add_up(record: &Record) -> Vec<String> {
@@ -46,15 +46,18 @@ pub(crate) fn the_counts_add_up(record: &Record) -> Vec<String> {
             *counts.entry(channel.clone()).or_default().entry("skipped".to_owned()).or_default() += number;
         }
         if counts != request.counts {
-            wrong.push(format!("{}: told {:?}, counted {counts:?}", request.notice, request.counts));
+            wrong.push(format!(
+                "{}: the API reports {:?}, the ledger has {counts:?}",
+                request.notice, request.counts
+            ));
         }
         wrong.extend(all_are_counted(request));
     }
-    wrong.extend(ledgers.keys().map(|notice| format!("no client sent {notice}")));
+    wrong.extend(ledgers.keys().map(|notice| format!("deliveries of an unknown send: {notice}")));
     wrong
 }
 
-/// Every recipient has at least one line on every channel.
+/// Every recipient counts at least once on every channel.
 fn all_are_counted(request: &Request) -> impl Iterator<Item = String> {
     let recipients = i64::try_from(request.recipients).unwrap();
     let sum = |counts: &BTreeMap<String, i64>| counts.values().sum::<i64>();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::record::{ProviderView, Record, Target};
 
-/// No claim is granted after the suppression is committed.
+/// No claim of a delivery is granted after the suppression of its target was committed.
 pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
@@ -12,11 +12,11 @@ pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
             continue;
         };
         let Some(committed_by) = suppression.committed_by else {
-            wrong.push(format!("{:?} is suppressed, and the log does not tell", delivery.target));
+            wrong.push(format!("{:?} is suppressed, but the log has no event about it", delivery.target));
             continue;
         };
         if let Some(at) = delivery.claimed_at.iter().find(|at| **at > committed_by) {
-            wrong.push(format!("{id} was claimed at {at}, suppressed by {committed_by}"));
+            wrong.push(format!("{id} was claimed at {at}, but its target was suppressed by {committed_by}"));
         }
         if delivery.attempts.len() > delivery.claimed_at.len() {
             wrong.push(format!("{id} has attempts without a claim: {delivery:?}"));
@@ -28,7 +28,8 @@ pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
 pub(crate) fn only_the_dead(record: &Record) -> Vec<String> {
     let dead: BTreeSet<Target> = record.providers.values().flat_map(ProviderView::gone).collect();
     let suppressed: BTreeSet<Target> = record.suppressions.keys().cloned().collect();
-    let alive = suppressed.difference(&dead).map(|target| format!("{target:?} lives, and is suppressed"));
-    let forgotten = dead.difference(&suppressed).map(|target| format!("{target:?} is dead, not suppressed"));
+    let alive = suppressed.difference(&dead).map(|target| format!("{target:?} is not dead, but suppressed"));
+    let forgotten =
+        dead.difference(&suppressed).map(|target| format!("{target:?} is dead, but not suppressed"));
     alive.chain(forgotten).collect()
 }

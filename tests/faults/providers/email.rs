@@ -1,4 +1,4 @@
-//! Emails: two providers, of which the second stands in for the first.
+//! Two email providers. Deliveries fail over from the first to the second.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use stand_ins::smtp::{Rule, SmtpSettings, SmtpStandIn};
 use super::{Kind, LOST, Peer, answers};
 use crate::record::Codes;
 
-/// The provider that is down for a while.
+/// Starts the provider that is down for a part of the round.
 pub(super) async fn smtp(faults: Arc<Faults>) -> Peer {
     let outbox = Outbox::in_memory();
     let stand_in = SmtpStandIn::start(SmtpSettings::default(), outbox.clone()).await.unwrap();
@@ -64,7 +64,7 @@ pub(super) async fn postmark(faults: Arc<Faults>) -> Peer {
     Peer::new(kind, faults, outbox, stand_in)
 }
 
-/// `Message-ID: <{delivery}@example.com>`.
+/// Reads the delivery id from the header `Message-ID: <{delivery}@example.com>`.
 fn message_id(capture: &Capture) -> String {
     let raw = String::from_utf8_lossy(&capture.raw);
     let mut lines = raw.lines().filter_map(|line| line.strip_prefix("Message-ID: <"));

@@ -1,4 +1,4 @@
-//! Messages to phones.
+//! Providers of push messages to phones.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Short messages.
+//! SMS providers.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(super) async fn smpp(faults: Arc<Faults>) -> Peer {
     Peer::new(kind("smpp", "smpp", settings, codes, true), faults, outbox, stand_in)
 }
 
-/// No protocol of short messages has a place for our id that comes back.
+/// SMS protocols do not return the delivery id with a message, so `delivery` finds none.
 fn kind(
     identifier: &'static str,
     kind: &'static str,

@@ -1,4 +1,4 @@
-//! Messages to browsers.
+//! The push service of browsers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Emails over SMTP. The bare client is lettre's connection, with TCP_NODELAY.
+//! Emails over SMTP. The bare client is the connection of the crate lettre, with TCP_NODELAY.
 
 use std::net::SocketAddr;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A bare client of a provider's HTTP API: reqwest, configured as in the workers, without anything around it.
+//! A bare client of a provider's HTTP API: only reqwest, configured as in the workers.
 
 use std::any::Any;
 use std::pin::Pin;

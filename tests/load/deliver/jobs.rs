@@ -1,4 +1,4 @@
-//! The jobs of one measurement: requests, ledger rows and messages, as a dispatcher writes them.
+//! The jobs of one measurement: requests, ledger rows and messages, as the dispatcher writes them.
 
 use domain::event::DeliveryJob;
 use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName};
@@ -9,9 +9,9 @@ use sqlx::{Connection, PgConnection};
 use super::Subject;
 use crate::installation::Installation;
 
-/// Deliveries of one send.
+/// Number of deliveries per send.
 const RECIPIENTS: usize = 100;
-/// Messages that are published together.
+/// Number of messages that are published together.
 const CHUNK: usize = 2_000;
 
 /// Replaces the jobs of the previous measurement by `deliveries` new ones.
@@ -89,10 +89,11 @@ pub(super) async fn all_done(installation: &Installation, channel: Channel) -> b
     progress.is_some_and(|progress| progress.ack_floor == last)
 }
 
-/// Deliveries per second, from the first settled batch to the last, so that the start of the process does not count.
+/// Deliveries per second. The time runs from the first settled batch to the last, so that the start of the process does not
+/// count.
 ///
 /// # Panics
-/// A delivery was not sent at the first attempt.
+/// A delivery was not sent by its first attempt.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(super) async fn settled_per_second(installation: &Installation, deliveries: usize) -> f64 {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Messages to phones. Each bare client uses one credential for all messages; the one for APNs makes all calls over one
+//! Push messages to phones. Each bare client uses one credential for all messages. The client of APNs makes all calls over one
 //! connection.
 
 use domain::content::{Content, PushContent};

@@ -1,4 +1,4 @@
-//! SMS over Twilio's API, and over SMPP with as many unanswered submissions as concurrent calls.
+//! SMS over Twilio's API and over SMPP. The bare SMPP client has up to [`AT_ONCE`](super::AT_ONCE) unanswered submissions.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -79,7 +79,7 @@ pub(super) async fn smpp() -> Subject {
     }
 }
 
-/// One session, with the library's codec.
+/// One SMPP session with the codec of the crate rusmpp.
 struct Rusmpp(SmscStandIn);
 
 impl BareClient for Rusmpp {

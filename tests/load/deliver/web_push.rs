@@ -1,4 +1,4 @@
-//! Messages to browsers. The bare client posts them with reqwest, each encrypted, with one signed token for all.
+//! Push messages to browsers. The bare client posts encrypted messages with reqwest, and uses one signed token for all.
 
 use std::collections::HashMap;
 

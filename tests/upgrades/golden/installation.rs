@@ -1,5 +1,5 @@
-//! An installation with everything that golden messages name, and the services that read them. The first message of every stream has an
-//! unknown type.
+//! An installation with all rows to which golden messages refer, and the services that read the messages. The first message of
+//! every stream has an unknown type.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use store::webhooks::WEBHOOKS;
 use testkit::{Installation, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Golden messages name items of the first eight events.
+/// Number of messages in the first inbox stream before a golden message. Golden messages refer to items with ids of these events.
 pub(crate) const EVENTS_BEFORE: u64 = 8;
 const STRANGE: &[u8] = br#"{"id":"018f3f6e-7c1a-7000-8000-000000000001","type":"Strange","v":1,"app":7,
     "at":"2026-01-02T03:04:05.678Z","sendId":null,"causedBy":null,"data":{}}"#;
 
-/// Rows that golden messages of all kinds name.
+/// Rows to which golden messages of all types refer.
 const SEED: &str = "
     INSERT INTO app (id, name, api_key) OVERRIDING SYSTEM VALUE VALUES (7, 'shop', 'shop');
     INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE VALUES
@@ -33,7 +33,7 @@ const SEED: &str = "
         \"inApp\": {\"title\": \"Order {{ order.id }} shipped\"},
         \"email\": {\"subject\": \"Order {{ order.id }} shipped\", \"text\": \"On its way\"}
       }' FROM template;";
-/// Items and a delivery that messages change.
+/// Items and a delivery that golden messages change.
 const SEED_OF_ROWS: &str = "
     INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients, body) VALUES
       (7, '018f3f6e-7c1a-7000-8000-0000000000bb', '2026-01-02T03:04:05Z', 'transactional', 'Order shipped', 501, $1);
@@ -56,11 +56,11 @@ impl Deref for GoldenInstallation {
 }
 
 impl GoldenInstallation {
-    /// Starts an installation with everything that `message` names, and without services.
+    /// Starts an installation with all rows to which `message` refers, but without services.
     pub(super) async fn start(message: &Envelope) -> GoldenInstallation {
         let installation = GoldenInstallation::with_partitions(1).await;
         match &message.event {
-            // The message's own rows are written by the services.
+            // The services write the rows of this send when they process it.
             Event::SendAccepted(_) => {}
             Event::DeliveryJob(job) => seed_rows(&installation.pool, job.attempt, false).await,
             event => {
@@ -71,7 +71,7 @@ impl GoldenInstallation {
         installation
     }
 
-    /// Without a request so far.
+    /// Starts an installation without a send.
     pub(crate) async fn with_partitions(partitions: u32) -> GoldenInstallation {
         let outbox = Outbox::in_memory();
         let smtp = SmtpStandIn::start(SmtpSettings::default(), Arc::clone(&outbox)).await.unwrap();
@@ -97,9 +97,9 @@ impl GoldenInstallation {
         self.context.serve("webhooks", webhooks::run);
     }
 
-    /// Waits until every message was read. Services write what follows from a message before they acknowledge it.
+    /// Waits until every message is processed. Services acknowledge a message only after they have written its rows.
     pub(super) async fn quiet(&self) {
-        eventually(SOON, "everything was read", async || {
+        eventually(SOON, "every message is processed", async || {
             let timers = self.count("SELECT count(*) FROM timer").await;
             let sends = self.is_done(StreamName::Send(Lane::Transactional), "dispatcher").await;
             let jobs = self.is_done(StreamName::Job(Channel::Email, Lane::Transactional), "email").await;
@@ -140,7 +140,7 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
         .unwrap();
     }
     let events: Vec<_> = WebhookEvent::ALL.iter().map(ToString::to_string).collect();
-    // Without a secret no webhook is sent, so that the rows stay.
+    // The endpoint has no secret, so no webhook is sent and its row does not change.
     sqlx::query(
         "INSERT INTO webhook_endpoint (app_id, url, events, since)
          VALUES (7, 'https://shop.example.com/', $1, '2026-01-01T00:00:00Z')",
@@ -158,7 +158,8 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
     .unwrap();
 }
 
-/// A send of two chunks, the first of which is planned, with a delivery; and two items, read or not.
+/// Inserts a send of two chunks, whose first chunk is planned and has a delivery, and two inbox items. `read` is true if the
+/// items are read.
 async fn seed_rows(pool: &PgPool, attempt: u32, read: bool) {
     let mut recipients = vec![Value::from("nobody"); 500];
     recipients.iter_mut().enumerate().for_each(|(number, name)| *name = format!("nobody-{number}").into());

@@ -1,10 +1,10 @@
-//! Rows that services left, without values that differ between runs.
+//! Rows that the services wrote, without values that differ between runs.
 
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 use stand_ins::outbox::Outbox;
 
-/// Name of each table, and the query for the compared columns.
+/// Names of the tables, each with the query for the columns to compare.
 const TABLES: [(&str, &str); 14] = [
     ("app_user", "SELECT number, identifier, profile FROM app_user ORDER BY number"),
     (
@@ -47,7 +47,7 @@ const TABLES: [(&str, &str); 14] = [
     ),
 ];
 
-/// Everything, by table, without those that are empty; and the emails that were sent.
+/// All rows by table, without empty tables, and the emails that were sent.
 pub(super) async fn all(database: &PgPool, outbox: &Outbox) -> Value {
     let mut tables = Map::new();
     for (name, query) in TABLES {

@@ -25,7 +25,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "tidings.fullname" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
 
-{{- /* The most processes of a service at one time: while they are replaced, one more. */ -}}
+{{- /* Maximum number of simultaneous processes of a service, including the additional one during a replacement. */ -}}
 {{- define "tidings.mostReplicas" -}}
 {{- $own := .service -}}
 {{- if dig "autoscaling" "enabled" false $own }}{{ add $own.autoscaling.maxReplicas 1 }}
@@ -33,7 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else }}{{ add ($own.replicas | default .defaults.replicas) 1 }}{{ end }}
 {{- end }}
 
-{{- /* Refuses what would only fail later. */ -}}
+{{- /* Refuses values that would fail only after the installation. */ -}}
 {{- define "tidings.validate" -}}
 {{- $values := .Values -}}
 {{- $_ := required "database.existingSecret: name the Secret with the URL of PostgreSQL (CloudNativePG makes <cluster>-app, key uri)" $values.database.existingSecret -}}
@@ -72,7 +72,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 
-{{- /* For the migration, `owner` is true. */ -}}
+{{- /* `owner` is true for the migration. */ -}}
 {{- define "tidings.env" -}}
 {{- $values := .root.Values -}}
 {{- $owner := and .owner $values.database.ownerSecret -}}
@@ -107,7 +107,7 @@ securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 - {name: TIDINGS_METRICS__LISTEN, value: "[::]:9090"}
 - {name: TIDINGS_GATEWAY__LISTEN, value: "[::]:8080"}
-# Longer than the nodes need until they send no new connections to a stopping pod.
+# Longer than the time for which nodes may still send new connections to a stopping pod.
 - {name: TIDINGS_GATEWAY__DRAIN, value: 8s}
 {{- with $values.defaults.extraEnv }}
 {{ toYaml . }}

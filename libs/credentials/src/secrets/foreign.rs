@@ -1,7 +1,7 @@
-//! Refuses a master key that is not the one of this database.
+//! Refuses a master key that did not seal the secrets of this database.
 //!
-//! A wrong key cannot open the stored secrets, and new secrets sealed with it cannot be opened with the right key. So a process
-//! with the wrong key ends before it does anything.
+//! A wrong master key cannot open the stored secrets, and the right key cannot open secrets that the wrong key sealed. So a
+//! process with a wrong key ends before it does anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use super::{MasterKey, Security, rotation};
 /// `security.lost_master_keys` names.
 ///
 /// # Errors
-/// Records are sealed with other keys (the error lists each key and its number of records), or the database failed.
+/// Returns an error if records are sealed with other keys, or the database fails. The error lists each of these keys and the
+/// number of its records.
 pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) -> anyhow::Result<()> {
     let ours: BTreeSet<String> = std::iter::once(master_key.id()).chain(master_key.previous_id()).collect();
     let mut foreign = BTreeMap::<String, u64>::new();

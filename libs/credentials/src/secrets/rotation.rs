@@ -1,14 +1,14 @@
-//! Rotation of the master key: seals the records of other keys with the new one, in bounded batches.
+//! Rotation of the master key: seals the records of the previous key with the new key, in batches.
 //!
-//! A rotation can be interrupted at any point and run again, while services run: a record is replaced only if it has not changed
-//! since it was read, and its key id shows whether it is done.
+//! A rotation can be interrupted at any point and run again, while services run. A record is replaced only if it has not changed
+//! since it was read. The key id in a record shows whether it must still be resealed.
 
 use store::Store;
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use super::{HEADER_LENGTH, MasterKey, hex};
 
-/// Placeholder for the key of a record that is too short to name one.
+/// Text that replaces the key id of a record if the record is too short to contain a key id.
 pub const DAMAGED: &str = "damaged";
 /// Maximum number of records per statement.
 const BATCH: u32 = 200;
@@ -29,15 +29,14 @@ pub struct KeyUsage {
     pub table: &'static str,
     /// Id of the key, or [`DAMAGED`].
     pub key: String,
-    /// Number of records.
     pub records: u64,
 }
 
-/// Reseals every record that is not sealed with the primary key. Calls `progress` for each batch with the table and the number
-/// of its records resealed so far.
+/// Reseals every record that is not sealed with the primary key. After each batch, calls `progress` with the table and the number
+/// of records of the table that were resealed so far.
 ///
 /// # Errors
-/// The database failed. Completed batches stay; run it again.
+/// Returns an error if the database fails. Completed batches stay resealed, and another call continues.
 pub async fn reseal_all(
     store: &Store,
     master_key: &MasterKey,
@@ -46,7 +45,8 @@ pub async fn reseal_all(
     let mut tables = Vec::with_capacity(SEALED.len());
     for table in SEALED {
         let mut resealed = ResealReport { table: table.name, ..ResealReport::default() };
-        // A process may write a record before the current position, so repeat until a round finds no record to reseal.
+        // During a round, a service may write a record before the current position. So repeat until a round finds no record to
+        // reseal.
         while round(store, master_key, table, &mut resealed, &mut progress).await? {}
         tables.push(resealed);
     }
@@ -84,11 +84,11 @@ async fn round(
     }
 }
 
-/// Number of records that are not sealed with the primary key. If it is zero, no other key is needed. While [`reseal_all`] runs,
-/// a service with only the old key may write records that it has already passed.
+/// Returns the number of records that are not sealed with the primary key. If it is zero, no other key is needed. After
+/// [`reseal_all`] it may be above zero, because a service with only the old key may have written further records in the meantime.
 ///
 /// # Errors
-/// The database failed.
+/// Returns an error if the database fails.
 pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::Error> {
     let primary = master_key.id();
     Ok(status(store).await?.iter().filter(|found| found.key != primary).map(|found| found.records).sum())
@@ -97,7 +97,7 @@ pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::E
 /// Counts the records of each table by master key.
 ///
 /// # Errors
-/// The database failed.
+/// Returns an error if the database fails.
 pub async fn status(store: &Store) -> Result<Vec<KeyUsage>, store::Error> {
     let mut found = Vec::new();
     for table in SEALED {

@@ -37,7 +37,7 @@ async fn world() -> World {
 }
 
 impl World {
-    /// Creates links with an empty cache, as in a process that has just started.
+    /// Creates `Links` with an empty cache, as in a process that has just started.
     fn links(&self) -> Links {
         Links::new(self.store.clone(), self.master_key.clone(), clock::now)
     }
@@ -83,7 +83,7 @@ async fn a_token_verifies_only_as_the_link_that_was_signed() {
         for longer in [format!("{token}A"), format!("{token}{token}"), "A".repeat(100_000), "ä".into()] {
             assert_eq!(links.verify(&longer).await.unwrap(), None);
         }
-        // The same claim under the key of the other app.
+        // Replace the key id in the token by the id of the other app's key.
         let other = links.sign(&Link { app: world.apps[1], ..link }).await.unwrap();
         let mut moved = bytes;
         moved[1..17].copy_from_slice(&URL_SAFE_NO_PAD.decode(other).unwrap()[1..17]);
@@ -128,7 +128,7 @@ async fn links_expire() {
 }
 
 impl World {
-    /// Changes the keys to those of an earlier release.
+    /// Changes the keys as if an earlier release had created them.
     async fn with_earlier_keys(&self) {
         let mut connection = PgConnection::connect(self.database.url()).await.unwrap();
         sqlx::query("UPDATE app_link_key SET seals = false").execute(&mut connection).await.unwrap();
@@ -195,7 +195,7 @@ async fn an_unknown_key_id_is_queried_once_and_cached() {
     assert_eq!(links.verify(&URL_SAFE_NO_PAD.encode(&bytes)).await.unwrap(), Some(link));
     assert_eq!(links.verify(&naming(47)).await.unwrap(), None);
 
-    // From now on a query fails.
+    // Without this table, every query fails, so a successful call must have used the cache.
     let mut connection = PgConnection::connect(world.database.url()).await.unwrap();
     sqlx::query("DROP TABLE app_link_key").execute(&mut connection).await.unwrap();
     assert_eq!(links.verify(&naming(47)).await.unwrap(), None);

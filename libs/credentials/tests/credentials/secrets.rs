@@ -77,7 +77,7 @@ fn a_key_file_is_private_and_never_overwritten() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(matches!(MasterKey::generate_file(&path), Err(SecretsError::File { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    // A unit test of the module covers files of root that a group may read.
+    // A unit test in `secrets` covers files of root that a group may read.
     for mode in [0o660, 0o604, 0o620] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let error = MasterKey::load(&path).unwrap_err();

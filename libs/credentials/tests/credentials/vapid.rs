@@ -5,7 +5,7 @@ use store::control::app::{NewApp, NewSecret};
 use store::{Settings, Store};
 use testkit::Database;
 
-/// The browser's key of RFC 8291, appendix A.
+/// The browser's public key in the example of RFC 8291, appendix A.
 const BROWSER: &str =
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
 

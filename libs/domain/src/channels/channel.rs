@@ -1,19 +1,17 @@
-//! The channels by which a notification reaches a person.
+//! The channels that a send can name.
 
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// A channel, by its identifier in the API.
+    /// A channel, by its name in the API. The API accepts all of these names, but Tidings delivers only [`Channel::DELIVERED`].
     Channel {
         /// The in-app inbox.
         InApp = "inApp",
-        /// Electronic mail.
         Email = "email",
         /// Web push to browsers (RFC 8030).
         WebPush = "webPush",
         /// Push to phones, by APNs or FCM.
         MobilePush = "mobilePush",
-        /// Short messages.
         Sms = "sms",
         Whatsapp = "whatsapp",
         Slack = "slack",
@@ -31,11 +29,13 @@ impl Channel {
     /// The delivered channels that need a provider.
     pub const EXTERNAL: [Channel; 4] = [Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
-    /// The channels on which a message with an unknown outcome is never sent again: the recipient could not recognise the
-    /// second message as a duplicate, and each message costs money.
+    /// The channels on which a message must not be sent twice, because the recipient would get both messages and each message
+    /// costs money. If the outcome is unknown, the message is sent again only to a provider that de-duplicates by idempotency
+    /// key.
     pub const ONCE: [Channel; 1] = [Channel::Sms];
 
-    /// Returns true if a message of this channel may be sent again when its outcome is unknown.
+    /// Returns true if a message with an unknown outcome may be sent again on this channel, even by a provider that does not
+    /// de-duplicate.
     #[must_use]
     pub fn is_repeatable(self) -> bool {
         !Channel::ONCE.contains(&self)

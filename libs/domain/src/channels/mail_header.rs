@@ -1,9 +1,9 @@
-//! Headers that a send may add to an email.
+//! Checks the names of headers that a send adds to an email.
 
 /// Longest name of a header, in bytes.
 pub const MAX_HEADER_NAME: usize = 76;
 
-/// Headers that only Tidings or mail servers write, in lower case.
+/// Names of headers that only Tidings or mail servers may write, in lower case.
 const OWNED: [&str; 26] = [
     "apparently-to",
     "arc-authentication-results",
@@ -32,9 +32,9 @@ const OWNED: [&str; 26] = [
     "x-envelope-to",
     "x-original-to",
 ];
-/// Prefixes of further headers that only Tidings or mail servers write.
+/// Prefixes of the names of further headers that only Tidings or mail servers may write.
 const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
-/// Prefixes of headers that control a relay, for example to add recipients or to delay the email.
+/// Prefixes of the names of headers that control a mail relay, for example to add recipients or to delay the email.
 const RELAY_PREFIXES: [&str; 16] = [
     "x-amz-",
     "x-elasticemail-",
@@ -59,16 +59,17 @@ const RELAY_PREFIXES: [&str; 16] = [
 pub enum Refusal {
     /// The name is empty or too long, contains other characters than letters, digits and hyphens, or starts with a hyphen.
     NoName,
-    /// Only Tidings or mail servers write the header.
+    /// Only Tidings or mail servers may write the header.
     Owned,
-    /// The header controls a relay.
+    /// The header controls a mail relay.
     Relay,
 }
 
 /// Returns the reason why a send must not add a header of this name, or None if it may.
 ///
-/// This accepts fewer names than RFC 5322, section 3.6.8. For example, a server strips an undoubled dot at the start of
-/// a line (RFC 5321, section 4.5.2), so a name that starts with a dot would become another header.
+/// The allowed names are fewer than those of RFC 5322, section 3.6.8. For example, a name must not start with a dot. If a client
+/// does not double a dot at the start of a line, the SMTP server removes the dot (RFC 5321, section 4.5.2) and reads `.From` as
+/// the header `From`.
 #[must_use]
 pub fn refusal(name: &str) -> Option<Refusal> {
     let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())

@@ -1,4 +1,4 @@
-//! SMS: numbers, alphabets, segmentation of texts, and Twilio's error codes.
+//! SMS: phone numbers, alphabets, segmentation of texts, and Twilio's error codes.
 
 pub mod gsm7;
 pub mod number;

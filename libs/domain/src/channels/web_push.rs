@@ -1,4 +1,4 @@
-//! Browsers' subscriptions to web push (RFC 8030), and the push services that they may use.
+//! Web push subscriptions of browsers (RFC 8030), and the push services that the subscriptions may use.
 
 mod endpoint;
 mod host;
@@ -16,37 +16,38 @@ pub use endpoint::{MAX_ENDPOINT, origin_of};
 pub use host::PushHost;
 pub use options::{MAX_TTL, Urgency, WebPushOptions, read_ttl, read_urgency};
 
-/// Length of an uncompressed point of P-256, in bytes (SEC 1, section 2.3.3).
+/// Length of an uncompressed point on the curve P-256, in bytes (SEC 1, section 2.3.3).
 const POINT: usize = 65;
 const UNCOMPRESSED: u8 = 4;
 /// Length of the authentication secret, in bytes (RFC 8291, section 3.2).
 const AUTH: usize = 16;
-/// Longest base64url text of a key that is decoded, in bytes.
+/// Maximum length of a key as base64url text, in bytes.
 const MAX_KEY: usize = 256;
 /// The end of the year 9999, in Unix milliseconds.
 const LAST_MILLIS: f64 = 253_402_300_799_999.0;
 
-/// Browsers omit the padding; some clients add it.
+/// Decoder of base64url with or without padding: browsers omit the padding, but some clients add it.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A browser's subscription.
+/// A browser's web push subscription.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// URL at a known push service, with scheme and host in lower case and without a default port.
+    /// URL at an allowed push service, with scheme and host in lower case and without a default port.
     pub endpoint: String,
-    /// The browser's public key (RFC 8291), an uncompressed point of P-256.
+    /// The browser's public key (RFC 8291): an uncompressed point on the curve P-256.
     pub p256dh: Vec<u8>,
-    /// The secret that the browser shares with its senders (RFC 8291).
+    /// The authentication secret, 16 bytes (RFC 8291, section 3.2).
     pub auth: Vec<u8>,
     /// Time when the browser drops the subscription, if known.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Reads a `PushSubscription` in the JSON form that browsers produce. Returns None after adding problems if it is invalid. The
-/// endpoint must be at one of `hosts`. `is_on_curve` returns true if an uncompressed point lies on P-256.
+/// Reads a `PushSubscription` in the JSON form that browsers produce. If the subscription is invalid, adds problems and returns
+/// None. The endpoint must be at one of `hosts`. `is_on_curve` must return true if an uncompressed point lies on the curve P-256.
+/// With `strict`, unknown members are problems.
 pub fn parse_subscription(
     body: Value,
     hosts: &[PushHost],

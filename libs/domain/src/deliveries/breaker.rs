@@ -10,7 +10,7 @@ pub const RUN: u32 = 10;
 pub const FIRST_REST: Duration = Duration::from_secs(5);
 /// Maximum length of a rest. Each failed trial doubles the length up to this maximum.
 pub const LONGEST_REST: Duration = Duration::from_secs(300);
-/// Time after which a trial without an answer is abandoned, and the next trial may start.
+/// Time after which a trial call without an answer is abandoned, and the next trial call may start.
 const TRIAL: Duration = Duration::from_secs(120);
 
 /// State of one worker's breaker for a provider.
@@ -23,14 +23,14 @@ pub enum Breaker {
     },
     /// No call passes until `until`.
     Open {
-        /// Earliest time of a trial.
+        /// Earliest time of a trial call.
         until: Timestamp,
         /// Number of rests since the breaker opened.
         rests: u32,
     },
-    /// One trial call is in flight; its answer closes the breaker or opens it again.
+    /// One trial call is in flight. Its answer closes the breaker or opens it again.
     HalfOpen {
-        /// Earliest time of another trial if this one gets no answer.
+        /// Earliest time of the next trial call if this trial call gets no answer.
         until: Timestamp,
         /// Number of rests since the breaker opened.
         rests: u32,
@@ -55,7 +55,7 @@ impl Breaker {
         }
     }
 
-    /// Returns true if a call may be made now. The first call after a rest is the trial.
+    /// Returns true if a call may be made now. The first call after a rest becomes the trial call.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         if self.closed_until(now).is_some() {
             return false;
@@ -75,8 +75,8 @@ impl Breaker {
 
     /// Records the outcome of a call.
     ///
-    /// A refusal of the message or the target shows that the provider works. So does a retry with its own schedule (`limit`),
-    /// because it concerns only one target.
+    /// If the provider refused the message or the target, the provider works. A temporary failure with its own retry schedule
+    /// (`limit`) shows the same, because such a failure concerns only one target.
     pub fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         match outcome {
             Outcome::Sent { .. }
@@ -131,7 +131,7 @@ impl Breaker {
 
 fn opened(rests: u32, after: Option<Duration>, now: Timestamp) -> Breaker {
     let doubled = FIRST_REST.saturating_mul(2_u32.saturating_pow(rests)).min(LONGEST_REST);
-    // A provider may request a longer rest, up to the same limit.
+    // The rest is longer if the provider requests it, but never longer than `LONGEST_REST`.
     let rest = doubled.max(after.unwrap_or_default().min(LONGEST_REST));
     Breaker::Open { until: now + rest, rests: rests.saturating_add(1) }
 }

@@ -7,22 +7,23 @@ text_enum! {
     Status {
         /// Planned, not yet claimed by a worker.
         Queued = "queued",
-        /// Claimed by a worker; a call of the provider may be in progress.
+        /// Claimed by a worker. A call of the provider may be in progress.
         Sending = "sending",
-        /// The last attempt failed temporarily; a timer starts the next attempt.
+        /// The last attempt failed temporarily. A timer starts the next attempt.
         Retrying = "retrying",
         /// The provider accepted the message.
         Sent = "sent",
         /// A receipt confirms that the message arrived. For the in-app channel: the inbox lists the item.
         Delivered = "delivered",
-        /// Permanently failed: the provider refused the message or called its target dead, its content could not be rendered,
-        /// or the attempts of a retry limit are used up. Without such a limit, the delivery is parked instead.
+        /// Permanently failed: the provider refused the message or reported the target dead, the content could not be rendered,
+        /// or the retries of a [`RetryLimit`](crate::outcome::RetryLimit) are used up. When the retries of the usual schedule are
+        /// used up, the delivery is parked instead.
         Failed = "failed",
-        /// The outcome of the call is unknown (SMS only); the message is never sent again.
+        /// The outcome of the call is unknown (SMS only). The message is never sent again.
         Unknown = "unknown",
         /// Planning decided not to use the channel.
         Skipped = "skipped",
-        /// Retries are exhausted; the delivery and its message are kept until a redrive.
+        /// Retries are exhausted. The delivery and its message are kept until a redrive.
         Parked = "parked",
         /// The send was cancelled before the message was passed to a provider.
         Cancelled = "cancelled",
@@ -36,9 +37,11 @@ impl Status {
     pub const OPEN: [Status; 3] = [Status::Queued, Status::Retrying, Status::Sending];
     /// Statuses of deliveries that wait for an attempt.
     pub const WAITING: [Status; 2] = [Status::Queued, Status::Retrying];
-    /// Statuses of a settled attempt that another attempt may follow; the delivery then has the number of that attempt.
+    /// Statuses that allow another attempt. When an attempt ends with one of them, the delivery's attempt number is increased by
+    /// one.
     pub const CONTINUED: [Status; 2] = [Status::Retrying, Status::Parked];
-    /// Statuses with which a delivery ended without an answer for its last attempt. A late answer replaces them.
+    /// Statuses that end a delivery before the answer to its last call arrives. If the answer arrives later, the status that
+    /// follows from it replaces the recorded status.
     pub const CORRECTABLE: [Status; 3] = [Status::Cancelled, Status::Expired, Status::Skipped];
     /// Statuses that a receipt can change.
     pub const REPORTABLE: [Status; 2] = [Status::Sent, Status::Unknown];
@@ -73,7 +76,7 @@ text_enum! {
         Suppressed = "suppressed",
         /// The API accepts the channel's name, but Tidings does not deliver to this channel.
         ChannelUnavailable = "channel_unavailable",
-        /// The provider refused the message; the attempt records the provider's code and text.
+        /// The provider refused the message. The row of the attempt contains the provider's code and text.
         ProviderRefused = "provider_refused",
         /// The provider reported the target dead.
         TargetGone = "target_gone",

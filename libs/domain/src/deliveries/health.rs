@@ -1,5 +1,5 @@
-//! Health of a provider, or of a host that a target names. Its circuit breaker counts failures per user, so that the targets of
-//! one user cannot stop the deliveries of other users.
+//! Health of a provider, or of a host that targets name, such as a browser's push service. The circuit breaker counts failures
+//! per user, so that the targets of one user cannot stop the deliveries of other users.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::{Answer, Outcome, Timestamp, UserNumber};
 const MOST_SUSPECTS: usize = 64;
 /// Maximum time for which a suspect waits in addition to the breaker's rest.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);
-/// Maximum pause before the next trial if the target of the last one may have provoked its failure.
+/// Maximum pause before the next trial if the target of the last trial may have caused the failure.
 const LONGEST_DOUBT: Duration = Duration::from_secs(30);
-/// Maximum time for which a call waits for another user's trial in flight.
+/// Maximum time for which a call waits while another user's trial is in flight.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time for which an answer that showed the provider alive proves that it works.
+/// Time for which the provider counts as working after an answer that showed it alive.
 const PROOF: Duration = Duration::from_secs(600);
 
-/// A worker's view of the health of a provider, or of a host that targets name.
+/// One worker's view of the health of a provider, or of a host that targets name.
 ///
-/// A failure that a target may have provoked counts once per user until an answer shows the provider alive. Such failures open
-/// the breaker only if they affect [`RUN`](crate::breaker::RUN) users. After a user's trial failed, other users may make a
-/// trial before this user may make another.
+/// A failure that a target may have caused counts once per user until an answer shows the provider alive. Such failures open the
+/// breaker only if they affect [`RUN`](crate::breaker::RUN) users. After a user's trial failed, other users may make a trial
+/// before this user may make another.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     breaker: Breaker,
@@ -76,7 +76,7 @@ impl Health {
         true
     }
 
-    /// Records that an admitted call was not made, or that its answer does not depend on the provider's health.
+    /// Records that an admitted call was not made, or that its answer shows nothing about the provider's health.
     pub fn leave(&mut self, now: Timestamp, user: UserNumber) {
         if self.is_trial_of(user) {
             self.trial = None;
@@ -110,7 +110,7 @@ impl Health {
             Breaker::HalfOpen { .. } if self.is_trial_of(user) => {
                 self.fail_trial(outcome, is_certain, now, user);
             }
-            // Ignore the failure: the call started before the rest, or another trial has replaced it.
+            // Ignore the failure: the call started before the breaker opened, or another trial has replaced this one.
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {}
         }
     }

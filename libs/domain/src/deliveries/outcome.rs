@@ -13,7 +13,7 @@ const MAX_MESSAGE: usize = 1_000;
 /// Longest provider message id that is kept, in bytes.
 const MAX_PROVIDER_ID: usize = 500;
 
-/// The class of a provider's answer.
+/// Class of a provider's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Outcome {
@@ -22,22 +22,22 @@ pub enum Outcome {
         /// The provider's id of the message, if the answer contains one.
         provider_id: Option<String>,
     },
-    /// Temporary failure: try again.
+    /// Temporary failure. The call may be repeated later.
     Retry {
         /// Minimum delay that the provider requests.
         after: Option<Duration>,
-        /// Limited retry schedule in place of the usual one.
+        /// Limited retry schedule that replaces the usual schedule.
         limit: Option<RetryLimit>,
     },
     /// Permanently refused.
     Failed,
-    /// Permanently refused because the target is dead: suppress the target.
+    /// Permanently refused because the target is dead. The target is suppressed.
     TargetGone(TargetDeath),
-    /// Problem with the credential or the account: fail over to the next provider.
+    /// Problem with the credential or the account. The delivery fails over to the next provider.
     PauseProvider,
     /// The provider may or may not have accepted the message.
     Unknown,
-    /// Outcome unknown, but the provider de-duplicates by idempotency key: call only this provider again.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key. Only this provider may be called again.
     Repeat {
         /// Minimum delay that the provider requests.
         after: Option<Duration>,
@@ -48,8 +48,8 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetDeath {
-    /// Time since which the target is dead: a target that was registered later is not affected. None if the provider states no
-    /// time.
+    /// Time since which the target is dead; None if the provider states no time. A target that was registered later is not
+    /// affected.
     pub since: Option<Timestamp>,
     /// True if the target is dead for this provider only, for example because of its environment, topic or sender. The delivery
     /// then fails over to the other providers that serve the target.
@@ -84,14 +84,14 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Blame {
-    /// A problem with the account counts fully. Any other failure counts once per user: the target may have provoked it.
+    /// A problem with the account counts fully. Any other failure counts once per user, because the target may have caused it.
     #[default]
     Usual,
-    /// The failure counts fully: it happened before the provider received the target.
+    /// The failure counts fully, because it happened before the provider received the target.
     Provider,
-    /// The failure counts once per user, even a problem with the account: the target may belong to another account.
+    /// Even a problem with the account counts once per user, because the target may belong to another account.
     User,
-    /// The failure does not count: it concerns only this target, or Tidings itself.
+    /// The failure does not count, because it concerns only this target, or Tidings itself.
     #[serde(rename = "nobody")]
     None,
 }
@@ -108,13 +108,13 @@ impl Answer {
         Answer { blame: Blame::None, ..self }
     }
 
-    /// Marks the failure as one that no target can provoke: the provider had not received the target yet.
+    /// Marks the failure as one that no target can cause: the provider had not received the target yet.
     #[must_use]
     pub fn blaming_provider(self) -> Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// Marks the failure as one that a target may provoke because it belongs to another account.
+    /// Marks the failure as one that the target may have caused because it belongs to another account.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }
@@ -153,7 +153,7 @@ impl Outcome {
         matches!(self, Outcome::Retry { limit: Some(_), .. })
     }
 
-    /// The name recorded with an attempt: it states the result, not the next step.
+    /// The name of the outcome in the row of an attempt. It states the result, not the next step.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Receipts: a provider's later reports on a message that it accepted or may have accepted.
 //!
-//! A receipt changes a delivery only if the delivery is `sent` or `unknown` and the receipt reports on its last attempt.
-//! Receipts may arrive repeatedly, late and in any order.
+//! A receipt changes a delivery only if the delivery is `sent` or `unknown` and the receipt reports on the last attempt. Receipts
+//! may arrive repeatedly, late and in any order.
 
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::{
 /// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
-    /// A new unique id. If the receipt leads to another attempt, its job is published under this id.
+    /// A new unique id. If the receipt leads to another attempt, the job of that attempt is published under this id.
     pub id: Uuid,
     pub app: AppId,
     /// The delivery or message that the receipt reports on.
@@ -32,7 +32,8 @@ pub struct Receipt {
 /// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
-    /// A delivery by its id, with the number of the attempt if the provider reports it; None means the last attempt.
+    /// A delivery by its id, and the number of the attempt. The number is None if the provider does not report it, which means
+    /// the last attempt.
     Delivery(DeliveryId, Option<u32>),
     /// A message by the id that its provider assigned.
     Message {
@@ -59,9 +60,8 @@ pub struct ReportedDelivery {
     pub expires_at: Option<Timestamp>,
     /// True if the user was erased.
     pub is_erased: bool,
-    /// True if the request was cancelled.
     pub is_cancelled: bool,
-    /// Stream and encoded job of the last attempt; None if the job is not stored or no longer stored.
+    /// Stream and encoded job of the last attempt; None if the database does not hold the job.
     pub job: Option<(StreamName, Vec<u8>)>,
 }
 
@@ -70,7 +70,7 @@ pub struct ReportedDelivery {
 pub enum Effect {
     /// No effect yet: the attempt is not settled.
     Early,
-    /// No effect: the receipt is a repeat, its attempt is no longer the last one, or its answer adds nothing new.
+    /// No effect: the receipt is a repeat, its attempt is no longer the last attempt, or its answer adds nothing new.
     Unchanged,
     Change(Change),
 }
@@ -104,10 +104,10 @@ impl Receipt {
         Receipt { answer: self.answer.storable(), ..self }
     }
 
-    /// Decides the receipt's effect. `attempt` is the attempt that the receipt names; None means the last one.
+    /// Decides the receipt's effect. `attempt` is the attempt that the receipt names. None means the last attempt.
     ///
     /// # Errors
-    /// The delivery's stored job is needed and cannot be decoded.
+    /// Returns an error if the stored job of the delivery is needed but cannot be decoded.
     pub fn effect(
         &self,
         attempt: Option<u32>,
@@ -163,8 +163,8 @@ impl Receipt {
         })
     }
 
-    /// Returns the number of retries on the limited schedule up to the last attempt; 0 if the receipt's outcome is not
-    /// limited or the job is no longer stored.
+    /// Returns the number of retries with a `RetryLimit` that led to the last attempt. Returns 0 if the receipt's outcome has no
+    /// `RetryLimit` or the job is no longer stored.
     fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
         if !self.answer.outcome.is_limited() {
             return Ok(0);
@@ -175,15 +175,15 @@ impl Receipt {
         })
     }
 
-    /// Turns the job of the last attempt into the job of the next one.
+    /// Turns the job of the last attempt into the job of the next attempt.
     fn renew(&self, envelope: &mut Envelope, delivery: &ReportedDelivery, is_parked: bool) {
         let Event::DeliveryJob(job) = &mut envelope.event else { return };
         job.attempt = delivery.attempt + 1;
-        // A redrive restarts the count.
+        // After a redrive, the count starts again at 0.
         job.limited_retries =
             if is_parked { 0 } else { job.limited_retries + u32::from(self.answer.outcome.is_limited()) };
-        // The provider reported that the message was not delivered, so any provider may be called. If the outcome is
-        // `PauseProvider`, its provider is tried last.
+        // The provider reported that the message was not delivered, so any provider may be called now. If the outcome is
+        // `PauseProvider`, the provider that reported it is called last.
         job.route.unbind();
         if self.answer.outcome == Outcome::PauseProvider {
             job.route.passed_over.extend(delivery.provider.clone());
@@ -202,14 +202,14 @@ impl Receipt {
         }
     }
 
-    /// Returns true if the receipt reports the target dead, and so suppresses it. The target of an erased user is no longer
-    /// stored.
+    /// Returns true if the receipt suppresses the target: it reports the target dead, and the user was not erased. The target of
+    /// an erased user is no longer stored.
     #[must_use]
     pub fn kills_target(&self, delivery: &ReportedDelivery) -> bool {
         matches!(self.answer.outcome, Outcome::TargetGone(_)) && !delivery.is_erased
     }
 
-    /// Returns the events to publish for a change: the outcome, and the suppression of the target if the change caused it.
+    /// Returns the events to publish for a change: the outcome and, if `is_suppressed`, the suppression of the target.
     #[must_use]
     pub fn events(&self, delivery: &ReportedDelivery, change: &Change, is_suppressed: bool) -> Vec<Envelope> {
         let ReportedDelivery { id: delivery_id, channel, user, .. } = *delivery;

@@ -29,7 +29,7 @@ text_enum! {
     }
 }
 
-/// Facts about a parked message that decide if a redrive publishes it. For a message without a delivery, the facts about a
+/// Facts about a parked message that decide whether a redrive publishes it. If the message has no delivery, the facts about a
 /// delivery are false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
@@ -51,10 +51,9 @@ pub struct Obstacles {
     pub is_provider_gone: bool,
 }
 
-/// A parked message.
 #[derive(Clone, Copy, Debug)]
 pub struct ParkedMessage<'a> {
-    /// Id of the message while it is parked; each parking has a new one.
+    /// Id of the parked row. A message that is parked a second time gets a new id.
     pub id: Uuid,
     /// Destination of the message; None if this release does not know the stream.
     pub stream: Option<StreamName>,
@@ -66,7 +65,7 @@ pub struct ParkedMessage<'a> {
 /// The message that a redrive publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedrivenMessage {
-    /// Identity of the message, which is also in the envelope of a job.
+    /// Id under which the message is published. If the message is a job, its envelope has the same id.
     pub id: Uuid,
     pub stream: StreamName,
     /// The encoded message.
@@ -104,11 +103,11 @@ impl ParkedMessage<'_> {
         })
     }
 
-    /// Builds the message that a redrive publishes; None if this release does not know its stream or cannot encode it. If the
-    /// job's provider is no longer enabled, any provider may be called.
+    /// Builds the message that a redrive publishes; None if this release does not know its stream or cannot encode the message.
+    /// If the job's provider is no longer enabled, any provider may be called.
     #[must_use]
     pub fn redriven(&self, now: Timestamp) -> Option<RedrivenMessage> {
-        // Each parking has a new id, so this derived id has never been used before.
+        // A message gets a new id each time it is parked, so the id derived from it has never been used before.
         let id = Uuid::new_v5(&self.id, b"redrive");
         let mut message = self.message.to_vec();
         if let Ok(mut envelope) = Envelope::decode(&message)

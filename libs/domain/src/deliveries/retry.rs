@@ -36,11 +36,11 @@ pub struct FinishedAttempt<'a> {
     pub now: Timestamp,
     /// Time after which the notification must not be sent.
     pub expires_at: Option<Timestamp>,
-    /// Random number in 0..1; spreads retries by ±20 %.
+    /// Random number in 0..1 that spreads the delays of retries by ±20 %.
     pub random: f64,
 }
 
-/// A finished attempt, with the facts that decide the next step and its route.
+/// A finished attempt, with the facts that decide the next step and the route of the next attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptEnd<'a> {
     pub channel: Channel,
@@ -92,15 +92,15 @@ impl RetryPolicy {
         match verdict {
             RetryDecision::End(status, reason) => Next::End(status, reason),
             RetryDecision::RetryAt(due_at) => Next::Retry(due_at, Box::new(again)),
-            // A redrive starts a new schedule.
+            // After a redrive, the count of limited retries starts again at 0.
             RetryDecision::Park => Next::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
         }
     }
 
     /// Decides the next step after a finished attempt.
     ///
-    /// After an unknown outcome, the call is repeated with the same delivery id. SMS is the exception, because the recipient
-    /// could get the message twice: an SMS delivery ends, unless the provider de-duplicates by idempotency key.
+    /// After an unknown outcome, the call is repeated with the same delivery id. An SMS call is repeated only if the provider
+    /// de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient could get the message twice.
     #[must_use]
     pub fn verdict(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {
@@ -123,7 +123,8 @@ impl RetryPolicy {
     }
 
     /// Decides the next step after an attempt that fails over to another provider: an immediate retry, even at the end of the
-    /// schedule. Each provider is called at most once before the schedule continues.
+    /// schedule, or the end of the delivery if it has expired. Each provider is called at most once before the schedule
+    /// continues.
     #[must_use]
     pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)

@@ -1,4 +1,4 @@
-//! Choice of one of an app's providers for an attempt.
+//! Choice of the provider for an attempt, among the providers of the app.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,12 @@ pub struct Route {
     /// The only provider that may be called, because it may have accepted an earlier call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// True if the provider in `only` may be called again only because it de-duplicates by idempotency key. If it no longer
-    /// does so, it must not be called either.
+    /// True if the provider in `only` may be called again only because it de-duplicates by idempotency key. If that provider
+    /// stops de-duplicating, no provider may be called.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyed: bool,
-    /// Providers that refused the message because of the account, or because the target is dead for them only. They are not
-    /// called while another provider is left.
+    /// Providers that refused the message because of the account, or because the target is dead for them only. They are called
+    /// only if no other provider is left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
 }
@@ -46,7 +46,7 @@ pub enum Choice {
 /// Route of the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextRoute {
-    /// The retry policy decides the next step. If this is another attempt, it uses this route.
+    /// The retry policy decides the next step. If the next step is another attempt, that attempt uses this route.
     Usual(Route),
     /// Fail over to another provider at once.
     Failover(Route),
@@ -64,7 +64,7 @@ impl Route {
         (self.only, self.keyed) = (None, false);
     }
 
-    /// Chooses among the providers that serve the target. If all of them are passed over, which can happen after a change of
+    /// Chooses among the providers that serve the target. If all of them are in `passed_over`, which can happen after a change of
     /// providers, all become eligible again.
     #[must_use]
     pub fn choose(&self, candidates: &[Candidate<'_>]) -> Choice {
@@ -97,10 +97,11 @@ impl Route {
     /// Returns the route of the next attempt after a call of provider `called` with this outcome. `serving` lists the providers
     /// that serve the target.
     ///
-    /// - Unknown outcome: only the same provider from now on.
-    /// - Problem with the account: the next provider at once, unless an earlier call may have been accepted; after the last
-    ///   provider, all providers again on the usual schedule.
-    /// - Target dead for this provider only: the next provider at once; after the last provider, the target counts as dead.
+    /// - If the outcome is unknown, only the same provider may be called from now on.
+    /// - If the account has a problem, the next provider is called at once. After the last provider, all providers may be called
+    ///   again on the usual schedule. If a provider may have accepted an earlier call, the route does not change.
+    /// - If the target is dead for this provider only, the next provider is called at once. After the last provider, the target
+    ///   counts as dead.
     #[must_use]
     pub fn next_route(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> NextRoute {
         let mut passed_over = self.passed_over.clone();

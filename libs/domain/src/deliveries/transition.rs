@@ -25,7 +25,7 @@ pub enum Step {
     Redrive,
 }
 
-/// Statuses that a step may change, and those to which it may lead.
+/// The statuses from which a step may start, and the statuses to which it may lead.
 #[derive(Clone, Copy, Debug)]
 pub struct Transition {
     pub step: Step,
@@ -45,8 +45,8 @@ const ANSWERED: [Status; 8] = [
     Status::Skipped,
 ];
 
-/// Every legal change of a delivery's status. Statements restrict most steps further, by token, lease and number of the
-/// attempt. A restore is not a step: it writes the statuses that the log contains.
+/// Every legal change of a delivery's status. The SQL statements restrict most steps further, by token, lease and attempt number.
+/// Restoring a backup is not a step: `tidings restore` writes the statuses that the log contains.
 pub const TRANSITIONS: [Transition; 9] = [
     Transition { step: Step::Claim, from: &Status::OPEN, to: &[Status::Sending] },
     Transition {

@@ -6,7 +6,6 @@ use crate::text_enum::text_enum;
 pub const MAX_DEVICES: i64 = 50;
 
 text_enum! {
-    /// Type of a device.
     DeviceType {
         Browser = "browser",
         /// A phone or tablet running Android.

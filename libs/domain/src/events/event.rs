@@ -1,4 +1,4 @@
-//! Messages of the log: facts in the past tense, jobs, and the envelope of both.
+//! Messages of the event log: events, jobs, and the envelope of both.
 //!
 //! Golden files in `libs/domain/golden` contain one message per type and version. They are never removed, because every message
 //! ever written must stay readable.
@@ -21,7 +21,7 @@ use crate::{
     CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, SendRequest, Status, Timestamp, UserNumber,
 };
 
-/// A fact, or a job in the case of [`Event::DeliveryJob`].
+/// An event, or a job in the case of [`Event::DeliveryJob`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A send was accepted.
@@ -73,10 +73,10 @@ pub struct DeliveryJob {
     /// The attempt must not be made after this time.
     pub expires_at: Option<Timestamp>,
     pub content: Content,
-    /// The send's category, which the recipient can turn off.
+    /// The send's category. The recipient can turn the channel off for this category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
-    /// The providers that may make the attempt.
+    /// The providers that may be called for the attempt.
     #[serde(default, skip_serializing_if = "Route::is_open")]
     pub route: Route,
     /// Overrides of the send for single providers, by provider identifier: `_config` and the provider's own members.
@@ -85,7 +85,7 @@ pub struct DeliveryJob {
     /// Number of retries with a `RetryLimit` since the job was first published or last redriven.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub limited_retries: u32,
-    /// The recipient's position in the send, from 0. None in jobs of releases that did not write it.
+    /// The recipient's position in the send, from 0. None in jobs that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient: Option<u32>,
 }
@@ -96,7 +96,7 @@ fn is_none_made(retries: &u32) -> bool {
 }
 
 impl DeliveryJob {
-    /// Creates the job of a delivery's first attempt, which any provider may make.
+    /// Creates the job of a delivery's first attempt, for which any provider may be called.
     #[must_use]
     pub fn first(
         delivery_id: DeliveryId,
@@ -128,9 +128,9 @@ impl DeliveryJob {
 pub struct ItemsAdded {
     pub created_at: Timestamp,
     pub category_id: Option<CategoryId>,
-    /// Each distinct content once.
+    /// The distinct contents of the items.
     pub contents: Vec<InAppContent>,
-    /// User and index into `contents`; at most 512 entries.
+    /// Each recipient's user and the index of the content in `contents`; at most 512 entries.
     pub recipients: Vec<(UserNumber, u32)>,
 }
 
@@ -146,7 +146,7 @@ pub struct ItemsChanged {
 #[serde(rename_all = "camelCase")]
 pub struct AllItemsChanged {
     pub user: UserNumber,
-    /// The highest id that changes; items added later do not change.
+    /// The highest id that changes. Items that were added later do not change.
     pub up_to: ItemId,
 }
 
@@ -155,7 +155,7 @@ pub struct AllItemsChanged {
 pub struct ItemStateSet {
     pub user: UserNumber,
     pub item: ItemId,
-    /// The state that the app keeps with the item; None removes the state.
+    /// The state that the app keeps with the item. None removes the state.
     pub state: Option<String>,
 }
 
@@ -165,7 +165,7 @@ pub struct UserErased {
     /// The user, whose number is never used again.
     pub user: UserNumber,
     /// SHA-256 of the app's number, a line feed and the user's identifier. A database that never stored the user recognises the
-    /// identifier by this digest. None in events of releases that did not write it.
+    /// identifier by this digest. None in events that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
@@ -185,7 +185,7 @@ pub struct SendPlanned {
     pub deliveries: u32,
     /// Number of skipped (recipient, channel) pairs.
     pub skipped: u32,
-    /// The decision for each recipient. None in events of releases that did not write it.
+    /// The decision for each recipient. None in events that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<ChunkDecisions>,
 }
@@ -207,9 +207,9 @@ pub struct DeliverySettled {
 }
 
 impl DeliverySettled {
-    /// Returns the message id and the event id under which this outcome (`what` is `settled`) or a related fact is published.
-    /// Every process derives the same ids, also when it publishes again. The ids depend on the status, because one attempt can
-    /// have two outcomes: the first without the provider's answer, the second with it.
+    /// Returns the message id and the event id for publishing this outcome (`what` is `settled`) or a related event. A process
+    /// that publishes the event again derives the same ids. The ids depend on the status, because one attempt can have two
+    /// outcomes: the first without the provider's answer, the second with it.
     #[must_use]
     pub fn ids(&self, what: &str) -> (String, Uuid) {
         let DeliverySettled { delivery_id, attempt, status, .. } = self;

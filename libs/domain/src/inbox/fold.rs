@@ -1,4 +1,4 @@
-//! Folds a batch of inbox events into items to add, and steps that then change items in the order of the log.
+//! Folds a batch of inbox events into the items to add, and the steps that then change items in the order of the log.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use crate::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, User
 use crate::id::partition;
 use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 
-/// Weight of a change to a whole inbox; a change to one item weighs 1.
+/// Weight of a change to a whole inbox. The weight of a change estimates how many rows it changes, so a change to one item weighs
+/// 1.
 const WEIGHT_OF_AN_INBOX: usize = 50;
 
-/// The erased users of a partition. Items that remaining events would add for them are dropped.
+/// The erased users of a partition. Events that are still in the log add no items for these users.
 pub type ErasedUsers = HashSet<(AppId, UserNumber)>;
 
 /// An item to add.
@@ -23,7 +24,7 @@ pub struct NewItem {
     pub user: UserNumber,
     /// Identifier in the API.
     pub id: ItemId,
-    /// The send that created it; an inbox has at most one item per send.
+    /// The send that created the item. An inbox has at most one item per send.
     pub send_id: SendId,
     pub category: Option<CategoryId>,
     pub created_at: Timestamp,
@@ -33,7 +34,6 @@ pub struct NewItem {
     pub event_id: Uuid,
 }
 
-/// An item's key.
 pub type ItemKey = (AppId, UserNumber, ItemId);
 
 /// The old and the new state of an item.
@@ -65,13 +65,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns true if a user's events belong to this partition.
+    /// Returns true if the user belongs to this partition.
     #[must_use]
     pub fn owns(self, app: AppId, user: UserNumber) -> bool {
         partition(app, user, self.partitions) == self.partition
     }
 
-    /// Checks that the user belongs to this partition: two partitions must never write the rows of one user.
+    /// Checks that the user belongs to this partition. Two partitions must never write the rows of one user.
     fn check(self, app: AppId, user: UserNumber) -> Result<(), FoldError> {
         if self.owns(app, user) { Ok(()) } else { Err(FoldError::WrongPartition(user.0)) }
     }
@@ -84,7 +84,7 @@ impl Origin {
     }
 }
 
-/// Error applying an event. The event itself is invalid, so a retry does not help.
+/// Error while applying an event. The event is invalid, so a retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum FoldError {
     /// The event type belongs to another stream.
@@ -132,7 +132,7 @@ pub enum Step {
 pub enum Change {
     /// A change by the user, such as seen or deleted, and its time.
     Item(ItemChange, Timestamp),
-    /// The new state that the app keeps with the item; None removes the state.
+    /// The new state that the app keeps with the item. None removes the state.
     AppState(Option<String>),
 }
 
@@ -141,7 +141,7 @@ impl Fold {
     /// changes nothing.
     ///
     /// # Errors
-    /// The event is invalid, so it can never be applied.
+    /// Returns an error if the event is invalid. An invalid event can never be applied.
     pub fn push(
         &mut self,
         origin: Origin,
@@ -208,14 +208,14 @@ impl Fold {
         &self.adds
     }
 
-    /// The steps to apply one after the other once the items are added.
+    /// The steps to apply, one after the other, after the items were added.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 }
 
-/// Applies changes to the existing items, and returns the items whose state has changed. Changes to missing items are ignored.
+/// Applies changes to the items in `before`, and returns the items whose state has changed. Changes to other items are ignored.
 #[must_use]
 pub fn state_changes(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<StateChange> {
     let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();

@@ -35,7 +35,7 @@ pub struct EmailContent {
     pub text: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
-    /// Options of the send in addition to its template.
+    /// Options that the send sets; a template has none.
     #[serde(default, skip_serializing_if = "EmailOptions::is_empty")]
     pub options: EmailOptions,
 }

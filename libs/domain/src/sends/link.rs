@@ -3,7 +3,7 @@
 /// Schemes that clients must never open: they run scripts, contain the content itself, or address local resources.
 const FORBIDDEN: [&str; 8] =
     ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source"];
-/// Scheme of an icon that is not a link, and the required start of the text after the scheme.
+/// Scheme of an inline image, and the text that must follow the colon.
 const IMAGE: (&str, &str) = ("data", "image/");
 
 /// Returns true if a text may be a link: relative, or with the scheme http, https, mailto or a scheme of the app.

@@ -1,4 +1,4 @@
-//! Overrides of a send: content and settings that replace those of its template and its app.
+//! Overrides of a send: content that replaces the template's content, and settings that replace the provider's settings.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Overrides {
     pub providers: BTreeMap<String, Object>,
 }
 
-/// Texts of an email, used literally, and its options.
+/// Texts of an email, which are not rendered as templates, and its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmailOverride {
@@ -40,7 +40,7 @@ pub struct EmailOverride {
     pub options: EmailOptions,
 }
 
-/// Text of an SMS, used literally, and its sender.
+/// Text of an SMS, which is not rendered as a template, and its sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SmsOverride {
@@ -51,7 +51,7 @@ pub struct SmsOverride {
     pub from: Option<String>,
 }
 
-/// Texts of a push message, used literally, and the channel's own members.
+/// Texts of a push message, which are not rendered as templates, and the channel's own members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushOverride {
@@ -64,7 +64,7 @@ pub struct PushOverride {
     /// Link that a tap opens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Overrides the send's data, key by key.
+    /// Data of the push message. Each key replaces the same key of the send's data.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub data: Object,
     /// All other members, which the channel's worker interprets.
@@ -95,7 +95,7 @@ impl Overrides {
         }
     }
 
-    /// Returns true if the overrides alone are enough content for a channel for which the template has none. `title` is the
+    /// Returns true if the overrides contain enough content for a channel, so that the template need not have any. `title` is the
     /// send's own title.
     #[must_use]
     pub fn offers(&self, channel: Channel, title: Option<&str>) -> bool {
@@ -112,8 +112,8 @@ impl Overrides {
 }
 
 impl EmailOverride {
-    /// Returns true if a text or HTML part is set. Then the template supplies neither part, because the two parts would have
-    /// different contents.
+    /// Returns true if a text or HTML part is set. In that case the template supplies neither part. Otherwise one part would come
+    /// from the override and the other, with different content, from the template.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.text.is_some() || self.html.is_some()

@@ -1,4 +1,4 @@
-//! Decides for each recipient of a chunk which channels to use, and why the others are skipped.
+//! Decides for each recipient of a chunk which channels to use, and why the other channels are skipped.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub struct SendFacts<'a> {
     pub content: &'a [Channel],
     /// External channels for which the app has an enabled provider.
     pub providers: &'a [Channel],
-    /// Kinds of the enabled mobile push providers: each serves the tokens of its own service.
+    /// Kinds of the enabled mobile push providers (`fcm`, `apns`). A provider serves only push tokens of the same kind.
     pub push_kinds: &'a [String],
 }
 
@@ -25,7 +25,7 @@ pub struct SendFacts<'a> {
 pub struct Person<'a> {
     pub number: UserNumber,
     pub profile: &'a Object,
-    /// Channels that the user turned off for the send's category, if preferences apply to it.
+    /// Channels that the user turned off for the send's category; empty if preferences do not apply to the category.
     pub turned_off: &'a [Channel],
     /// Endpoints of the unexpired web push subscriptions of the user's devices.
     pub endpoints: &'a [String],
@@ -38,7 +38,7 @@ impl SendFacts<'_> {
         channel != Channel::MobilePush || self.push_kinds.iter().any(|kind| kind == service)
     }
 
-    /// Returns the channels to decide on: all delivered ones and all that the send names.
+    /// Returns the channels to decide on: all that Tidings delivers, and all that the send names.
     fn channels(&self) -> impl Iterator<Item = Channel> {
         let named = |channel| self.selected.is_some_and(|selected| selected.contains(&channel));
         Channel::ALL.iter().copied().filter(move |&channel| channel.is_delivered() || named(channel))
@@ -62,7 +62,7 @@ pub struct Decision {
 /// A planned external delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedDelivery {
-    /// Derived id: planning the send again yields the same one.
+    /// Derived id: if the send is planned again, the delivery gets the same id.
     pub id: DeliveryId,
     pub channel: Channel,
     /// The address, token or subscription.
@@ -105,8 +105,8 @@ pub fn decide(
     decision
 }
 
-/// Decides for a recipient that was erased after the send was accepted: all channels are skipped, and the decision does
-/// not identify the user.
+/// Decides for a recipient who was erased after the send was accepted. All channels are skipped, and the decision does not
+/// identify the user.
 #[must_use]
 pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     Decision {
@@ -118,15 +118,15 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     }
 }
 
-/// Returns the channels that cancelling a send stops for each recipient without a decision: the delivered ones among
-/// those that the send selects, or all delivered ones.
+/// Returns the channels that a cancellation stops for a recipient without a decision: all channels that Tidings delivers or, if
+/// the send selects channels, those of them that it selects.
 #[must_use]
 pub fn stoppable(selected: Option<&[Channel]>) -> Vec<Channel> {
     let channels = Channel::DELIVERED.into_iter();
     channels.filter(|channel| selected.is_none_or(|selected| selected.contains(channel))).collect()
 }
 
-/// Decides for a recipient without a decision when the request was cancelled.
+/// Decides for a recipient who had no decision when the request was cancelled: all channels are skipped.
 #[must_use]
 pub fn decide_cancelled(
     facts: &SendFacts<'_>,
@@ -152,7 +152,7 @@ pub fn decide_cancelled(
     }
 }
 
-/// Returns a person's targets on a channel (none for the inbox), or the reason to skip the channel.
+/// Returns the person and their targets on a channel, or the reason to skip the channel. The in-app channel has no targets.
 fn channel_targets<'a>(
     facts: &SendFacts<'_>,
     channel: Channel,

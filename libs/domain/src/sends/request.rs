@@ -36,7 +36,7 @@ pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
 /// Longest time ahead for which a send may be scheduled.
 pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
 
-/// Time and strictness with which a send request is validated.
+/// Current time and strictness for the validation of a send request.
 #[derive(Clone, Copy, Debug)]
 pub struct SendRules {
     pub now: Timestamp,
@@ -44,7 +44,7 @@ pub struct SendRules {
     pub strict: bool,
 }
 
-/// A valid send request; only its times may be invalid (see `untimely`).
+/// A valid send request, except that its times may be invalid (see `untimely`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedSend {
     pub send: SendRequest,
@@ -56,8 +56,8 @@ pub struct ParsedSend {
     pub deprecated: bool,
     /// True if the whole send must be refused when a recipient is unknown.
     pub reject_unknown: bool,
-    /// Problems of `sendAt` and `expiresAt` relative to the current time. They cause the send to be refused, unless it repeats an
-    /// accepted send: its times were valid when it was first accepted.
+    /// Problems of `sendAt` and `expiresAt` relative to the current time. The caller refuses the send for these problems, unless
+    /// the request repeats an accepted send, whose times were valid when it was accepted.
     pub untimely: Vec<Problem>,
 }
 
@@ -73,7 +73,7 @@ pub struct InvalidRequest {
 /// Reads the body of `POST /notifications`.
 ///
 /// # Errors
-/// See [`InvalidRequest`].
+/// Returns every problem if the request is invalid.
 pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, InvalidRequest> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
@@ -262,7 +262,7 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
     }
 }
 
-// Avoids allocating the path for the common kind of recipient.
+// Recognises a valid identifier, so that the path for problems is not allocated for most recipients.
 fn is_plain_identifier(text: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&text.len()) && !text.chars().any(char::is_control)
 }
@@ -332,8 +332,8 @@ pub fn is_idempotency_key(key: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Checks the total size of the content for all recipients. `additional` is the number of bytes that every recipient gets
-/// in addition to the content.
+/// Checks the total size of the content for all recipients. `additional` is the size of the overrides and the list of
+/// attachments, which every recipient gets too.
 fn check_fan_out(content: &InAppContent, additional: usize, recipients: usize, problems: &mut Vec<Problem>) {
     let texts = [&content.title, &content.message, &content.icon, &content.url];
     let text: usize = texts.iter().filter_map(|text| text.as_ref().map(String::len)).sum();

@@ -28,12 +28,12 @@ pub const CHUNK_RECIPIENTS: usize = 500;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendRequest {
-    /// Content in the send itself; fields of the template take precedence.
+    /// The send's own content. Fields of the template take precedence.
     pub content: InAppContent,
     /// The template, by identifier or number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateRef>,
-    /// Category identifier; planning creates the category if it does not exist.
+    /// Category identifier. Planning creates the category if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// Recipients, without duplicates, in the order given.
@@ -87,12 +87,12 @@ pub struct Recipient {
     pub identifier: String,
     /// Inline profile: the user is created or updated before planning. None if only the identifier was given.
     pub profile: Option<Object>,
-    /// Variables for this recipient only; they override the send's data.
+    /// Variables for this recipient only. They override the send's data.
     pub data: Object,
 }
 
-// Form of a recipient in the log. A recipient with only an identifier is written as a string, because the broker limits a message
-// to 1 MiB.
+// Form of a recipient in the log. A recipient with only an identifier is written as a string to keep the message small: the
+// broker limits a message to 1 MiB.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum RecipientWire {
@@ -147,14 +147,13 @@ impl Recipient {
 }
 
 impl SendRequest {
-    /// Returns the number of chunks of the send.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.recipients.len().div_ceil(CHUNK_RECIPIENTS)
     }
 
-    /// Returns true if the database must keep the body: a send that has several chunks or is scheduled is also planned without
-    /// its `SendAccepted` message.
+    /// Returns true if the database must keep the send itself. Later chunks and scheduled sends are planned from `SendContinues`,
+    /// which does not contain the send.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.chunks() > 1 || self.send_at.is_some()
@@ -166,9 +165,9 @@ impl SendRequest {
         self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()
     }
 
-    /// Returns the send without the data of the recipients for whose identifiers `is_erased` returns true; None if the send has
-    /// no such recipient. The other recipients keep their positions. If no recipient is left, the content, overrides, attachments
-    /// and idempotency key are removed too, because they may contain data of an erased user.
+    /// Returns the send without the data of erased recipients; None if none of its recipients is erased. `is_erased` returns true
+    /// for the identifiers of erased users. The other recipients keep their positions. If no recipient is left, the content,
+    /// overrides, attachments and idempotency key are removed too, because they may contain data of an erased user.
     #[must_use]
     pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<SendRequest> {
         let must_go = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
@@ -188,7 +187,7 @@ impl SendRequest {
         Some(send)
     }
 
-    /// Returns true if all its recipients were erased.
+    /// Returns true if all recipients of the send were erased.
     #[must_use]
     pub fn is_for_nobody(&self) -> bool {
         self.recipients.iter().all(Recipient::is_erased)

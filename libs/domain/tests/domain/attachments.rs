@@ -1,4 +1,4 @@
-//! `data.attachments`: reading and validation.
+//! Tests of how `data.attachments` is read and validated.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};

@@ -1,4 +1,5 @@
-//! Every message ever written stays readable: one golden file per type and version, never removed.
+//! Checks that every message ever written stays readable. There is at least one golden file per type and version, and golden
+//! files are never removed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +35,7 @@ fn golden_messages_read_and_write_back_the_same() {
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // Members that were added later have separate files, named after them.
+        // A member that was added to a version later has its own file, and the name of that file contains the name of the member.
         let kind = envelope.event.kind();
         assert!(
             name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),
@@ -61,7 +62,7 @@ fn unknown_types_newer_versions_and_malformed_messages_differ() {
     assert!(matches!(decode("{".to_owned()), DecodeError::Malformed(_)));
 }
 
-/// Messages and the places of enum values in them.
+/// Golden files, each with the JSON Pointer of an enum value in it.
 const ENUMERATED: [(&str, &str); 8] = [
     ("DeliveryJob.v1.json", "/data/channel"),
     ("DeliverySettled.v1.json", "/data/channel"),
@@ -73,7 +74,7 @@ const ENUMERATED: [(&str, &str); 8] = [
     ("SendPlanned.v1.decided.json", "/data/decided/shapes/0/skips/1/1"),
 ];
 
-/// Decodes a golden message with another value in one place.
+/// Replaces the value at the JSON Pointer `place` in a golden message. Returns the error of decoding the result.
 fn altered(name: &str, place: &str, value: Value) -> DecodeError {
     let path = golden_files().into_iter().find(|path| path.ends_with(name)).unwrap();
     let mut message: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -105,7 +106,8 @@ fn an_invalid_value_is_malformed_even_if_it_mentions_an_unknown_variant() {
     }
 }
 
-/// Early receipts are rows with an answer in JSON, which releases before 0.2.0 wrote too.
+/// A receipt that arrives early is stored as a row with the answer in JSON. Releases before 0.2.0 wrote such rows too, so the
+/// names must not change.
 #[test]
 fn stored_answers_keep_the_names_of_blame() {
     let names = [Blame::Usual, Blame::Provider, Blame::User, Blame::None].map(|blame| json!(blame));

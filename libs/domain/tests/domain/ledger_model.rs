@@ -1,7 +1,7 @@
-//! The protocol by which a delivery is claimed, called and settled, as a pure state machine: the effect of each statement
-//! of the ledger on one delivery. One test compares the store's statements with it; another searches it for interleavings
-//! of workers, crashes and pauses that break a guarantee. Every change of the status is checked against the table of legal
-//! transitions.
+//! Model of the ledger: a pure state machine of the protocol by which a delivery is claimed, called and settled. A method has the
+//! effect of one SQL statement on one delivery. One test compares the statements with this model. Another test searches the model
+//! for interleavings of workers, crashes and pauses that break a guarantee. The model checks every change of the status against
+//! the table of legal transitions.
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 
@@ -16,9 +16,9 @@ pub(crate) type Token = u32;
 pub(crate) enum Lease {
     /// No worker holds the delivery.
     None,
-    /// The worker with the token holds it.
+    /// The worker with the token holds the delivery.
     Live,
-    /// The lease has expired; the worker with the token may not have noticed.
+    /// The lease has expired, but the worker with the token may not have noticed this.
     Over,
 }
 
@@ -27,13 +27,13 @@ pub(crate) enum Lease {
 pub(crate) struct Ledger {
     pub(crate) status: Status,
     pub(crate) reason: Option<Reason>,
-    /// The next attempt, the one in progress, or the last one.
+    /// Number of the next attempt, of the attempt in progress, or of the last attempt.
     pub(crate) attempt: u32,
     /// Token of the latest claim.
     pub(crate) token: Option<Token>,
-    /// State of that claim's lease.
+    /// State of the lease of the latest claim.
     pub(crate) lease: Lease,
-    /// True if the claim's call was marked.
+    /// True if the worker has set the mark that precedes a call that must not be repeated.
     pub(crate) calling: bool,
     /// True if the attempt has been settled.
     pub(crate) made: bool,
@@ -50,7 +50,7 @@ pub(crate) enum ClaimResult {
     Done,
     /// Another worker may be making the attempt.
     Leased,
-    /// The job is ahead of the ledger.
+    /// The attempt of the job is later than the attempt in the ledger.
     Missing,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum ClaimResult {
 pub(crate) enum NextStep {
     /// The delivery ends.
     End(Status, Option<Reason>),
-    /// Another attempt.
+    /// Another attempt follows.
     Retry,
     /// The delivery is parked.
     Park,
@@ -111,13 +111,13 @@ impl Ledger {
         (self.status, self.reason) = (status, reason);
     }
 
-    /// Ends the delivery without an answer. The token stays: its holder may still report the real outcome.
+    /// Ends the delivery without an answer. The token stays, because its holder may still report the real outcome.
     fn end(&mut self, step: Step, state: (Status, Option<Reason>)) {
         self.change(step, state);
         self.lease = Lease::None;
     }
 
-    /// Marks that a call follows which must not be repeated. If this returns false, the call must not be made.
+    /// Sets the mark before a call that must not be repeated. If this returns false, the worker must not make the call.
     #[must_use]
     pub(crate) fn mark(&mut self, token: Token) -> bool {
         let holds = self.status == Status::Sending && self.token == Some(token) && self.lease == Lease::Live;
@@ -125,8 +125,8 @@ impl Ledger {
         holds
     }
 
-    /// Records the result of an answer; returns false if the claim is no longer valid. A claim stays valid beyond its lease
-    /// until another claim is made, and overrides an end that was recorded without an answer.
+    /// Records the result of an answer. Returns false if the claim is no longer valid. A claim stays valid beyond its lease until
+    /// another claim is made. The result replaces a status with which the delivery ended without an answer.
     #[must_use]
     pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: NextStep) -> bool {
         let step = match self.status {
@@ -160,7 +160,7 @@ impl Ledger {
         self.lease = Lease::None;
     }
 
-    /// Records a receipt for an attempt; returns false if it adds nothing.
+    /// Records a receipt for an attempt. Returns false if the receipt changes nothing.
     #[must_use]
     pub(crate) fn receipt(&mut self, attempt: u32, after: NextStep) -> bool {
         if self.attempt != attempt || !Step::Report.starts_from(self.status) {
@@ -170,7 +170,7 @@ impl Ledger {
         true
     }
 
-    /// Returns the status to publish for an attempt that the publisher did not settle itself.
+    /// Returns the status that a worker publishes for an attempt that another worker has settled.
     #[must_use]
     pub(crate) fn published_status(&self, attempt: u32) -> Status {
         let was_last =
@@ -185,8 +185,8 @@ impl Ledger {
         }
     }
 
-    /// Cancels the delivery: ends it if no worker holds it, and otherwise prevents further attempts, also if it is parked. A
-    /// delivery that has ended stays as it is, and cancelling again changes nothing.
+    /// Cancels the delivery. If no worker holds it, the delivery ends. If a worker holds it or it is parked, only further
+    /// attempts are prevented. A delivery that has ended does not change, and cancelling a second time changes nothing.
     pub(crate) fn cancel(&mut self) {
         let is_over = self.status.is_terminal() && self.status != Status::Parked;
         if is_over || self.stop.is_some() {

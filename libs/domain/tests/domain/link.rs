@@ -1,4 +1,4 @@
-//! Links that a notification may contain.
+//! Tests of the links that a notification may contain.
 
 use domain::link::{is_icon, is_link};
 

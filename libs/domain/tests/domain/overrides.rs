@@ -1,4 +1,4 @@
-//! `override`: reading and validation.
+//! Tests of how `override` is read and validated.
 
 use domain::Channel;
 use domain::request::{

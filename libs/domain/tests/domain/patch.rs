@@ -1,4 +1,4 @@
-//! JSON Patch: the public test cases, and our own.
+//! Tests of JSON Patch: public test cases, and cases of Tidings.
 
 use domain::profile::{
     Author, Change, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch, PatchFailure, Refusal,

@@ -1,4 +1,4 @@
-//! Checks every interleaving of two workers with crashes, pauses, redeliveries and a cancellation, up to a number of
+//! Checks every interleaving of two workers with crashes, pauses, redeliveries and a cancellation, up to a maximum number of
 //! faults.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -6,15 +6,15 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use crate::ledger_model::{ClaimResult, Lease, Ledger, NextStep, Token};
 use domain::{Reason, Status};
 
-/// Attempts that the schedule allows.
+/// Number of attempts that the retry schedule allows.
 const ATTEMPTS: u32 = 2;
-/// Maximum number of crashes, pauses and redeliveries of one history.
+/// Maximum number of crashes, pauses and redeliveries in one history.
 const FAULTS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Message {
     attempt: u32,
-    /// True if the log would deliver it now.
+    /// True if the log would deliver the message now.
     waits: bool,
 }
 
@@ -49,7 +49,7 @@ enum Phase {
         token: Token,
         answer: Answer,
     },
-    /// The status that was read or written is not published yet; the ledger may change in the meantime.
+    /// The worker has read or written this status but not published it yet. The ledger may change in the meantime.
     ToPublish {
         attempt: u32,
         status: Status,
@@ -66,16 +66,16 @@ struct World {
     ledger: Ledger,
     workers: [Phase; 2],
     messages: Vec<Message>,
-    /// Calls of each attempt.
+    /// Number of provider calls per attempt.
     calls: [u8; ATTEMPTS as usize],
-    /// True if a call was made that was not definitely refused.
+    /// True if the provider may have accepted the message: a call was made that it did not definitely refuse.
     perhaps_taken: bool,
     settled: BTreeSet<u32>,
     /// All outcomes in the log, each under its own id.
     published: BTreeSet<(u32, Status)>,
     tokens: Token,
     faults: u8,
-    /// True if a worker crashed or paused beyond its lease: only this justifies a second call.
+    /// True if a worker crashed or was paused beyond its lease. Only this justifies a second call.
     excused: bool,
     cancelled: bool,
 }
@@ -115,7 +115,7 @@ impl World {
         if self.ledger.lease == Lease::Live && !self.workers.iter().any(holder) {
             next.push(self.with(|world| world.ledger.lease_ends()));
         }
-        // An unacknowledged message is redelivered.
+        // The log redelivers an unacknowledged message.
         for (place, message) in self.messages.iter().enumerate() {
             let is_held = self.workers.iter().any(|phase| phase.attempt() == Some(message.attempt));
             if !message.waits && !is_held {
@@ -131,7 +131,7 @@ impl World {
         next
     }
 
-    /// Adds the next states of a worker; for a call, one for each answer.
+    /// Adds the possible next states of a worker. A call has one next state for each answer.
     fn work(&self, worker: usize, next: &mut Vec<World>) {
         let to = |phase: Phase| self.with(|world| world.workers[worker] = phase);
         match self.workers[worker] {
@@ -176,7 +176,7 @@ impl World {
             Phase::Calling { attempt, token } => {
                 for answer in [Answer::Yes, Answer::No, Answer::Silence] {
                     let mut world = to(Phase::Answered { attempt, token, answer });
-                    // No other call is in flight, so a refusal settles the question.
+                    // No other call is in flight, so after a refusal the provider has certainly not accepted the message.
                     world.perhaps_taken = answer != Answer::No;
                     next.push(world);
                 }
@@ -235,7 +235,8 @@ impl World {
         world
     }
 
-    /// A worker that lost its claim publishes the status that another has settled, or leaves the message to the holder.
+    /// Returns the next phase of a worker that lost its claim. If another worker has settled the attempt, this worker publishes
+    /// the status. Otherwise it leaves the message to the holder of the claim.
     fn after_losing(&self, attempt: u32) -> Phase {
         match self.ledger.status {
             Status::Sending => Phase::Idle,
@@ -257,7 +258,7 @@ impl World {
         };
         for worker in 0..2 {
             if self.workers[worker] != Phase::Idle {
-                // A crash. The message is redelivered later.
+                // The worker crashes. The log redelivers the message later.
                 fault(&|world| {
                     world.excused = true;
                     world.workers[worker] = Phase::Idle;
@@ -302,7 +303,7 @@ impl World {
         world
     }
 
-    /// Checks the invariants that hold after every step, whatever the faults.
+    /// Checks the invariants that hold after every step, regardless of faults.
     fn check(&self, before: &World) {
         if before.ledger.status.is_terminal() && before.ledger.made {
             assert_eq!(self.ledger.status, before.ledger.status, "two ends: {before:#?}");
@@ -315,7 +316,7 @@ impl World {
             let is_published = |attempt: &u32| self.published.iter().any(|(known, _)| known == attempt);
             assert!(self.settled.iter().all(is_published), "not published: {self:#?}");
             let was_last = self.ledger.attempt - u32::from(self.ledger.status == Status::Parked);
-            // An end without an answer may be published after the answer, so the final status need not be the last one.
+            // An end without an answer may be published after the answer, so the final status need not be published last.
             let end = (was_last, self.ledger.status);
             assert!(self.published.contains(&end), "the end is not published: {self:#?}");
         }
@@ -337,7 +338,7 @@ impl Phase {
     }
 }
 
-/// Visits every reachable state, and checks that an end can be reached from each without further faults.
+/// Visits every reachable state, and checks that each can reach an end without further faults.
 fn search(repeatable: bool) -> usize {
     let start = World::start(repeatable);
     let mut known: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);

@@ -1,4 +1,4 @@
-//! The effects of receipts.
+//! Tests of the effects of receipts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The body of a send request: reading and validation.
+//! Tests of how the body of a send request is read and validated.
 
 use domain::id::TemplateId;
 use domain::request::{MAX_DATA, MAX_MESSAGE, MAX_RECIPIENTS, MAX_TITLE, ParsedSend, SendRules, parse_send};
@@ -10,7 +10,7 @@ pub(crate) fn rules() -> SendRules {
     SendRules { now: Timestamp::parse("2026-11-21T12:00:00Z").unwrap(), strict: false }
 }
 
-/// A valid body with some members replaced.
+/// Returns a valid body in which some members are replaced.
 pub(crate) fn body(changes: Value) -> Value {
     let Value::Object(changes) = changes else { panic!("{changes} is no object") };
     let mut body = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": ["ada"]}});
@@ -24,7 +24,7 @@ pub(crate) fn parsed(body: Value) -> ParsedSend {
     parse_send(body, rules()).unwrap_or_else(|unsound| panic!("{:?}", unsound.problems))
 }
 
-/// Field and code of every problem.
+/// Returns the field and the code of every problem.
 pub(crate) fn problems(body: Value, rules: SendRules) -> Vec<(String, &'static str)> {
     match parse_send(body, rules) {
         Ok(parsed) => panic!("accepted: {parsed:?}"),
@@ -72,7 +72,8 @@ fn lenient_forms_are_accepted() {
     }));
     assert_eq!(lenient.send, parsed(body(json!({}))).send);
     assert!(!lenient.deprecated);
-    // A past `sendAt` means now, and an object with only an identifier is a user to create.
+    // A past `sendAt` means now. A recipient that is an object with only an identifier has an empty profile, so the user is
+    // created.
     assert_eq!(parsed(body(json!({"sendAt": "2026-11-21T11:59:59Z"}))).send.send_at, None);
     let object = parsed(body(json!({"sendTo": {"recipients": [{"identifier": "ada"}]}})));
     assert_eq!(object.send.recipients[0].profile.as_ref().map(serde_json::Map::len), Some(0));
@@ -214,7 +215,7 @@ fn strict_handling_finds_unknown_members() {
 #[test]
 fn depth_and_fan_out_are_bounded() {
     let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
-    // The body, its `data` and the arrays: 32 levels are allowed.
+    // 32 levels are allowed. The body and `data` are the first two of them.
     parsed(body(json!({"data": {"x": nested(30)}})));
     let too_deep = problems(body(json!({"data": {"x": nested(31)}})), rules());
     assert_eq!(too_deep[0].1, "too_deep");

@@ -1,4 +1,4 @@
-//! TLS, client certificates and `.creds` files, on a server that requires them.
+//! Tests of TLS, client certificates and `.creds` files, on a server that requires them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A cluster of three servers, one of which hangs.
+//! Test of a cluster of three servers, one of which hangs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use testkit::eventually;
 
 use crate::world::{SOON, settings};
 
-/// The switch takes 5 s on a fast machine. With the ping interval of a single server it would take 30 s.
+/// Time limit for the client's switch to another server. The switch takes 5 s on a fast machine. With the ping interval of a
+/// single server, it would take 30 s.
 const LEFT_WITHIN: Duration = Duration::from_secs(15);
 
 /// Starts three servers, and returns them with a URL that names all of them.

@@ -92,7 +92,7 @@ async fn work_in_progress_is_not_delivered_to_another_process() {
     let two_seconds = ConsumerSettings { ack_wait: Duration::from_secs(2), ..SHORT };
     let consumer = world.log.consumer(SENDS, DURABLE, two_seconds).await.unwrap();
     let mine = next(&consumer).await;
-    // For three seconds another process fetches, while the holder reports progress every 50 ms.
+    // For three seconds, another process fetches while the holder of the message reports progress every 50 ms.
     for _ in 0..60 {
         mine.in_progress().await.unwrap();
         assert!(consumer.fetch(1, AT_ONCE).await.unwrap().is_empty());
@@ -181,7 +181,8 @@ async fn a_fetch_does_not_wait_for_expiry_while_too_much_is_unacknowledged() {
                 for delivered in consumer.fetch(50, Duration::from_millis(200)).await.unwrap() {
                     assert_eq!(delivered.deliveries, 1);
                     left.fetch_sub(1, Relaxed);
-                    // Concurrently with the next fetch, so that room becomes available while that fetch waits.
+                    // Acknowledge concurrently with the next fetch, so that `max_ack_pending` allows further messages while that
+                    // fetch waits.
                     acks.spawn(async move { delivered.ack().await.unwrap() });
                 }
             }
@@ -258,7 +259,7 @@ async fn fetching_from_a_lost_consumer_is_an_error() {
     assert!(error.to_string().contains("consumer dispatcher of SEND_transactional"), "{error}");
 }
 
-/// nats-server 2.9.10 silently forgets a request if a message arrives at the moment of its expiry.
+/// nats-server 2.9.10 silently forgets a request if a message arrives at the moment when the request expires.
 #[tokio::test]
 async fn a_request_that_the_server_forgets_costs_no_message_and_no_error() {
     const MESSAGES: u64 = 700;

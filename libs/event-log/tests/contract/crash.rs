@@ -1,4 +1,4 @@
-//! The server is killed during publishing, reading and work.
+//! Test in which the server is killed while processes publish, read and fetch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const MESSAGES: u64 = 60_000;
 const KILLS_AT: [u64; 2] = [5_000, 20_000];
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Publishes every number until it is confirmed. Returns the sequences by number.
+/// Publishes each number again and again until it is confirmed. Returns the sequences by number.
 async fn publish(log: EventLog, confirmed: Arc<AtomicU64>) -> BTreeMap<u64, u64> {
     let mut seqs = BTreeMap::new();
     let numbers: Vec<u64> = (1..=MESSAGES).collect();

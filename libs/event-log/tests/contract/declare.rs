@@ -29,7 +29,7 @@ async fn processes_that_start_together_declare_the_same_streams() {
     let others = join_all((0..7).map(|_| EventLog::connect(settings(world.server.url())))).await;
     let raw = world.raw().await;
     let names = StreamName::all(4);
-    // The server's answer to the later processes depends on the timing.
+    // Repeat the race, because the server's answers to the slower processes depend on the timing.
     for round in 0..20 {
         let first = world.log.declare(&names);
         let rest = join_all(others.iter().map(|other| other.as_ref().unwrap().declare(&names)));
@@ -54,7 +54,7 @@ async fn subjects_of_another_stream_are_named() {
     assert!(error.contains("SEND_transactional") && error.contains("overlap"), "{error}");
 }
 
-/// A field, its declared value, the value found, and the change that causes it.
+/// A field, its declared value, the value in the altered stream, and the function that alters the configuration of the stream.
 type Case = (&'static str, &'static str, &'static str, fn(Config) -> Config);
 
 const ALTERED: [Case; 6] = [

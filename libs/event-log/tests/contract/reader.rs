@@ -10,7 +10,7 @@ use crate::world::{INBOX, SOON, World, message, number};
 
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Reads `count` records, and retries after temporary errors.
+/// Reads `count` records. Retries after temporary errors.
 async fn read(reader: &mut Reader, count: usize) -> Vec<Record> {
     let mut records = Vec::new();
     eventually(SOON, "all records", async || {
@@ -82,7 +82,7 @@ async fn a_dropped_call_loses_nothing() {
     let mut records = Vec::new();
     for seq in 1..=200 {
         world.log.publish(message(INBOX, &seq.to_string())).await.unwrap();
-        // Drop a call with a long linger time soon after it has started to collect.
+        // Drop a call that would collect records for a long time, soon after it has started.
         if let Ok(batch) =
             tokio::time::timeout(Duration::from_millis(3), reader.next_batch(1_000, SOON)).await
         {
@@ -187,7 +187,7 @@ async fn a_deleted_consumer_is_replaced() {
 }
 
 /// A consumer that lost its position answers every request but delivers nothing, although the stream grows. The test simulates
-/// it with a filter that matches no message.
+/// such a consumer with a filter that matches no message.
 #[tokio::test]
 async fn a_stalled_consumer_is_replaced() {
     let world = World::start().await;

@@ -1,8 +1,10 @@
-//! `with-schema MIGRATIONS COMMAND…` creates a database, applies the migrations of a directory to it, sets
-//! `TIDINGS_STATEMENTS_DATABASE_URL` to it, and runs a command. The database is in the PostgreSQL of `TIDINGS_TEST_DATABASE_URL`, or in
-//! a private one, and is dropped afterwards. The exit code is that of the command.
+//! `with-schema MIGRATIONS COMMAND…` creates a database, applies the migrations in the directory MIGRATIONS to it, and runs
+//! COMMAND with the URL of the database in `TIDINGS_STATEMENTS_DATABASE_URL`. The database is in the PostgreSQL that
+//! `TIDINGS_TEST_DATABASE_URL` names, or in a private PostgreSQL. It is dropped afterwards. The exit code is the exit code of the
+//! command.
 //!
-//! It depends on no crate with statements, so that it also works while their descriptions are missing.
+//! This program depends on no crate with checked SQL statements, so it can be built while the descriptions of statements are
+//! missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -35,7 +37,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Runs the command with a new database of the server.
+/// Runs the command with a new database on the server.
 async fn run(server: &str, migrations: &Path, mut command: Command) -> anyhow::Result<ExitStatus> {
     let name = format!("statements_{}", std::process::id());
     let mut url = Url::parse(server).context(SERVER)?;

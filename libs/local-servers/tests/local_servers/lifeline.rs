@@ -1,4 +1,4 @@
-//! A process that started servers is killed with SIGKILL.
+//! Checks that servers end if the process that started them is killed with SIGKILL.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use testkit::eventually;
 
 const DIRECTORY: &str = "TESTKIT_LIFELINE_DIRECTORY";
 
-/// Not a test by itself: the test below starts this function in a process and kills it.
+/// This function checks nothing. The test below starts it in a separate process and kills that process.
 #[tokio::test]
 #[ignore = "started by the test below"]
 async fn run_servers_until_killed() {

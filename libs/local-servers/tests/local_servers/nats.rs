@@ -6,7 +6,8 @@ use testkit::eventually;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Sends one request over the wire protocol and returns the body of its answer: enough of a client to test JetStream.
+/// Sends one request over the wire protocol and returns the body of the answer. This is enough to test JetStream without a client
+/// library.
 async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (read, mut write) = stream.into_split();
@@ -15,7 +16,7 @@ async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let login = password
         .map_or_else(String::new, |(password, _)| format!(",\"user\":\"tidings\",\"pass\":\"{password}\""));
     let length = body.len();
-    // A late answer to an abandoned request must not reach this one, so each request has its own reply subject.
+    // Each request has its own reply subject, so that it cannot receive a late answer to an earlier, abandoned request.
     let reply = format!("reply-{}", write.local_addr().unwrap().port());
     let asked = format!(
         "CONNECT {{\"verbose\":false{login}}}\r\nSUB {reply} 1\r\nPUB {subject} {reply} {length}\r\n{body}\r\n"

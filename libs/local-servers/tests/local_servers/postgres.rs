@@ -15,7 +15,7 @@ async fn read_row(url: &str) -> i32 {
     query_scalar("SELECT value FROM kept").fetch_one(&mut connection).await.unwrap()
 }
 
-/// Starts without `fsync`: the tests kill the process, not the machine.
+/// Starts PostgreSQL without `fsync`, because the tests kill the process, not the machine.
 async fn start(files: &Path) -> Postgres {
     Postgres::start_fast(&files.join("postgres")).await.unwrap()
 }

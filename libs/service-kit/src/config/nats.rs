@@ -8,23 +8,24 @@ use crate::ServerUrl;
 /// Address of NATS, credentials and stream limits.
 #[derive(Clone, Debug)]
 pub struct Nats {
-    /// `nats://…` or `tls://…`, several separated by commas. If it is not set, `NATS_URL` applies.
+    /// One or several URLs (`nats://…` or `tls://…`), separated by commas. If it is not set, `NATS_URL` applies.
     pub url: Option<ServerUrl>,
-    /// Certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, those of the system.
+    /// Certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, the authorities of the
+    /// operating system apply.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) of this client, with `key_file`.
+    /// Certificate (PEM) of this client. `key_file` must be set too.
     pub cert_file: Option<PathBuf>,
-    /// Private key (PEM) of `cert_file`.
+    /// Private key (PEM) for the certificate in `cert_file`.
     pub key_file: Option<PathBuf>,
-    /// JWT and seed of a user (`.creds`).
+    /// File with the JWT and the seed of a NATS user (`.creds`).
     pub credentials_file: Option<PathBuf>,
     /// Copies of every stream, 1 to 5.
     pub replicas: usize,
-    /// True if `replicas` is set: `tidings migrate` then changes streams with another number.
+    /// True if the configuration sets `replicas`. `tidings migrate` then changes streams that have another number.
     pub replicas_are_set: bool,
-    /// Maximum number of messages in a stream; a full stream refuses further messages.
+    /// Maximum number of messages in a stream. A full stream refuses further messages.
     pub max_messages: i64,
-    /// True if `max_messages` is set: `tidings migrate` then changes streams with another limit.
+    /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have another limit.
     pub max_messages_are_set: bool,
 }
 

@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A network in CIDR notation (RFC 4632, RFC 4291), such as `10.0.0.0/8`; a single address is a network of one address.
+/// A network in CIDR notation (RFC 4632, RFC 4291), such as `10.0.0.0/8`. A single address is a network of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix: u32,
 }
 
-/// The text is not a network.
+/// Error: the text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an address or a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The configuration cannot be used. No message shows the value of a secret.
+/// Reason why the configuration cannot be used. No message shows the value of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file is missing or may not be read.

@@ -1,4 +1,4 @@
-//! Settings by dotted key, as text from a file and from variables. Each is taken once, and is checked at that moment.
+//! Settings from a file and from environment variables, as text by dotted key. A setting is checked when it is read.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,11 +15,11 @@ use super::problem::{ConfigError, Origin, Problem};
 use crate::ServerUrl;
 
 const PREFIX: &str = "TIDINGS_";
-/// Prefix of variables for tests, which are not configuration.
+/// Prefix of environment variables that only tests use. They are not settings.
 const TEST_PREFIX: &str = "TIDINGS_TEST_";
 /// Variables without the prefix `TIDINGS_` that apply if their key is not set.
 const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
-/// Variables that name a file with the value of another variable, for secrets that an orchestrator mounts.
+/// Variables that name a file, each with the variable whose value the file contains. Orchestrators mount secrets as such files.
 const VALUE_FILES: [(&str, &str); 5] = [
     ("DATABASE_URL_FILE", "DATABASE_URL"),
     ("NATS_URL_FILE", "NATS_URL"),
@@ -27,9 +27,9 @@ const VALUE_FILES: [(&str, &str); 5] = [
     ("TIDINGS_NATS__URL_FILE", "TIDINGS_NATS__URL"),
     ("TIDINGS_OTLP__ENDPOINT_FILE", "TIDINGS_OTLP__ENDPOINT"),
 ];
-/// Maximum size of such a file in bytes: enough for the URLs of all servers of a cluster.
+/// Maximum size of a file in `VALUE_FILES`, in bytes: enough for the URLs of all servers of a cluster.
 const LONGEST_VALUE_FILE: u64 = 65_536;
-/// Minimum similarity, 0 to 1, of a known key that is suggested for an unknown one.
+/// Minimum similarity (0 to 1) of an unknown key to a known key, at which the error suggests the known key.
 const LIKENESS: f64 = 0.7;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 enum Value {
     One(String),
     Many(Vec<String>),
-    /// An empty table: only its name is checked.
+    /// An empty table. Only its name is checked.
     Section,
 }
 
@@ -139,7 +139,7 @@ impl Settings {
         self.one(key, None, |text| (!text.is_empty()).then(|| Some(PathBuf::from(text))), "a file's path")
     }
 
-    /// Reads a URL with one of these schemes. It counts as a secret, because it may contain a password.
+    /// Reads a URL with one of these schemes. A URL counts as a secret, because it may contain a password.
     pub(super) fn url(&mut self, key: &'static str, schemes: &[&str]) -> Option<ServerUrl> {
         let (value, origin) = self.take(key)?;
         let wanted = match value {
@@ -154,7 +154,7 @@ impl Settings {
         None
     }
 
-    /// Reads one value with `parse`. If `parse` returns `None`, the problem names `wanted`.
+    /// Reads one value with `parse`. If `parse` returns `None`, reports a problem that says "must be" and then `wanted`.
     pub(super) fn one<T>(
         &mut self,
         key: &'static str,
@@ -182,7 +182,7 @@ impl Settings {
         self.one(key, default, |text| text.parse().ok(), "true or false")
     }
 
-    /// Reads a list of at least one value, each with `parse`.
+    /// Reads a list of at least one value. `parse` reads each value.
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -208,7 +208,7 @@ impl Settings {
         }
     }
 
-    /// Reads a list that may be empty, each value with `parse`. The default is empty.
+    /// Reads a list that may be empty. `parse` reads each value. The default is an empty list.
     pub(super) fn list_or_none<T>(
         &mut self,
         key: &'static str,
@@ -224,7 +224,7 @@ impl Settings {
         self.list(key, Vec::new(), parse, wanted)
     }
 
-    /// Returns true if the file or a variable sets the key. Call it after reading the key.
+    /// Returns true if the file or a variable sets the key. The key must have been read before.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.taken.get(key).is_some_and(|origin| !matches!(origin, Origin::Default))
     }
@@ -246,7 +246,7 @@ impl Settings {
         self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
-    /// Reports the remaining keys as unknown, and returns all problems. Call it after every known key has been taken.
+    /// Reports the keys that were not read as unknown, and returns all problems. Every known key must have been read before.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, (value, origin)) in std::mem::take(&mut self.given) {
             let section = format!("{key}.");
@@ -272,7 +272,7 @@ impl Settings {
     }
 }
 
-/// Reads the text of a file without surrounding white space. The error is the advice of a [`Problem`].
+/// Reads a file and returns its text without surrounding white space. The error is a text for the `advice` of a [`Problem`].
 fn value_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_VALUE_FILE).read_to_string(&mut text));

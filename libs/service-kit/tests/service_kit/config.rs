@@ -20,7 +20,7 @@ fn from_variables(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
     Config::from_sources(None, variables(pairs))
 }
 
-/// The problems as `key: advice`.
+/// Returns the problems as `key: advice`.
 fn problems(result: Result<Config, ConfigError>) -> Vec<String> {
     match result {
         Err(ConfigError::Invalid(problems)) => {
@@ -34,7 +34,7 @@ fn problems(result: Result<Config, ConfigError>) -> Vec<String> {
 fn the_shipped_file_states_the_defaults() {
     let config = Config::from_sources(Some(Path::new(SHIPPED)), []).unwrap();
     let mut defaults = Config::default();
-    // The file sets these values explicitly; the defaults do not.
+    // The file sets these values, but the defaults do not count as set.
     defaults.nats.replicas_are_set = true;
     defaults.nats.max_messages_are_set = true;
     defaults.streams.partitions_are_set = true;
@@ -158,7 +158,8 @@ fn unusable_log_levels_are_refused() {
     for level in ["info", "WARN", "info,sqlx=warn", "off,store=trace"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(), "{level}");
     }
-    // The filter would take the first for the name of a crate and log nothing else; the last would also raise libraries.
+    // If these values were accepted, the filter would read the first as the name of a crate and log nothing else. The last would
+    // also raise the level of libraries.
     for level in ["verbose", "info,verbose", "sqlx=loud", "info,[request]=debug"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
@@ -193,7 +194,7 @@ fn an_unreadable_value_file_is_named() {
         let problems = problems(from_variables(&pairs));
         assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(told), "{problems:?}");
     }
-    // This key is a setting itself, not the file of another value.
+    // This variable sets the key `master_key_file`. It does not name a file with the value of another variable.
     let key = from_variables(&[("TIDINGS_SECURITY__MASTER_KEY_FILE", "/absent/key")]).unwrap();
     assert_eq!(key.security.master_key_file.as_deref(), Some(Path::new("/absent/key")));
 }

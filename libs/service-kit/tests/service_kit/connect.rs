@@ -12,7 +12,7 @@ use testkit::Servers;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Private servers, prepared for Tidings, and a configuration that points at them.
+/// Private servers with schema and streams, and a configuration that names them.
 pub(crate) struct Installation {
     pub(crate) config: Config,
     pub(crate) servers: Servers,
@@ -76,7 +76,7 @@ async fn a_wrong_password_ends_the_wait_at_once() {
     url.set_password(Some("hunter2")).unwrap();
     config.database.url = Some(url.as_str().parse().unwrap());
     config.nats.url = Some(format!("nats://tidings:hunter2@127.0.0.1:{}", guarded.port()).parse().unwrap());
-    // The time limit of the test runner is shorter than this wait.
+    // If the call waited for this limit, the test runner would end the test.
     let limit = Duration::from_secs(3_600);
     let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
     let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());
@@ -126,7 +126,8 @@ async fn a_foreign_master_key_is_refused_with_both_ids() {
     let refused = format!("{:#}", Context::connect(config.clone()).await.err().unwrap());
     assert!(refused.contains(&right) && refused.contains(&foreign), "{refused}");
 
-    // During a rotation the right key is the previous one; a permanently lost key can be given up.
+    // During a rotation, the key of the database is the previous key. If that key is permanently lost, the configuration can name
+    // it as lost.
     config.security.previous_master_key_file = installation.config.security.master_key_file.clone();
     Context::connect(config.clone()).await.unwrap();
     config.security.previous_master_key_file = None;
@@ -166,7 +167,7 @@ async fn the_log_has_received_every_acknowledgement_before_the_process_ends() {
 
     let config = installation.config.clone();
     let process = move || {
-        // Data that the connection has not written when the runtime ends is lost.
+        // When the runtime ends, data that the connection has not written yet is lost.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let context = Context::connect(config).await.unwrap();

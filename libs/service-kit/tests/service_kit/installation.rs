@@ -50,7 +50,7 @@ async fn services_accept_streams_of_another_size_and_only_resize_changes_them() 
     assert_eq!(resized.len(), StreamName::all(4).len());
     assert!(resized.iter().all(|stream| stream.max_messages == (before, before * 2)), "{resized:?}");
     assert_eq!(installation.verify().await, Ok(4));
-    // A process with the old configuration.
+    // A process with the old configuration still starts.
     installation.config.nats.max_messages = before;
     assert_eq!(installation.verify().await, Ok(4));
     Context::connect(installation.config.clone()).await.unwrap();

@@ -46,7 +46,8 @@ fn holds(body: &[u8], part: &[u8]) -> bool {
     body.windows(part.len()).any(|window| window == part)
 }
 
-/// Telemetry is set up once per process, so this is a single test; it also shows that no traces exist before that.
+/// Telemetry can be set up only once per process, so a single test checks all of it. The test also shows that no traces exist
+/// before the setup.
 #[test]
 fn a_trace_goes_through_the_process_to_the_collector() {
     let before = tracing::info_span!("before").in_scope(trace::current_traceparent);

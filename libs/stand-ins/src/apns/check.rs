@@ -1,4 +1,4 @@
-//! Apple's checks of a push, in the order in which Apple makes them.
+//! Checks of a push, in the order in which Apple makes them.
 
 use std::sync::PoisonError;
 
@@ -15,13 +15,13 @@ use crate::http::ConnectionNumber;
 
 use super::{ApnsState, KEY_ID, REASONS, Refusal, TEAM_ID};
 
-/// Age in seconds from which a provider token is refused.
+/// Age in seconds at which a provider token is refused.
 const OLDEST: i64 = 3_600;
-/// Minimum seconds between the issue of two provider tokens on one connection.
+/// Minimum number of seconds between the issue of two provider tokens on one connection.
 const FEWEST: i64 = 20 * 60;
 /// Tolerated difference between the clocks, in seconds.
 const SKEW: i64 = 60;
-/// Maximum size of a payload in bytes; [`LARGEST_CALL`] applies to the push type `voip`.
+/// Maximum size of a payload in bytes. [`LARGEST_CALL`] applies to the push type `voip`.
 const LARGEST: usize = 4_096;
 const LARGEST_CALL: usize = 5_120;
 

@@ -1,6 +1,7 @@
-//! `faulty-providers SEED ACCEPTED READY` runs providers of every channel with random faults, which the seed decides, until it is
-//! killed. It lists accepted messages in the file ACCEPTED and faults in `faults.txt` next to it. When the providers listen, it
-//! writes their addresses to the file READY: `{"pushOrigin","providers":[documents of `tidings provider set`]}`.
+//! `faulty-providers SEED ACCEPTED READY` runs stand-ins for providers of every channel until it is killed. Their calls
+//! fail at random, as the seed determines. The program appends accepted messages to the file ACCEPTED, and faults to
+//! the file `faults.txt` next to it. When the providers listen, it writes their addresses to the file READY:
+//! `{"pushOrigin","providers":[documents for `tidings provider set`]}`.
 
 use std::path::Path;
 

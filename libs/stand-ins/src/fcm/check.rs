@@ -1,4 +1,4 @@
-//! Google's checks of a message.
+//! Checks of a message, as Google makes them.
 
 use hyper::Response;
 use hyper::body::Bytes;
@@ -24,7 +24,7 @@ const ANDROID: &[&str] = &[
 const APNS: &[&str] = &["headers", "payload", "fcm_options", "live_activity_token"];
 const WEBPUSH: &[&str] = &["headers", "data", "notification", "fcm_options"];
 
-/// Returns the answer to a message that Google would refuse; None if the message is valid.
+/// Returns the answer to a message that Google would refuse, or None if the message is valid.
 pub(super) fn refused(body: &Value) -> Option<Response<Bytes>> {
     let mut wrong = Vec::new();
     let empty = Map::new();

@@ -1,4 +1,4 @@
-//! The OAuth server: grants access tokens for assertions (RFC 7523).
+//! OAuth server, which grants access tokens for assertions (RFC 7523).
 
 use std::collections::HashMap;
 use std::sync::PoisonError;

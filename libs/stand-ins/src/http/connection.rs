@@ -1,4 +1,4 @@
-//! One connection of a stand-in.
+//! One connection of the HTTP server.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -34,7 +34,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
-        // Errors of a connection are ignored, because tests check the captured messages.
+        // Errors of a connection are ignored: tests check the captured messages instead.
         drop(self.converse(stream, tls).await);
     }
 

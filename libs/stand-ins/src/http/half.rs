@@ -1,4 +1,4 @@
-//! An HTTP answer that ends in the middle of its body.
+//! Server whose HTTP answer ends in the middle of the body.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Returns the URL of a server, and the future that runs it. The server reads one request, answers it with `status`, and closes
-/// the connection in the middle of the body.
+/// Returns the URL of a server, and the future that runs the server. It reads one request, answers with `status`, and
+/// closes the connection in the middle of the body.
 ///
 /// # Errors
-/// No port is free.
+/// Returns an error if no port is free.
 pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output = io::Result<()>>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
@@ -23,7 +23,8 @@ pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output 
     Ok((url, answering))
 }
 
-/// Reads the request to its end. Closing the connection with unread data would reset it, and the client would lose the answer.
+/// Reads the whole request. If the server closed the connection with unread data, TCP would reset it, and the client
+/// would not get the answer.
 async fn read_request(stream: &mut TcpStream) -> io::Result<()> {
     let mut request = Vec::new();
     while !is_whole(&request) {

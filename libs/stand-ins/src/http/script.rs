@@ -1,4 +1,4 @@
-//! Faults that a test scripts for an HTTP stand-in.
+//! Rules with which a test makes an HTTP stand-in answer wrongly, late or not at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,34 +7,31 @@ use hyper::body::Bytes;
 
 use crate::faults::{Fault, Faults};
 
-/// Reaction that replaces the usual one.
+/// Reaction to a message in place of the usual one.
 #[derive(Clone, Debug)]
 pub enum Reaction {
-    /// Sends this answer; the message is not captured.
+    /// Sends this answer. The message is not captured.
     Answer(Response<Bytes>),
-    /// Closes the connection; the message is not captured.
+    /// Closes the connection without an answer. The message is not captured.
     CutBefore,
     /// Captures the message, and closes the connection without an answer.
     CutAfter,
-    /// Never answers; the message is not captured.
+    /// Never answers. The message is not captured.
     Stall,
 }
 
-/// Answers by which a provider reports random faults.
+/// Answers with which a provider reports random faults. Each field is the answer for the [`Fault`] of the same name.
 #[derive(Clone, Debug)]
 pub struct Answers {
     pub temporary: Response<Bytes>,
     pub busy: Response<Bytes>,
-    /// The target is dead.
     pub gone: Response<Bytes>,
-    /// The provider is down.
     pub down: Response<Bytes>,
-    /// The message is refused permanently.
     pub refused: Response<Bytes>,
     pub pause: Response<Bytes>,
 }
 
-/// Reactions to messages.
+/// Rule of a script: which messages get which reaction, and how often.
 #[derive(Clone, Debug)]
 pub struct Rule {
     target: Option<String>,
@@ -48,25 +45,26 @@ enum Cause {
 }
 
 impl Rule {
-    /// Creates a rule that reacts once, to the next message.
+    /// Creates a rule that reacts to the next message only.
     #[must_use]
     pub fn new(reaction: Reaction) -> Self {
         Rule { target: None, cause: Cause::Order { reaction, times: 1 } }
     }
 
-    /// Creates a rule that answers the next message with `response`.
+    /// Creates a rule that answers the next message with `response`, and no others.
     #[must_use]
     pub fn answer(response: Response<Bytes>) -> Self {
         Rule::new(Reaction::Answer(response))
     }
 
-    /// Reacts to every message with the fault that `faults` chooses for it, until the stand-in stops.
+    /// Creates a rule that lets `faults` choose the fault of every message, until the stand-in stops.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>, answers: Answers) -> Self {
         Rule { target: None, cause: Cause::Chance { faults, answers: Box::new(answers) } }
     }
 
-    /// Restricts the rule to messages to this target; each stand-in documents what its targets are (tokens, numbers or paths).
+    /// Restricts the rule to messages to this target. The method `script` of each stand-in documents what its targets
+    /// are.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
         self.target = Some(target.into());
@@ -110,7 +108,7 @@ impl Rule {
     }
 }
 
-/// The active rules, oldest first.
+/// Rules of a stand-in that can still react, oldest first.
 #[derive(Debug, Default)]
 pub struct Script(Mutex<Vec<Rule>>);
 
@@ -126,7 +124,8 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns the reaction of the first rule that applies, and counts it as used. None if no rule applies.
+    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
+    /// rule applies.
     #[must_use]
     pub fn take(&self, target: &str) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);

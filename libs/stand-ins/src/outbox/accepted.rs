@@ -1,4 +1,4 @@
-//! A list of accepted messages for later checks: one JSON document per line.
+//! File of accepted messages that a test checks later: one JSON document per line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Capture;
 use crate::twilio::form::Form;
 
-/// An open list. Each line is a single write; lines are never removed.
+/// An open file of accepted messages. Each line is written with a single call, and lines are never removed.
 #[derive(Debug)]
 pub(super) struct AcceptedFile(File);
 
@@ -28,11 +28,12 @@ impl AcceptedFile {
         Ok(AcceptedFile(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Appends a message. Fails if the message has no delivery id or not exactly one recipient; it must then not be confirmed.
+    /// Appends a message. Fails if the message has no delivery id, or not exactly one recipient. The stand-in must then
+    /// not confirm the message.
     pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
         let delivery = delivery(capture).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
         let [target] = &capture.to[..] else { return Err(io::ErrorKind::InvalidData.into()) };
-        // The stand-ins mark the two kinds of mobile push by these prefixes.
+        // The stand-ins for mobile push add these prefixes to the device token.
         let target = target.strip_prefix("apns:").or(target.strip_prefix("fcm:")).unwrap_or(target);
         let at = capture.received_at.millis();
         let mut line = serde_json::to_vec(&Line { at, channel: &capture.channel, delivery, target })?;
@@ -41,7 +42,8 @@ impl AcceptedFile {
     }
 }
 
-/// Returns the delivery id of a message, which each kind of provider carries in a different place. None if it has none.
+/// Returns the delivery id of a message. Messages of each kind of provider contain the id in another place. Returns
+/// None if the message has no id.
 fn delivery(capture: &Capture) -> Option<String> {
     let header = |name: &str| capture.summary.headers.get(name)?.first().map(String::as_str);
     let member = |pointer: &str| {
@@ -58,7 +60,7 @@ fn delivery(capture: &Capture) -> Option<String> {
     Some(Uuid::parse_str(&id?).ok()?.to_string())
 }
 
-/// Returns the delivery in `Message-ID: <{delivery}@example.com>`.
+/// Returns the delivery id in `Message-ID: <{delivery}@example.com>`.
 fn message_id(raw: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(raw);
     let mut headers = text.lines().take_while(|line| !line.is_empty());
@@ -66,7 +68,7 @@ fn message_id(raw: &[u8]) -> Option<String> {
     Some(value.split('@').next()?.to_owned())
 }
 
-/// Returns the delivery in `StatusCallback=https://…/{delivery}?attempt=1`.
+/// Returns the delivery id in `StatusCallback=https://…/{delivery}?attempt=1`.
 fn status_callback(raw: &[u8]) -> Option<String> {
     let form = Form::read(raw)?;
     let path = form.get("StatusCallback")?.split('?').next()?;

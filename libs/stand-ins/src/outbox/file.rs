@@ -1,4 +1,4 @@
-//! The file of an outbox: one JSON document per line, oldest first.
+//! File of an outbox: one capture as JSON per line, oldest first.
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::Capture;
 
-/// An open file of captures. Each append is a single write, so a killed process leaves at most one incomplete line, at the end.
+/// An open file of captures. Each line is written with a single call. So a killed process leaves at most one incomplete
+/// line, at the end.
 #[derive(Debug)]
 pub(super) struct CaptureFile {
     path: PathBuf,
@@ -16,17 +17,17 @@ pub(super) struct CaptureFile {
     lines: usize,
 }
 
-/// Contents of a file.
+/// Contents of a file of captures.
 pub(super) struct Contents {
     /// The newest captures, oldest first.
     pub(super) captures: VecDeque<Capture>,
     lines: usize,
-    /// Length in bytes without an incomplete last line.
+    /// Length of the file in bytes, without an incomplete last line.
     sound_length: u64,
 }
 
 impl CaptureFile {
-    /// Opens or creates the file at `path`, with the newest `keep` captures that it holds.
+    /// Opens or creates the file at `path`. Also returns the newest `keep` captures in the file.
     pub(super) fn open(path: &Path, keep: usize) -> io::Result<(Self, VecDeque<Capture>)> {
         let mut file = private().truncate(false).read(true).open(path)?;
         // Files of earlier releases are readable by all accounts.
@@ -49,7 +50,7 @@ impl CaptureFile {
         Ok(())
     }
 
-    /// Replaces the contents atomically.
+    /// Replaces the contents of the file atomically.
     pub(super) fn rewrite<'a>(&mut self, captures: impl Iterator<Item = &'a Capture>) -> io::Result<()> {
         let draft = self.path.with_extension("draft");
         let mut writer = BufWriter::new(private().truncate(true).open(&draft)?);
@@ -66,13 +67,13 @@ impl CaptureFile {
     }
 }
 
-/// Creates the directory and its parents, and makes an existing one private to its owner.
+/// Creates the directory and its parents, and restricts access to the directory to its owner.
 pub(super) fn claim_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Options that open a file for writing, and create it with mode 0600.
+/// Returns options that open a file for writing, and create it with mode 0600.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).write(true).mode(0o600);
@@ -96,7 +97,7 @@ pub(super) fn read(path: &Path, keep: usize) -> io::Result<Contents> {
     Ok(contents)
 }
 
-/// Bytes as base64 text in JSON.
+/// Serialization of bytes as base64 text.
 pub(super) mod base64_text {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The outbox over HTTP: `GET /messages?channel=&to=` and `DELETE /messages`.
+//! HTTP API of an outbox: `GET /messages?channel=&to=` and `DELETE /messages`.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +24,7 @@ use crate::interface;
 const MAX_CONNECTIONS: usize = 64;
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
 
-/// An HTTP server on the loopback interface that shows an [`Outbox`].
+/// HTTP server that shows the captures of an [`Outbox`].
 #[derive(Debug)]
 pub struct OutboxServer {
     address: SocketAddr,
@@ -33,10 +33,10 @@ pub struct OutboxServer {
 }
 
 impl OutboxServer {
-    /// Starts a server for `outbox` on `port`, 0 for a free one.
+    /// Starts a server for `outbox` on `port`; 0 means a free port.
     ///
     /// # Errors
-    /// The port is in use.
+    /// Returns an error if the port is in use.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), port)).await?;
         let address = listener.local_addr()?;
@@ -69,7 +69,7 @@ impl Drop for OutboxServer {
 async fn accept(listener: TcpListener, outbox: Arc<Outbox>, stop: CancellationToken, tasks: TaskTracker) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     while let Ok(permit) = room.clone().acquire_owned().await {
-        // Accepting fails if no file descriptor is free; try again after a pause.
+        // Accepting fails if no file descriptor is free. Try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -134,7 +134,7 @@ fn list(query: &str, outbox: &Outbox) -> Response<Full<Bytes>> {
     }
 }
 
-/// The value of a query parameter; an empty one counts as absent.
+/// Returns the value of a query parameter, or None if it is absent or empty.
 fn parameter(query: &str, name: &str) -> Option<String> {
     let raw = query
         .split('&')

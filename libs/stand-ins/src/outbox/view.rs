@@ -1,4 +1,4 @@
-//! Captures as the outbox page shows them.
+//! Captures as the HTTP API of an outbox shows them.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ struct AttachmentView {
 
 impl<'a> CaptureView<'a> {
     pub(super) fn of(capture: &'a Capture) -> Self {
-        // An email over HTTP is not an RFC 5322 message.
+        // Only an email over SMTP is an RFC 5322 message that can be parsed. An email over HTTP has a summary instead.
         if capture.channel != "email" || capture.summary != Summary::default() {
             return CaptureView::plain(capture);
         }
@@ -85,7 +85,8 @@ fn headers(message: &Message<'_>) -> BTreeMap<String, Vec<String>> {
     headers
 }
 
-// If a message lacks the wanted kind of text, the parser converts the other one; only text that was sent is shown.
+// If an email has no plain text, the parser converts its HTML, and the other way round. The outbox shows only text that
+// was sent.
 fn text_of(part: &MessagePart<'_>) -> Option<String> {
     match &part.body {
         PartType::Text(text) => Some(text.to_string()),

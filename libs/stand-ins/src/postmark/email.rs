@@ -1,11 +1,11 @@
-//! The body of a request for one email, with Postmark's checks.
+//! Body of a request to send one email, with the checks that Postmark makes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Maximum sizes in bytes: of a request, of each body, and of a subject.
+/// Maximum sizes in bytes of a request, of each body, and of a subject.
 const LARGEST: usize = 10 << 20;
 const LARGEST_BODY: usize = 5 << 20;
 const LONGEST_SUBJECT: usize = 2_000;
@@ -79,7 +79,7 @@ impl Email {
         }
     }
 
-    /// All recipients, beginning with those of `To`.
+    /// All recipients: those of `To` first, then those of `Cc` and `Bcc`.
     pub(super) fn recipients(&self) -> Vec<String> {
         let lists = [Some(&self.to), self.cc.as_ref(), self.bcc.as_ref()].into_iter().flatten();
         lists.flat_map(|list| list.split(',')).map(|one| address(one).to_owned()).collect()

@@ -16,7 +16,7 @@ const POINT: usize = 65;
 /// A verified token.
 #[derive(Debug)]
 pub(super) struct Authorization {
-    /// Public key that signed it, in base64url as in the header.
+    /// Public key of the sender, in base64url as in the header. It verifies the token.
     pub(super) public_key: String,
     /// Contact address of the sender (claim `sub`).
     pub(super) subject: String,
@@ -29,7 +29,7 @@ struct Claims {
 }
 
 impl Authorization {
-    /// Verifies the header. `origin` must be the token's audience; `now` is in seconds since 1970.
+    /// Verifies the header `Authorization`. The token's audience must be `origin`. `now` is in seconds since 1970.
     pub(super) fn read(headers: &HeaderMap, origin: &str, now: u64) -> Result<Authorization, Refusal> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(header), None) = (values.next().and_then(|value| value.to_str().ok()), values.next())

@@ -1,4 +1,4 @@
-//! A browser that has subscribed: its keys, and the decryption of its messages (RFC 8291).
+//! A browser that has subscribed at the push service: its keys, and the decryption of messages to it (RFC 8291).
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const SALT: usize = 16;
 const POINT: usize = 65;
 const UNCOMPRESSED: u8 = 4;
-/// Minimum size of a record in bytes: a byte of content or padding, and the tag (RFC 8188, section 2).
+/// Minimum record size in bytes (RFC 8188, section 2): one byte of content, the delimiter and the tag.
 const SMALLEST_RECORD: u32 = 18;
 const TAG: usize = 16;
 
@@ -27,7 +27,7 @@ pub struct Browser {
     auth: [u8; 16],
 }
 
-/// The reason why a message cannot be decrypted.
+/// Reason why a message cannot be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecryptionError(pub(super) &'static str);
 
@@ -55,13 +55,13 @@ impl Browser {
         Ok(Browser { endpoint, key, public_key, auth })
     }
 
-    /// Endpoint URL to which messages are posted.
+    /// URL to which messages for the browser are posted.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// `PushSubscription` as JSON, as a web page sends it to its backend.
+    /// `PushSubscription` of the browser as JSON, as a web page sends it to its backend.
     #[must_use]
     pub fn subscription(&self) -> Value {
         json!({
@@ -74,10 +74,11 @@ impl Browser {
         })
     }
 
-    /// The private key, as 32 bytes in big-endian order, for other implementations that decrypt the messages.
+    /// Private key of the browser, as 32 bytes in big-endian order. A test can pass the key to another implementation
+    /// that decrypts messages.
     ///
     /// # Errors
-    /// The key cannot be exported.
+    /// Returns an error if the key cannot be exported.
     pub fn private_key(&self) -> anyhow::Result<Vec<u8>> {
         let bytes = AsBigEndian::<EcPrivateKeyBin<'_>>::as_be_bytes(&self.key);
         Ok(bytes.map_err(|Unspecified| anyhow!("the key cannot be exported"))?.as_ref().to_vec())
@@ -92,7 +93,7 @@ impl Browser {
     /// Decrypts a message.
     ///
     /// # Errors
-    /// The message is not encrypted for this browser, or its format does not follow RFC 8291.
+    /// Returns an error if the message is not encrypted for this browser, or if its format does not follow RFC 8291.
     pub fn decrypt(&self, body: &[u8]) -> Result<Vec<u8>, DecryptionError> {
         let EncryptedMessage { salt, sender, record } = EncryptedMessage::read(body)?;
         let peer = UnparsedPublicKey::new(&ECDH_P256, sender);
@@ -119,7 +120,7 @@ impl Browser {
     }
 }
 
-/// The parts of an encrypted message (RFC 8188, section 2.1).
+/// Parts of an encrypted message (RFC 8188, section 2.1).
 pub(super) struct EncryptedMessage<'a> {
     salt: &'a [u8],
     sender: &'a [u8],
@@ -127,7 +128,8 @@ pub(super) struct EncryptedMessage<'a> {
 }
 
 impl<'a> EncryptedMessage<'a> {
-    /// Splits a message into its parts. It must have exactly one record (RFC 8291, section 4).
+    /// Splits a message into its parts. Returns an error unless the message has exactly one record (RFC 8291, section
+    /// 4).
     pub(super) fn read(body: &'a [u8]) -> Result<EncryptedMessage<'a>, DecryptionError> {
         let short = DecryptionError("the body ends within its header");
         let (salt, rest) = body.split_at_checked(SALT).ok_or(short)?;

@@ -1,4 +1,4 @@
-//! Checks of a strict push service on a message before it looks up the browser (RFC 8030).
+//! Checks of a message before the push service looks up the browser (RFC 8030).
 
 use hyper::Request;
 use hyper::body::Bytes;
@@ -9,7 +9,7 @@ use super::authorization::Authorization;
 use super::browser::EncryptedMessage;
 use super::refused::Refusal;
 
-/// Maximum size of a body in bytes: larger bodies may be refused by some push services.
+/// Maximum size of a body in bytes. Push services may refuse larger bodies.
 const MAX_BODY: usize = 4096;
 const MAX_TOPIC: usize = 32;
 const URGENCIES: [&str; 4] = ["very-low", "low", "normal", "high"];
@@ -24,7 +24,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Checks a message. `origin` is that of this push service; `now` is in seconds since 1970.
+    /// Checks a message. `origin` is the origin of this push service; `now` is in seconds since 1970.
     pub(super) fn read(request: &Request<Bytes>, origin: &str, now: u64) -> Result<Delivery, Refusal> {
         let headers = request.headers();
         let authorization = Authorization::read(headers, origin, now)?;
@@ -49,13 +49,13 @@ impl Delivery {
         Ok(Delivery { authorization, ttl, urgency: urgency.to_owned(), topic: topic.map(str::to_owned) })
     }
 
-    /// Builds the entry that waits for the browser, with the decrypted `message`.
+    /// Creates a message that waits for the browser, with the decrypted payload `message`.
     pub(super) fn waiting(&self, message: Vec<u8>) -> WaitingMessage {
         WaitingMessage { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
     }
 }
 
-/// Returns a header, if it is present. Fails if it is present more than once.
+/// Returns the value of a header, or None if it is absent. Fails if the header is repeated.
 fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map(|value| value.to_str());

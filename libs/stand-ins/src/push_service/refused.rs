@@ -1,4 +1,4 @@
-//! Refusal of a message.
+//! Refusal of a message by the push service.
 
 use hyper::Response;
 use hyper::body::Bytes;

@@ -1,4 +1,4 @@
-//! The browsers that have subscribed, and the messages that wait for them.
+//! Browsers that have subscribed, and the messages that wait for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::refused::Refusal;
 
 /// Maximum number of subscriptions.
 const MAX_BROWSERS: usize = 100_000;
-/// Maximum number of messages that wait for one browser; a further one replaces the oldest.
+/// Maximum number of messages that wait for one browser. A further message replaces the oldest one.
 const MAX_WAITING: usize = 100;
 
 /// A message that waits for its browser.
@@ -24,7 +24,7 @@ pub struct WaitingMessage {
     pub ttl: u64,
     /// Urgency of the message (RFC 8030, section 5.3).
     pub urgency: String,
-    /// Topic; a message replaces an earlier one with the same topic.
+    /// Topic of the message. A message replaces an earlier one with the same topic.
     pub topic: Option<String>,
     /// Decrypted payload.
     pub message: Vec<u8>,
@@ -42,9 +42,9 @@ struct State {
 #[derive(Debug)]
 struct Subscription {
     browser: Arc<Browser>,
-    /// The only key that may sign messages to it, in base64url. None if any key may.
+    /// Only key that may sign messages to this subscription, in base64url. None if any key may sign them.
     restricted: Option<String>,
-    /// Status with which all its messages are answered, if it is set.
+    /// If set, the HTTP status with which all messages to this subscription are answered.
     answers: Option<u16>,
     waiting: Vec<WaitingMessage>,
 }
@@ -74,7 +74,8 @@ impl Registry {
         }
     }
 
-    /// Returns the browser of an endpoint if it accepts messages signed with this key; otherwise the answer to the message.
+    /// Returns the browser of an endpoint if the browser accepts messages that are signed with this key. Otherwise
+    /// returns the refusal of the message.
     pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refusal> {
         let state = self.lock();
         let subscription =
@@ -88,7 +89,7 @@ impl Registry {
         }
     }
 
-    /// Stores a message for the browser, unless its TTL is 0, and returns the message's number.
+    /// Stores a message for the browser unless the message's TTL is 0. Returns the number of the message.
     pub(super) fn keep(&self, endpoint: &str, message: WaitingMessage) -> u64 {
         let mut state = self.lock();
         state.messages += 1;

@@ -1,4 +1,4 @@
-//! Delivery receipts (SMPP 3.4, appendix B).
+//! Delivery receipts of the message centre (SMPP 3.4, appendix B).
 
 use rusmpp::pdus::DeliverSm;
 use rusmpp::tlvs::MessageDeliveryRequestTlvValue;
@@ -7,7 +7,7 @@ use rusmpp::values::{EsmClass, MessageState, Npi, Ton};
 
 use super::Accepted;
 
-/// esm_class of a receipt.
+/// Value of esm_class for a receipt.
 const RECEIPT: u8 = 0x04;
 const STATES: [&str; 10] = [
     "SCHEDULED",
@@ -22,14 +22,14 @@ const STATES: [&str; 10] = [
     "SKIPPED",
 ];
 
-/// Format of receipts.
+/// Place of the message id and the state in a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptForm {
-    /// Only in the text (appendix B).
+    /// Only the text (appendix B).
     Text,
-    /// Only in the parameters receipted_message_id and message_state.
+    /// Only the parameters receipted_message_id and message_state.
     Parameters,
-    /// In the text and in the parameters.
+    /// Both the text and the parameters.
     TextAndParameters,
 }
 
@@ -52,7 +52,8 @@ impl Receipt {
         Receipt { message_id: message_id.to_owned(), message: message.clone(), state, error }
     }
 
-    /// Builds the deliver_sm of the receipt, from the message's recipient to its sender.
+    /// Builds the deliver_sm of the receipt. Its source is the recipient of the message, and its destination is the
+    /// sender of the message.
     pub(super) fn pdu(&self, form: ReceiptForm) -> DeliverSm {
         let (from, to) = (&self.message.to, &self.message.from);
         let mut pdu = DeliverSm::builder()

@@ -1,11 +1,11 @@
-//! Faults that a test scripts for a message centre.
+//! Rules with which a test makes a message centre answer wrongly, late or not at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::faults::{Fault, Faults};
 
-/// command_status values for random faults: queue full, throttled, invalid destination, system error, invalid length, invalid
-/// source.
+/// Values of command_status for random faults: queue full, throttled, invalid destination, system error, invalid
+/// length, invalid source.
 const FULL: u32 = 0x14;
 const THROTTLED: u32 = 0x58;
 const NO_SUCH_NUMBER: u32 = 0x0b;
@@ -24,22 +24,22 @@ pub enum Stage {
     EnquireLink,
 }
 
-/// Reaction that replaces the usual one.
+/// Reaction to a PDU in place of the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Answers with this command_status.
     Status(u32),
     /// Answers with a generic_nack with this command_status.
     Nack(u32),
-    /// Closes the connection; the message is not captured.
+    /// Closes the connection without an answer. The message is not captured.
     CutBefore,
     /// Captures the message, and closes the connection without an answer.
     CutAfter,
-    /// Never answers this request, but continues to answer others.
+    /// Never answers this PDU, but continues to answer others.
     Stall,
 }
 
-/// Reactions to a stage of sessions.
+/// Rule of a script: which PDUs get which reaction, and how often.
 #[derive(Clone, Debug)]
 pub struct Rule {
     to: Option<String>,
@@ -54,19 +54,20 @@ enum Cause {
 }
 
 impl Rule {
-    /// Creates a rule that reacts once, at `stage`.
+    /// Creates a rule that reacts to the next PDU at `stage` only.
     #[must_use]
     pub fn new(stage: Stage, reaction: Reaction) -> Self {
         Rule { to: None, part: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
-    /// Reacts to the first part of every message with the fault that `faults` chooses for it, until the stand-in stops.
+    /// Creates a rule that lets `faults` choose the fault of every message, until the stand-in stops. The fault affects
+    /// the first part of a message.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
         Rule { to: None, part: Some(1), cause: Cause::Chance(faults) }
     }
 
-    /// Answers the next submission with this command_status.
+    /// Creates a rule that answers the next submission with this command_status.
     #[must_use]
     pub fn status(status: u32) -> Self {
         Rule::new(Stage::Submit, Reaction::Status(status))
@@ -127,7 +128,7 @@ impl Rule {
     }
 }
 
-/// The active rules, oldest first.
+/// Rules that can still react, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Script(Mutex<Vec<Rule>>);
 
@@ -140,7 +141,8 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns the reaction of the first rule that applies, and counts it as used. None if no rule applies.
+    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
+    /// rule applies.
     pub(super) fn take(&self, stage: Stage, to: &str, part: u8) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, to, part))?;

@@ -1,4 +1,4 @@
-//! One connection of a client.
+//! One connection of a client to the message centre.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,9 +28,9 @@ const SYSTEM_ERROR: u32 = 0x08;
 const INVALID_PASSWORD: u32 = 0x0e;
 const INVALID_SYSTEM_ID: u32 = 0x0f;
 const THROTTLED: u32 = 0x58;
-/// A number that does not exist: messages to it are refused.
+/// Number that does not exist. Messages to this number are refused.
 const DEAD: &str = "+15005550001";
-/// Numbers, with the state and the error of the receipts for messages to them.
+/// Numbers whose messages are not delivered, with the state and the error code of their receipts.
 const MAGIC: [(&str, &str, &str); 3] = [
     ("+15005550003", "EXPIRED", "000"),
     ("+15005550005", "UNDELIV", "001"),
@@ -38,10 +38,10 @@ const MAGIC: [(&str, &str, &str); 3] = [
 ];
 /// Maximum time without data from a client that has not bound.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
-/// Minimum time without data from a bound client after which its connection is closed; three intervals of enquire_link if they
-/// are longer.
+/// A bound client is disconnected after this time without data, or after three intervals of enquire_link if they are
+/// longer.
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
-/// Maximum number of unconfirmed receipts per session.
+/// Maximum number of receipts per session that the client has not confirmed yet.
 const RECEIPTS: usize = 10;
 /// Delay before a receipt that the client refused is sent again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -56,7 +56,7 @@ struct Session<'a, S> {
     heard: Instant,
 }
 
-/// True if the session continues.
+/// True if the session continues after a command, false if it ends.
 type Next = io::Result<bool>;
 
 /// Serves a client until one side ends the session.
@@ -74,7 +74,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: 
     if session.is_bound {
         centre.counts.bound.fetch_sub(1, Ordering::Relaxed);
     }
-    // Receipts that the client has not confirmed are sent again in another session.
+    // Receipts that the client has not confirmed are sent again over another session.
     centre.lock().receipts.extend(session.receipts.drain().map(|(_, receipt)| receipt));
     centre.news.notify_one();
     talked
@@ -221,8 +221,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.respond(sequence, status, Pdu::SubmitSmResp(SubmitSmResp::default())).await
     }
 
-    /// Stores a part, and captures the message when all parts are present. Returns the part's id; None if the message cannot be
-    /// captured.
+    /// Stores a part, and captures the message if all its parts have arrived. Returns the id of the part, or None if
+    /// the message cannot be captured.
     fn take(&self, part: Part, raw: &[u8], wants_receipt: bool) -> Option<String> {
         let id = random::hex::<6>();
         let Part { from, to, text, of, number } = part;

@@ -1,10 +1,10 @@
-//! Text of a submission.
+//! Decoding and checking of submissions to the message centre.
 
 use domain::sms::gsm7;
 use rusmpp::pdus::SubmitSm;
 use rusmpp::tlvs::TlvValue;
 
-/// command_status values for refused submissions.
+/// Values of command_status for refused submissions.
 const INVALID_LENGTH: u32 = 0x01;
 const INVALID_ESM_CLASS: u32 = 0x43;
 const INVALID_DATA_CODING: u32 = 0x104;
@@ -12,9 +12,10 @@ const INVALID_SOURCE: u32 = 0x0a;
 const INVALID_DESTINATION: u32 = 0x0b;
 const INVALID_EXPIRY: u32 = 0x62;
 
-/// esm_class: the text begins with a user data header.
+/// Value of esm_class for a text that begins with a user data header.
 const UDH_INDICATOR: u8 = 0x40;
-/// Maximum length of one message in septets (GSM 7-bit) or octets (UCS-2), each without and with a header.
+/// Maximum length of a text in septets (GSM 7-bit) and in octets (UCS-2). The first number applies without a user data
+/// header, the second number with one.
 const SEPTETS: (usize, usize) = (160, 153);
 const UCS2_OCTETS: (usize, usize) = (140, 134);
 
@@ -23,14 +24,14 @@ pub(super) struct Part {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) text: String,
-    /// Reference of the message and its number of parts. None for a whole message.
+    /// Reference number of the message, and number of its parts. None for a whole message.
     pub(super) of: Option<(u8, u8)>,
     /// Number of the part, counted from 1.
     pub(super) number: u8,
 }
 
 impl Part {
-    /// Reads a submission. The error is the command_status with which to refuse it.
+    /// Reads a submission. If it is invalid, the error is the command_status with which it must be refused.
     pub(super) fn read(submission: &SubmitSm) -> Result<Part, u32> {
         let esm_class = u8::from(submission.esm_class);
         if esm_class & !UDH_INDICATOR != 0 {
@@ -70,7 +71,7 @@ impl Part {
     }
 }
 
-/// Returns the destination with a `+`. It must be an international number (E.164).
+/// Returns the destination, preceded by `+`. Returns an error unless it is an international number (E.164).
 fn destination(submission: &SubmitSm) -> Result<String, u32> {
     let number = format!("+{}", submission.destination_addr);
     let (ton, npi) = (u8::from(submission.dest_addr_ton), u8::from(submission.dest_addr_npi));
@@ -106,14 +107,14 @@ fn decode(data_coding: u8, octets: &[u8], room: usize) -> Result<String, u32> {
         8 if octets.len().is_multiple_of(2) => {
             let units: Vec<u16> =
                 octets.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
-            // An unpaired surrogate means that a character was split between two parts.
+            // The conversion fails at an unpaired surrogate: the client has split a character between two parts.
             String::from_utf16(&units).map_err(|_| INVALID_LENGTH)
         }
         _ => Err(INVALID_DATA_CODING),
     }
 }
 
-/// Returns true for an absolute time (`YYMMDDhhmmsstnnp`).
+/// Returns true if a text is an absolute time (`YYMMDDhhmmsstnnp`).
 fn is_absolute(text: &str) -> bool {
     text.len() == 16
         && text.bytes().take(15).all(|byte| byte.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Authentication (RFC 4954).
+//! AUTH command of the mail server (RFC 4954).
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::script::Stage;
 use super::session::{COMMAND_LINE, Next, Session};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// Lists the mechanisms for logging in. If there are any, clients must log in before they send.
+    /// Lists the AUTH mechanisms that the server offers. If there are any, clients must log in before they send.
     pub(super) fn mechanisms(&self) -> Vec<&'static str> {
         let (settings, token) = (&self.server.settings, self.server.token());
         let is_there = |mechanism: &&&str| match **mechanism {
@@ -57,8 +57,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         login.is_some_and(|(known, secret)| known == user && secret == password)
     }
 
-    /// Checks a token. Before an invalid one is refused, the client gets a challenge with the error and must answer it, as with
-    /// Gmail.
+    /// Checks a token. If the token is invalid, the server first sends a challenge with the error, which the client
+    /// must answer, and then refuses the login. Gmail does the same.
     async fn xoauth2(&mut self, initial: &str) -> io::Result<bool> {
         let answer = self.challenge(initial, "").await?;
         let expected = self.server.token();
@@ -70,8 +70,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(is_right)
     }
 
-    /// Returns the decoded answer to a challenge: the `initial` response of the command or, if that is empty, the reply to
-    /// `prompt`. Empty if it cannot be decoded.
+    /// Returns the decoded answer to a challenge. The answer is the `initial` response of the command; if that is
+    /// empty, the server sends `prompt` and reads the answer. Returns an empty text if the answer cannot be decoded.
     async fn challenge(&mut self, initial: &str, prompt: &str) -> io::Result<String> {
         let encoded = if initial.is_empty() {
             self.wire.reply(&format!("334 {}", STANDARD.encode(prompt)));

@@ -1,8 +1,8 @@
-//! The content of a message, parsed line by line as strictly as the RFCs allow.
+//! Content of an email, checked line by line as strictly as the RFCs allow.
 
 use super::wire::Flaw;
 
-/// Header fields that a message may have only once (RFC 5322 section 3.6, RFC 2045, RFC 2369), in lower case.
+/// Header fields that an email may have only once (RFC 5322 section 3.6, RFC 2045, RFC 2369), in lower case.
 const ONCE: [&str; 15] = [
     "bcc",
     "cc",
@@ -23,12 +23,12 @@ const ONCE: [&str; 15] = [
 
 /// Content between DATA and the final dot.
 pub(super) struct Content {
-    /// The lines so far, without dot-stuffing.
+    /// Lines received so far, without dot-stuffing.
     pub(super) lines: Vec<u8>,
     max_size: usize,
     after_whole_line: bool,
     in_headers: bool,
-    /// Names of the header fields so far, in lower case.
+    /// Names of the header fields received so far, in lower case.
     names: Vec<String>,
     raw_headers: bool,
     flaw: Option<&'static str>,
@@ -49,7 +49,7 @@ impl Content {
         }
     }
 
-    /// Adds a line. Returns true if it is the final dot, which must stand alone between two CRLF.
+    /// Adds a line. Returns true if the line is the final dot, which must stand alone between two CRLF.
     pub(super) fn take(&mut self, line: &[u8], read: Result<(), Flaw>) -> bool {
         let starts_line = std::mem::replace(&mut self.after_whole_line, read != Err(Flaw::BareLf));
         self.flaw = self.flaw.or(read.err().map(Flaw::text));
@@ -69,7 +69,7 @@ impl Content {
         false
     }
 
-    /// Checks a line of the headers, which may continue the field of the line before.
+    /// Checks a line of the headers. The line may continue the field of the previous line.
     fn take_header(&mut self, line: &[u8]) {
         self.raw_headers |= !line.is_ascii();
         let flaw = match line.first() {
@@ -95,7 +95,7 @@ impl Content {
         is_repeated.then_some("5.6.0 a header that may occur once is repeated")
     }
 
-    /// Returns the reply that refuses the content; None if the content is valid.
+    /// Returns the reply that refuses the content, or None if the content is valid.
     pub(super) fn refusal(&self, utf8: bool) -> Option<String> {
         match self.flaw {
             None if !utf8 && self.raw_headers => Some("554 5.6.9 headers beyond ASCII".to_owned()),

@@ -1,4 +1,4 @@
-//! Faults that a test scripts for an SMTP stand-in.
+//! Rules with which a test makes a mail server answer wrongly, late or not at all.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ pub enum Stage {
     Connect,
     /// `EHLO` or `HELO` was received.
     Hello,
-    /// `STARTTLS` was received. After an answer that begins with 220, TLS starts.
+    /// `STARTTLS` was received. If the rule's answer begins with 220, TLS starts after it.
     StartTls,
     /// `AUTH` was received.
     Auth,
@@ -24,11 +24,11 @@ pub enum Stage {
     Data,
     /// The first line of the content was received.
     Content,
-    /// The final dot was received. The message is captured before the reaction, unless the reaction is an answer.
+    /// The final dot was received. If the reaction is `Cut` or `Stall`, the email is captured first.
     Dot,
 }
 
-/// Reaction that replaces the usual one.
+/// Reaction to a stage in place of the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Sends this reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
@@ -39,7 +39,7 @@ pub enum Reaction {
     Stall,
 }
 
-/// Reactions to a stage of sessions.
+/// Rule of a script: at which stage of which emails the server reacts differently, and how often.
 #[derive(Clone, Debug)]
 pub struct Rule {
     to: Option<String>,
@@ -55,32 +55,32 @@ enum Cause {
     },
     Chance {
         faults: Arc<Faults>,
-        /// Recipients with [`Fault::CutAfter`]: the connection is closed after their message is captured.
+        /// Recipients whose fault is [`Fault::CutAfter`]. The connection is closed after their email is captured.
         cut_after: HashSet<String>,
     },
 }
 
 impl Rule {
-    /// Answers `stage` with `text` once.
+    /// Creates a rule that answers `stage` with `text` once.
     pub fn answer(stage: Stage, text: impl Into<String>) -> Self {
         Rule::at(stage, Reaction::Answer(text.into()))
     }
 
-    /// Closes the connection at `stage` once.
+    /// Creates a rule that closes the connection at `stage` once.
     #[must_use]
     pub fn cut(stage: Stage) -> Self {
         Rule::at(stage, Reaction::Cut)
     }
 
-    /// Stops answering at `stage` once.
+    /// Creates a rule that stops answering at `stage` once.
     #[must_use]
     pub fn stall(stage: Stage) -> Self {
         Rule::at(stage, Reaction::Stall)
     }
 
-    /// Reacts to every recipient with the fault that `faults` chooses for it, until the stand-in stops. The replies to RCPT are
-    /// 450 4.2.0 (temporary), 452 4.3.1 (busy), 550 5.1.1 (gone), 554 5.6.0 (refused) and 535 5.7.8 (problem with the account). A
-    /// provider that is down answers 421.
+    /// Creates a rule that lets `faults` choose the fault of every recipient, until the stand-in stops. The replies to
+    /// RCPT are 450 4.2.0 (temporary), 452 4.3.1 (busy), 550 5.1.1 (gone), 554 5.6.0 (refused) and 535 5.7.8 (problem
+    /// with the account). A provider that is down answers 421.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
         Rule { to: None, cause: Cause::Chance { faults, cut_after: HashSet::new() } }
@@ -90,8 +90,8 @@ impl Rule {
         Rule { to: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
-    /// Restricts the rule to messages to this recipient: an address, or `*@example.com` for a whole domain. Applies from
-    /// [`Stage::Rcpt`] on.
+    /// Restricts the rule to emails to this recipient: an address, or `*@example.com` for a whole domain. Such a rule
+    /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown before.
     #[must_use]
     pub fn to(mut self, recipient: impl Into<String>) -> Self {
         self.to = Some(recipient.into());
@@ -163,7 +163,7 @@ fn matches(pattern: &str, recipient: &str) -> bool {
     }
 }
 
-/// The active rules, oldest first.
+/// Rules that can still react, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Script(Mutex<Vec<Rule>>);
 
@@ -176,7 +176,8 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns the reaction of the first rule that applies, and counts it as used. None if no rule applies.
+    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
+    /// rule applies.
     pub(super) fn take(&self, stage: Stage, recipients: &[String]) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, recipients))?;
@@ -185,8 +186,8 @@ impl Script {
     }
 }
 
-/// Returns the reply that the name of a recipient such as `5.1.1@example.com` demands: an enhanced code of RFC 3463. None for
-/// other names.
+/// Returns the reply to a recipient such as `5.1.1@example.com`, whose local part is an enhanced code (RFC 3463): a
+/// refusal with that code. Returns None for other recipients.
 pub(super) fn reply_by_name(recipient: &str) -> Option<String> {
     let (code, _) = recipient.split_once('@')?;
     let numbers = code.split('.').map(|part| part.parse::<u16>().ok()).collect::<Option<Vec<_>>>()?;

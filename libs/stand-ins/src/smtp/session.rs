@@ -1,4 +1,4 @@
-//! One session with a client.
+//! One session of the mail server with a client.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -10,20 +10,21 @@ use super::content::Content;
 use super::script::{Reaction, Stage, reply_by_name};
 use super::wire::Wire;
 
-/// Maximum length of a command line in bytes; AUTH needs more than the 512 of RFC 5321 (RFC 4954 section 4).
+/// Maximum length of a command line in bytes. It is more than the 512 bytes of RFC 5321, because AUTH needs longer
+/// lines (RFC 4954 section 4).
 pub(super) const COMMAND_LINE: usize = 12_288;
 /// Maximum length of a line of content in bytes (RFC 5321 section 4.5.3.1.6).
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 
-/// Continuation of a session after a command.
+/// Next step of a session after a command.
 pub(super) enum Next {
     Command,
-    /// Send pending replies, then start TLS.
+    /// Send the pending replies, then start TLS.
     Tls,
-    /// Send pending replies, then close.
+    /// Send the pending replies, then close the connection.
     Close,
-    /// Close without sending pending replies.
+    /// Close the connection without sending the pending replies.
     Cut,
     /// Send no replies, and wait until the client disconnects.
     Stall,
@@ -38,22 +39,22 @@ pub(super) struct Session<'a, S> {
     pub(super) logged_in: bool,
     pub(super) from: Option<String>,
     to: Vec<String>,
-    /// True if the client sent SMTPUTF8: addresses and headers may then contain characters beyond ASCII.
+    /// True if the client sent SMTPUTF8. Addresses and headers may then contain characters beyond ASCII.
     utf8: bool,
 }
 
 /// State of the connection when a session starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionStart {
-    /// New connection without STARTTLS: the server sends a greeting.
+    /// A new connection that does not need STARTTLS. The server sends a greeting.
     Greeting,
-    /// New connection with STARTTLS required: the server sends a greeting.
+    /// A new connection that needs STARTTLS. The server sends a greeting.
     InTheClear,
-    /// After STARTTLS: the server sends no greeting.
+    /// A connection after STARTTLS. The server sends no greeting.
     Encrypted,
 }
 
-/// Serves the client until one side ends the session. Returns the stream if TLS must start on it.
+/// Serves a client until the client or the server ends the session. Returns the stream if TLS must start on it.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     server: &Server,
@@ -96,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Sends the greeting. Returns the continuation if there are too many connections or a rule applies.
+    /// Sends the greeting. Returns the next step instead if there are too many connections or if a rule applies.
     fn greet(&mut self) -> Option<Next> {
         if self.server.open.load(Ordering::Relaxed) > self.server.settings.max_connections {
             self.wire.reply("421 4.3.2 too many connections");
@@ -112,7 +113,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Applies the script to `stage`, and sends its reply if it has one. Returns None if no rule applies.
+    /// Applies the script to `stage`: sends the reply of the first matching rule, if it has one. Returns None if no
+    /// rule applies.
     pub(super) fn react(&mut self, stage: Stage) -> Option<Next> {
         let reaction = self.server.script.take(stage, &self.to)?;
         Some(self.perform(reaction))
@@ -196,7 +198,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.reply_and_continue("250 ENHANCEDSTATUSCODES")
     }
 
-    /// Starts TLS, also after a scripted reply that begins with 220.
+    /// Starts TLS. A rule may replace the server's reply; TLS starts after the rule's reply only if that begins with
+    /// 220.
     fn start_tls(&mut self) -> Next {
         match self.server.script.take(Stage::StartTls, &[]) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),
@@ -259,7 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     async fn data(&mut self) -> io::Result<Next> {
-        // After a scripted 354 the content follows, even without a recipient, as with lax servers.
+        // If a rule answers with 354, the content follows even without a recipient. Lax servers behave like this.
         match self.server.script.take(Stage::Data, &self.to) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("354") => self.wire.reply(&go_on),
             Some(reaction) => return Ok(self.perform(reaction)),

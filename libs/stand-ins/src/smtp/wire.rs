@@ -1,4 +1,4 @@
-//! Lines and replies over a stream, with a limit on length and idle time.
+//! Reading of lines and sending of replies, with limits on the length of lines and on idle time.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(super) enum Flaw {
     BareLf,
     /// A CR without an LF after it.
     BareCr,
-    /// Longer than allowed; the rest was dropped.
+    /// The line is longer than allowed. The rest was dropped.
     TooLong,
 }
 
@@ -27,7 +27,7 @@ impl Flaw {
     }
 }
 
-/// The server's side of a connection.
+/// Server side of a connection.
 pub(super) struct Wire<S> {
     stream: BufReader<S>,
     replies: Vec<u8>,
@@ -40,13 +40,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new() }
     }
 
-    /// The last line that was read, without its CRLF.
+    /// Last line that was read, without its CRLF.
     pub(super) fn last_line(&self) -> &[u8] {
         &self.line
     }
 
-    /// Reads the next line, of at most `max` bytes including its end. Before it waits for data, it sends the pending replies, so
-    /// that pipelined commands are answered together (RFC 2920).
+    /// Reads the next line, which may have `max` bytes including its CRLF. Sends the pending replies only before it has
+    /// to wait for data, so that pipelined commands are answered together (RFC 2920).
     pub(super) async fn read_line(&mut self, max: usize) -> io::Result<Result<(), Flaw>> {
         self.line.clear();
         let mut length = 0;
@@ -97,8 +97,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
-    /// Sends pending replies and returns the stream for TLS. Fails if unencrypted input follows the last line: an attacker on the
-    /// network could have injected it.
+    /// Sends the pending replies, and returns the stream for TLS. Fails if unencrypted input follows the last line,
+    /// because an attacker on the network could have injected it.
     pub(super) async fn into_stream(mut self) -> io::Result<S> {
         self.flush().await?;
         if self.stream.buffer().is_empty() {
@@ -108,13 +108,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Sends pending replies and closes the connection.
+    /// Sends the pending replies, and closes the connection.
     pub(super) async fn close(mut self) -> io::Result<()> {
         self.flush().await?;
         timeout(self.idle, self.stream.shutdown()).await?
     }
 
-    /// Discards input until the client disconnects. Fails after the idle time.
+    /// Discards input until the client disconnects. Fails if the client has not disconnected after the idle time.
     pub(super) async fn wait_for_end(mut self) -> io::Result<()> {
         let mut dropped = [0; 4096];
         let drained = async {

@@ -1,4 +1,4 @@
-//! Signed status callbacks.
+//! Signed status callbacks of the stand-in for Twilio.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::form;
 
-/// Maximum number of callbacks that wait to be posted; further ones are lost, as can happen with Twilio.
+/// Maximum number of callbacks that wait to be posted. Further callbacks are lost, as can happen with Twilio.
 const QUEUE: usize = 10_000;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ pub(super) struct Report {
     pub(super) params: Vec<(String, String)>,
 }
 
-/// Posts callbacks one after the other.
+/// Queue of callbacks, which are posted one after the other.
 #[derive(Debug)]
 pub(super) struct Callbacks(mpsc::Sender<Report>);
 
@@ -48,7 +48,7 @@ impl Callbacks {
     }
 }
 
-/// Copies the fields of a callback.
+/// Converts the fields of a callback to owned texts.
 #[must_use]
 pub fn params(given: &[(&str, &str)]) -> Vec<(String, String)> {
     given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

@@ -2,7 +2,7 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// The fields of a form, in the order of the text.
+/// Fields of a form, in the order in which the form contains them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Form(Vec<(String, String)>);
 
@@ -24,7 +24,7 @@ impl Form {
     }
 }
 
-/// Encodes fields as a body.
+/// Encodes fields as the body of a request.
 pub(crate) fn write(fields: &[(String, String)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs: Vec<_> =

@@ -21,7 +21,7 @@ const SHARES: Shares = Shares {
 };
 const NEVER: Shares = Shares::NONE;
 
-/// The faults of two calls for each of many targets.
+/// Returns the faults of two calls for each of 10,000 targets.
 fn fate(seed: u64) -> Vec<Option<Fault>> {
     let faults = Faults::new(seed, SHARES);
     (0..20_000).map(|call| faults.next(&format!("target {}", call % 10_000))).collect()

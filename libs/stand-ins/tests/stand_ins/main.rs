@@ -1,4 +1,4 @@
-//! The stand-ins, called over their real protocols.
+//! Tests that call the stand-ins over the protocols of the real providers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod faults;

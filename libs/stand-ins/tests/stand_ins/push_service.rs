@@ -1,4 +1,4 @@
-//! Refusals of the push service stand-in.
+//! Tests of the refusals by the stand-in for a push service.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use stand_ins::http::HttpSettings;
 use stand_ins::outbox::Outbox;
 use stand_ins::push_service::PushServiceStandIn;
 
-/// The example of RFC 8291, section 5: a valid message that is encrypted for none of our browsers.
+/// Example of RFC 8291, section 5: a valid message that is not encrypted for any browser of these tests.
 const BODY: &str = concat!(
     "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml",
     "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT",
@@ -68,7 +68,7 @@ impl World {
         json!({"aud": self.push_service.url(), "exp": seconds(3_600), "sub": "mailto:push@example.com"})
     }
 
-    /// Sends a message with valid headers, except for the changed one; an empty value removes that header.
+    /// Sends a message with valid headers, except for the header `changed`. An empty value removes that header.
     async fn send(&self, changed: (&str, &str), body: Vec<u8>) -> (u16, String) {
         let authorization = self.authorization(&self.claims());
         let sound = [

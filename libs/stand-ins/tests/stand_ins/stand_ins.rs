@@ -13,13 +13,14 @@ const MAIL: &str = "MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.com>\r\n";
 const MESSAGE: &str =
     "Message-ID: <1@example.com>\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nX-Long: one\r\n two\r\n\r\n..dot\r\n";
 
-/// Sends all of `say` at once, closes the sending side, and returns everything that the server sends.
+/// Sends `say` at once, and returns everything that the server sends until it closes the connection.
 pub(crate) async fn talk(server: std::net::SocketAddr, say: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
     stream.write_all(say.as_bytes()).await.unwrap();
     let mut heard = Vec::new();
-    // A connection that the server closes with unread input is reset. The bytes received before the reset count.
-    drop(timeout(LIMIT, stream.read_to_end(&mut heard)).await.expect("the server ends the conversation"));
+    // If the server closes the connection with unread input, TCP resets the connection. The bytes received before the
+    // reset are valid.
+    drop(timeout(LIMIT, stream.read_to_end(&mut heard)).await.expect("the server closes the connection"));
     String::from_utf8(heard).unwrap()
 }
 
@@ -111,13 +112,13 @@ async fn scripts_and_recipient_names_determine_the_reply() {
     server.script(Rule::cut(Stage::Dot));
     let heard = talk(server.address(), &whole).await;
     assert!(!heard.contains("250 2.0.0"), "{heard}");
-    assert_eq!(server.outbox().captures().len(), 1, "captured, then cut");
+    assert_eq!(server.outbox().captures().len(), 1, "captured before the connection is cut");
     let named = "EHLO c\r\nMAIL FROM:<a@example.com>\r\nRCPT TO:<5.1.1@example.com>\r\nQUIT\r\n";
     assert!(talk(server.address(), named).await.contains("550 5.1.1 "));
     assert_eq!(server.connections(), 6);
 }
 
-/// Makes one request on a new connection; returns the status and the JSON body.
+/// Makes one request on a new connection, and returns the status and the JSON body.
 async fn http(url: &str, method: &str, path: &str) -> (u16, Value) {
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
     let heard =
@@ -142,7 +143,7 @@ async fn the_outbox_shows_captures_also_after_a_restart() {
     assert_eq!(first["data"][0]["to"][0], "c+1@example.com", "newest first: {first}");
     stand_ins.stop().await;
 
-    // The incomplete last line of a writer that was killed.
+    // Append an incomplete line, as a process leaves it that is killed during a write.
     let file = directory.path().join("outbox.jsonl");
     let mut contents = std::fs::read(&file).unwrap();
     contents.extend_from_slice(b"{\"id\":3,\"chan");

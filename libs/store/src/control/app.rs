@@ -1,4 +1,4 @@
-//! Apps (tenants) and the secrets that authenticate their callers.
+//! Apps, which are the tenants of an installation, and the secrets that authenticate their callers.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -12,8 +12,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use crate::control::signing_key::{SigningKey, Verifier};
 use crate::{Control, Error, database::audit};
 
-/// Selects apps with their live secrets and signing keys. The first argument is the `WHERE` or `ORDER BY` clause, and the others
-/// are its parameters.
+/// Selects apps with their valid secrets and their signing keys. The first argument is the `WHERE` or `ORDER BY` clause. The
+/// other arguments are the parameters of the clause.
 macro_rules! select_apps {
     ($rest:literal $(, $parameter:expr)*) => {
         sqlx::query_as!(
@@ -46,31 +46,31 @@ macro_rules! select_apps {
 /// An app to create.
 #[derive(Clone, Copy, Debug)]
 pub struct NewApp<'a> {
-    /// Unique in the installation, not empty.
+    /// Unique in the installation and not empty.
     pub name: &'a str,
     /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// True if the relaxed rules for development apply to the app.
+    /// True for a development app. In such an app, the addresses in profiles are not guarded by default.
     pub development: bool,
 }
 
-/// A secret to store for an app, as a digest and in sealed form.
+/// A secret to store for an app: its digest and its encrypted text.
 #[derive(Clone, Copy)]
 pub struct NewSecret<'a> {
-    /// Digest that authenticates callers.
+    /// Digest of the secret, with which a caller's secret is compared.
     pub digest: &'a [u8],
-    /// The secret, sealed under the master key in the context `app-secret:{app}`. Stored only while the app's switch `hmac`
-    /// is on: the secret is the HMAC key of user signatures.
+    /// The secret, encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's switch `hmac`
+    /// is on, because the secret is then also the HMAC key of user signatures.
     pub sealed: &'a [u8],
 }
 
 /// A secret of an app that has not expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSecret {
-    /// Digest of the secret; compare it in constant time.
+    /// Digest of the secret. Compare it in constant time.
     pub digest: Vec<u8>,
-    /// The sealed secret; see [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or has
-    /// been turned off since.
+    /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or
+    /// at any time since.
     pub sealed: Vec<u8>,
     /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,
@@ -79,7 +79,7 @@ pub struct AppSecret {
 /// An app with its switches, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// Internal number; the key of every tenant row starts with it.
+    /// Number of the app, the first column of the key of every table that belongs to apps.
     pub id: AppId,
     /// Unique in the installation.
     pub name: String,
@@ -87,11 +87,11 @@ pub struct App {
     pub api_key: String,
     /// True if all calls of the app are refused.
     pub disabled: bool,
-    /// True if the relaxed rules for development apply to the app.
+    /// True for a development app. In such an app, the addresses in profiles are not guarded by default.
     pub development: bool,
     /// True if calls made on behalf of users need a bearer token.
     pub secure_mode: bool,
-    /// True if calls made on behalf of users need a signature of the user's identifier, unless they have a bearer token.
+    /// True if calls made on behalf of users need a bearer token or a signature of the user's identifier.
     pub hmac: bool,
     /// True if bearer tokens must expire.
     pub require_exp: bool,
@@ -99,17 +99,15 @@ pub struct App {
     pub token_subject: TokenSubject,
     /// The part of a user's profile that templates can read.
     pub template_profile: TemplateProfile,
-    /// Maximum number of users; None for the default,
-    /// [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
+    /// Maximum number of users; None for [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
     pub max_users: Option<i64>,
     /// Maximum number of categories; None for the default.
     pub max_categories: Option<i64>,
     /// Maximum number of devices of all users together; None for the default.
     pub max_devices: Option<i64>,
-    /// The switch `address-keys`; None if it was never set. See [`App::guards_addresses`].
+    /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
     pub guard_addresses: Option<bool>,
-    /// Web origins (CORS) whose pages may make calls on behalf of users: None allows all origins, an empty list allows
-    /// none.
+    /// Web origins (CORS) whose pages may make calls on behalf of users. None allows all origins; an empty list allows none.
     pub cors_origins: Option<Vec<String>>,
     /// Requests per second; None for the configured default.
     pub rate_limit: Option<NonZeroU32>,
@@ -123,16 +121,16 @@ pub struct App {
 }
 
 impl App {
-    /// Returns true if callers with only the public API key may neither read nor write the addresses in a profile. If the
-    /// switch was never set, development apps do not guard addresses and all other apps do.
+    /// Returns true if callers that have only the public API key may neither read nor write the addresses in a profile. If
+    /// the switch `address-keys` was never set, the result is false for development apps and true for all other apps.
     #[must_use]
     pub fn guards_addresses(&self) -> bool {
         self.guard_addresses.unwrap_or(!self.development)
     }
 }
 
-/// An app that is being created. Its id is already assigned, because the first secret is sealed in a context that contains
-/// the id. Dropping the draft without a commit does not create the app.
+/// An app that is being created in an open transaction. Its id is already assigned, because the first secret is encrypted in
+/// a context that contains the id. If the draft is dropped without a commit, the app is not created.
 #[derive(Debug)]
 pub struct AppDraft {
     transaction: Transaction<'static, Postgres>,
@@ -146,8 +144,9 @@ impl AppDraft {
         self.id
     }
 
-    /// Applies the safe defaults: bearer tokens name their user with a prefix, and templates can read only the profile data
-    /// that the app's backend wrote. If `closed`, calls made on behalf of users also need a bearer token that expires.
+    /// Sets safe values for an app whose users are not trusted. Bearer tokens name their user with a prefix. Templates can
+    /// read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of users also need
+    /// a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
              WHERE id = $1", self.id.0, closed)
@@ -159,7 +158,7 @@ impl AppDraft {
     /// Stores the app's first secret and commits the new app.
     ///
     /// # Errors
-    /// The database failed; the app was not created.
+    /// Returns an error, and does not create the app, if the database fails.
     pub async fn commit(mut self, secret: NewSecret<'_>) -> Result<AppId, Error> {
         insert_secret(&mut self.transaction, self.id, secret).await?;
         self.transaction.commit().await?;
@@ -168,10 +167,10 @@ impl AppDraft {
 }
 
 impl Control<'_> {
-    /// Starts to create an app; [`AppDraft::commit`] completes it. Returns None if the name is taken.
+    /// Starts to create an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
     ///
     /// # Errors
-    /// The database failed, or rejected the name or the key.
+    /// Returns an error if the database fails or rejects the name or the key.
     pub async fn create_app(self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
         let mut transaction = self.0.begin().await?;
         let id: Option<i64> = sqlx::query_scalar!(
@@ -188,11 +187,11 @@ impl Control<'_> {
         Ok(Some(AppDraft { transaction, id }))
     }
 
-    /// Adds a new secret to the app. The previous secret stays valid for `grace`; older secrets are deleted, so at most two
-    /// are valid. Returns false if the app does not exist.
+    /// Adds a new secret to the app. The newest previous secret stays valid for `grace`. Older secrets are deleted, so at
+    /// most two secrets are valid at a time. Returns false if the app does not exist.
     ///
     /// # Errors
-    /// The database failed; the secrets are unchanged.
+    /// Returns an error and changes no secret if the database fails.
     pub async fn rotate_secret(
         self,
         app: AppId,
@@ -223,13 +222,13 @@ impl Control<'_> {
         Ok(true)
     }
 
-    /// Finds the app with this API key; None if the key is unknown.
+    /// Finds the app with this API key. Returns None if the key is unknown.
     pub async fn app_by_key(self, api_key: &str) -> Result<Option<App>, Error> {
         let row = select_apps!("WHERE api_key = $1", api_key).fetch_optional(&self.0.pool).await?;
         row.map(App::try_from).transpose()
     }
 
-    /// Finds the app with this name or, if no app has this name, with this id.
+    /// Finds the app with this name. If no app has the name, finds the app with this id.
     pub async fn app_by_name_or_id(self, name_or_id: &str) -> Result<Option<App>, Error> {
         let row =
             select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1", name_or_id)

@@ -1,4 +1,4 @@
-//! Keys that seal the tokens in the links that apps send, for instance unsubscribe links.
+//! Keys that encrypt the tokens in links, for instance in the unsubscribe links that apps put into emails.
 
 use std::time::Duration;
 
@@ -7,23 +7,24 @@ use uuid::Uuid;
 
 use crate::{Control, Error, database::audit};
 
-/// A key of an app for its links.
+/// A key with which an app's links are encrypted or signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkKey {
-    /// Id by which links name the key.
+    /// Id of the key, which is part of each link.
     pub id: Uuid,
     pub app: AppId,
-    /// The key, sealed under the master key in the context `link-key:{app}`.
+    /// The key itself, encrypted with the master key in the context `link-key:{app}`.
     pub sealed: Vec<u8>,
-    /// True if links with this key are sealed (encrypted). Keys created by earlier releases only sign their links.
+    /// True if the key encrypts its links. Keys created by earlier releases only sign their links.
     pub seals: bool,
 }
 
 impl Control<'_> {
-    /// Stores the first key of an app, sealed in the context `link-key:{app}`. Does nothing if the app has a key.
+    /// Stores the first key of an app, encrypted with the master key in the context `link-key:{app}`. Does nothing if the app
+    /// already has a key.
     ///
     /// # Errors
-    /// The database failed, or the app does not exist.
+    /// Returns an error if the database fails, or if the app does not exist.
     pub async fn add_link_key(self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
         sqlx::query!(
             "INSERT INTO app_link_key (app_id, sealed)
@@ -41,7 +42,7 @@ impl Control<'_> {
     /// earlier. Returns the version of the new key, or None if the app does not exist.
     ///
     /// # Errors
-    /// The database failed; the keys are unchanged.
+    /// Returns an error and changes no key if the database fails.
     pub async fn rotate_link_key(
         self,
         app: AppId,
@@ -89,8 +90,8 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Returns the key of an app with version 1, for links that name the app instead of a key; None if that key has
-    /// expired.
+    /// Returns the app's key with version 1. It belongs to old links, which contain the id of the app instead of the id of a
+    /// key. Returns None if the key has expired.
     pub async fn first_link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(
             LinkKey,
@@ -101,7 +102,7 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Finds a key by id; None if it is unknown or has expired.
+    /// Finds a key by id. Returns None if the key is unknown or has expired.
     pub async fn find_link_key(self, id: Uuid) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(
             LinkKey,

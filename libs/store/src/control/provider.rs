@@ -1,4 +1,4 @@
-//! Providers: the services that transmit an app's external deliveries.
+//! Providers: the external services, such as an SMTP server, through which an app's deliveries are sent.
 
 mod change;
 
@@ -27,15 +27,16 @@ pub struct NewProvider<'a> {
     pub max_per_second: Option<u32>,
 }
 
-/// Change to the secrets when a provider is replaced. A change of the provider's channel or kind always removes its old
-/// secrets.
+/// Change to the stored secrets when a provider is replaced. If the new settings have another channel or kind, the old
+/// secrets are always removed.
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
     /// Keeps the stored secrets.
     Keep,
     /// Removes the stored secrets.
     Remove,
-    /// Replaces the stored secrets with these, sealed under the master key in the context `provider:{app}:{identifier}`.
+    /// Replaces the stored secrets with the given secrets, which are encrypted with the master key in the context
+    /// `provider:{app}:{identifier}`.
     Replace(&'a [u8]),
 }
 
@@ -61,7 +62,7 @@ pub struct ProviderSummary {
     pub max_per_second: Option<u32>,
 }
 
-/// A provider with its sealed secrets, for the workers of its channel.
+/// A provider with its encrypted secrets, for the workers of its channel.
 #[derive(Clone, PartialEq)]
 pub struct ProviderRow {
     /// Unique in the app.
@@ -72,7 +73,7 @@ pub struct ProviderRow {
     pub priority: i32,
     /// Settings without secrets.
     pub settings: Value,
-    /// Secrets, sealed under the master key in the context `provider:{app}:{identifier}`.
+    /// Secrets, encrypted with the master key in the context `provider:{app}:{identifier}`; None if there are none.
     pub sealed: Option<Vec<u8>>,
     /// Starts at 1 and grows with every change.
     pub version: i64,
@@ -80,7 +81,7 @@ pub struct ProviderRow {
     pub max_per_second: Option<u32>,
 }
 
-/// A stored provider, enabled or not.
+/// A provider, enabled or not, with its channel.
 #[derive(Clone, PartialEq)]
 pub struct StoredProvider {
     pub channel: Channel,
@@ -88,10 +89,10 @@ pub struct StoredProvider {
 }
 
 impl Control<'_> {
-    /// Finds the app's provider with this identifier, enabled or not; None if it does not exist.
+    /// Finds the app's provider with this identifier, whether it is enabled or not. Returns None if it does not exist.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote the row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn provider(self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
         let row = sqlx::query_as!(
             StoredRow,
@@ -105,10 +106,10 @@ impl Control<'_> {
         row.map(StoredProvider::try_from).transpose()
     }
 
-    /// Lists all providers of the app, ordered by channel and then in the order in which they are tried.
+    /// Lists all providers of the app by channel. Within a channel, they are in the order in which workers try them.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         let rows = sqlx::query!(
             r#"SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS "has_secret!",
@@ -139,7 +140,7 @@ impl Control<'_> {
     /// Lists the channels for which the app has an enabled provider.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn enabled_channels(self, app: AppId) -> Result<Vec<Channel>, Error> {
         let names: Vec<String> = sqlx::query_scalar!(
             "SELECT DISTINCT channel FROM provider WHERE app_id = $1 AND enabled ORDER BY channel",
@@ -150,8 +151,8 @@ impl Control<'_> {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
-    /// Lists up to `most` enabled providers of a kind whose apps have messages that await a receipt. Does not check which
-    /// of an app's providers accepted these messages.
+    /// Lists up to `most` enabled providers of a kind whose apps have messages that await a receipt. Includes providers that
+    /// did not accept any of these messages.
     pub async fn providers_awaiting_receipts(
         self,
         channel: Channel,
@@ -174,7 +175,7 @@ impl Control<'_> {
         Ok(rows.into_iter().map(|row| (row.app_id, row.into())).collect())
     }
 
-    /// Lists the app's enabled providers for a channel, in the order in which they are tried.
+    /// Lists the app's enabled providers for a channel, in the order in which workers try them.
     pub async fn providers(self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
         let rows = sqlx::query_as!(
             StoredRow,
@@ -190,7 +191,7 @@ impl Control<'_> {
     }
 }
 
-/// A row of a stored provider.
+/// A row of the table `provider`.
 struct StoredRow {
     app_id: AppId,
     identifier: String,

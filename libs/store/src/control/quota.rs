@@ -7,10 +7,10 @@ use sqlx::PgConnection;
 
 use crate::{Control, Error};
 
-/// Kind of object whose number is limited per app.
+/// A kind of object whose number per app is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// Users created by calls made on behalf of users.
+    /// Users. Only calls made on behalf of users check this quota.
     Users,
     Categories,
     /// Devices of all users together.
@@ -18,7 +18,7 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// Limit of an app without its own limit.
+    /// Limit of an app for which operators have set no limit.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
         match self {
@@ -28,7 +28,7 @@ impl Quota {
         }
     }
 
-    /// Name of the switch that sets the limit.
+    /// Name of the switch with which operators set the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {
@@ -49,10 +49,10 @@ impl fmt::Display for Quota {
     }
 }
 
-/// Checks that the app is within the quota, including the rows added in this transaction.
+/// Checks that the app is within the quota. Rows that the open transaction has added are counted too.
 ///
 /// # Errors
-/// The quota is exceeded, or the database failed. In both cases, the caller must not commit the transaction.
+/// Returns an error if the quota is exceeded or the database fails. The caller must then not commit the transaction.
 pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quota) -> Result<(), Error> {
     let most = quota.default_limit();
     let within = match quota {
@@ -76,7 +76,7 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
             .fetch_optional(connection)
             .await?
         }
-        // Reads at most one category more than the quota allows.
+        // The `LIMIT` makes the statement read at most one category more than the quota allows.
         Quota::Categories => {
             sqlx::query_scalar!(
                 "SELECT count(*) <= most
@@ -94,7 +94,8 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
 }
 
 impl Control<'_> {
-    /// Returns true if a send of the app may name this category: the category exists, or the quota allows creating it.
+    /// Returns true if a send of the app may name this category: the category exists, or the quota allows the app to create
+    /// the category.
     pub async fn has_room_for_category(self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let known = sqlx::query_scalar!(
             r#"SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2) AS "known!""#,
@@ -112,8 +113,8 @@ impl Control<'_> {
     }
 }
 
-/// Returns pairs of an app's id and the number of categories that the app may still create. Reads at most as many categories as
-/// the quotas allow.
+/// Returns the number of categories that each app may still create, as pairs of app id and number. Reads at most as many
+/// categories as the quotas allow.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -4,7 +4,7 @@ use domain::{AppId, SigningAlgorithm, Timestamp};
 
 use crate::{Control, Error, database::audit};
 
-/// Maximum number of keys of an app. Limited because a token without a key id is checked against each key.
+/// Maximum number of keys of an app. The number is limited because a token without a key id is checked against each key.
 pub const MAX_SIGNING_KEYS: i64 = 8;
 
 /// Key material that verifies tokens.
@@ -12,14 +12,14 @@ pub const MAX_SIGNING_KEYS: i64 = 8;
 pub enum Verifier {
     /// Public half of a key pair, as SubjectPublicKeyInfo (RFC 5280, section 4.1) in PEM.
     PublicKey(String),
-    /// Shared secret, sealed under the master key in the context `signing-key:{app}:{kid}`.
+    /// Shared secret, encrypted with the master key in the context `signing-key:{app}:{kid}`.
     Sealed(Vec<u8>),
 }
 
-/// A key that is accepted until it is revoked.
+/// A key that verifies bearer tokens until it is revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Key id in the header of a token; unique in the app, not empty.
+    /// Key id (`kid`) in the header of tokens. Unique in the app and not empty.
     pub kid: String,
     /// The only algorithm accepted with this key.
     pub algorithm: SigningAlgorithm,
@@ -30,7 +30,7 @@ pub struct SigningKey {
 /// A key to store.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSigningKey<'a> {
-    /// Key id in the header of a token; unique in the app, not empty.
+    /// Key id (`kid`) in the header of tokens. Unique in the app and not empty.
     pub kid: &'a str,
     /// The only algorithm accepted with this key.
     pub algorithm: SigningAlgorithm,
@@ -38,10 +38,10 @@ pub struct NewSigningKey<'a> {
 }
 
 impl Control<'_> {
-    /// Adds a signing key. Returns false if the app already has [`MAX_SIGNING_KEYS`].
+    /// Adds a signing key. Returns false if the app already has [`MAX_SIGNING_KEYS`] keys.
     ///
     /// # Errors
-    /// The database failed, the app does not exist, or the `kid` is taken.
+    /// Returns an error if the database fails, the app does not exist, or the `kid` is taken.
     pub async fn create_signing_key(
         self,
         app: AppId,
@@ -72,10 +72,10 @@ impl Control<'_> {
         Ok(true)
     }
 
-    /// Removes a signing key: tokens signed with it are refused from then on. Returns false if the key does not exist.
+    /// Removes a signing key, so that tokens signed with it are refused. Returns false if the key does not exist.
     ///
     /// # Errors
-    /// The database failed; the key was not removed.
+    /// Returns an error, and does not remove the key, if the database fails.
     pub async fn revoke_signing_key(self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let deleted = sqlx::query!("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2", app.0, kid)

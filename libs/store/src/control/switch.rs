@@ -11,20 +11,19 @@ use crate::{Control, Error, database::audit};
 /// A switch of an app and its value. `Display` uses the syntax of the command line: `secure-mode=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Calls made on behalf of users need a bearer token.
+    /// If true, calls made on behalf of users need a bearer token.
     SecureMode(bool),
-    /// Calls made on behalf of users without a bearer token need a signature.
+    /// If true, calls made on behalf of users need a bearer token or a signature of the user's identifier.
     Hmac(bool),
-    /// Bearer tokens must expire.
+    /// If true, bearer tokens must expire.
     RequireExp(bool),
     /// Format in which bearer tokens name their user.
     TokenSubject(TokenSubject),
     /// The part of a user's profile that templates can read.
     TemplateProfile(TemplateProfile),
-    /// Callers with only the public API key may neither read nor write a user's addresses.
+    /// If true, callers that have only the public API key may neither read nor write a user's addresses.
     GuardAddresses(bool),
-    /// Web origins (CORS) whose pages may make calls on behalf of users: None allows all origins, an empty list allows
-    /// none.
+    /// Web origins (CORS) whose pages may make calls on behalf of users. None allows all origins; an empty list allows none.
     CorsOrigins(Option<Vec<String>>),
     /// Requests per second, at most `i32::MAX`; None for the configured default.
     RateLimit(Option<NonZeroU32>),
@@ -36,7 +35,7 @@ pub enum Switch {
     MaxCategories(Option<NonZeroU32>),
     /// Maximum number of devices of all users together; None for the default.
     MaxDevices(Option<NonZeroU32>),
-    /// All calls of the app are refused.
+    /// If true, all calls of the app are refused.
     Disabled(bool),
 }
 
@@ -69,7 +68,7 @@ impl Control<'_> {
     /// Sets switches of an app in one transaction. Returns false if the app does not exist.
     ///
     /// # Errors
-    /// The database failed or rejected a value; the switches are unchanged.
+    /// Returns an error and changes no switch if the database fails or rejects a value.
     pub async fn set_switches(self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         for switch in switches {
@@ -86,8 +85,8 @@ impl Control<'_> {
     }
 }
 
-/// Removes the sealed secrets of the app, which are only needed to verify user signatures. The digests stay, so callers can
-/// still authenticate with the secrets.
+/// Removes the encrypted secrets of the app, which are needed only to verify user signatures. The digests stay, so callers
+/// can still authenticate with the secrets.
 async fn forget_secrets(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
     sqlx::query!("UPDATE app_secret SET sealed = '' WHERE app_id = $1", app.0).execute(connection).await?;
     Ok(())
@@ -122,7 +121,7 @@ async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Resu
             update!("UPDATE app SET cors_origins = $2 WHERE id = $1", origins.as_deref())
         }
         Switch::RateLimit(limit) => {
-            // A number above the column's range is refused by PostgreSQL.
+            // PostgreSQL refuses a number above the range of the column.
             update!("UPDATE app SET rate_limit = $2::bigint WHERE id = $1", most(limit))
         }
         Switch::TransactionalRate(limit) => {

@@ -1,4 +1,4 @@
-//! Templates: each identifier has one or more immutable versions of the content.
+//! Templates. Each template has one or more versions, whose content never changes.
 
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
@@ -50,18 +50,18 @@ pub struct TemplateSummary {
     pub name: String,
     /// Identifier of the default category of sends with this template.
     pub category: Option<String>,
-    /// Channels with content, in the template's order.
+    /// Channels that the template has content for, in the order of the template.
     pub channels: Vec<String>,
-    /// When this version was created.
+    /// Time at which this version was created.
     pub created_at: Timestamp,
 }
 
 impl Control<'_> {
-    /// Adds a version to a template and creates the template if missing. Returns the template's id and the number of the
-    /// new version, from 1.
+    /// Adds a version to a template, and creates the template if it does not exist. Returns the template's id and the number
+    /// of the new version, from 1.
     ///
     /// # Errors
-    /// The database failed or rejected a value, or the app does not exist.
+    /// Returns an error if the database fails or rejects a value, or if the app does not exist.
     pub async fn put_template(
         self,
         app: AppId,
@@ -69,8 +69,8 @@ impl Control<'_> {
         actor: &str,
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.0.begin().await?;
-        // The second of two concurrent calls waits here for the first, so that version numbers have neither gaps nor
-        // duplicates.
+        // Of two concurrent calls, the second waits here until the first ends. Therefore version numbers have neither gaps
+        // nor duplicates.
         let put = sqlx::query!(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
              ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
@@ -113,7 +113,7 @@ impl Control<'_> {
         Ok(rows)
     }
 
-    /// Finds the newest version of the template that a send names; None if the template does not exist.
+    /// Finds the newest version of the template that a send names. Returns None if the template does not exist.
     pub async fn find_template(
         self,
         app: AppId,
@@ -138,7 +138,8 @@ impl Control<'_> {
         Ok(version)
     }
 
-    /// Finds one version of a template, for instance the version with which a send was planned; None if it does not exist.
+    /// Finds one version of a template, for instance the version that a send was planned with. Returns None if the version
+    /// does not exist.
     pub async fn template_version(
         self,
         app: AppId,

@@ -1,4 +1,4 @@
-//! Key pairs with which apps identify themselves to push services (VAPID, RFC 8292).
+//! Key pairs with which apps identify themselves to web push services (VAPID, RFC 8292).
 
 use domain::AppId;
 
@@ -9,7 +9,7 @@ use crate::{Control, Error};
 pub struct NewVapidKey<'a> {
     /// Public key that browsers subscribe with: an uncompressed point of P-256 in base64url.
     pub public_key: &'a str,
-    /// The key pair as PKCS #8, sealed under the master key in the context `vapid-key:{app}`.
+    /// The key pair as PKCS #8, encrypted with the master key in the context `vapid-key:{app}`.
     pub sealed: &'a [u8],
 }
 
@@ -18,16 +18,16 @@ pub struct NewVapidKey<'a> {
 pub struct VapidKeyRow {
     /// Public key, an uncompressed point of P-256 in base64url.
     pub public_key: String,
-    /// The key pair as PKCS #8, sealed under the master key in the context `vapid-key:{app}`.
+    /// The key pair as PKCS #8, encrypted with the master key in the context `vapid-key:{app}`.
     pub sealed: Vec<u8>,
 }
 
 impl Control<'_> {
-    /// Stores the key pair of an app. Does nothing if the app already has a key pair, because browsers may have subscribed with
-    /// it.
+    /// Stores the key pair of an app. Does nothing if the app already has one, because browsers may have subscribed with its
+    /// public key.
     ///
     /// # Errors
-    /// The database failed, or the app does not exist.
+    /// Returns an error if the database fails, or if the app does not exist.
     pub async fn add_vapid_key(self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
         sqlx::query!(
             "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)

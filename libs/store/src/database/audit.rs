@@ -1,5 +1,5 @@
-//! The audit log: which actor changed, erased or cancelled which object. A row is written in the same transaction as the
-//! change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
+//! The audit log records which actor changed, erased or cancelled which object. A row is written in the same transaction as
+//! the change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
 
 use domain::{AppId, Timestamp};
 use sqlx::PgConnection;
@@ -40,7 +40,7 @@ pub(crate) async fn record(
 }
 
 impl Database<'_> {
-    /// Lists at most `limit` rows of an app, latest first. With `since`, only rows from that time on.
+    /// Lists at most `limit` rows of an app, latest first. If `since` is given, lists only rows from that time on.
     pub async fn list_audit(
         self,
         app: AppId,

@@ -1,4 +1,4 @@
-//! Micro-batching: the queries of concurrent callers run as one statement.
+//! Batching of queries: the queries of concurrent callers run as one SQL statement.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// Time limit of one call, which includes the waits for room in the queue and for the answer.
+/// Time limit of one [`Batcher::call`], including the time that the query waits in the queue.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 
 struct Call<Q, A> {
@@ -16,8 +16,8 @@ struct Call<Q, A> {
     answer: oneshot::Sender<Result<A, Error>>,
 }
 
-/// Collects queries while a batch is running, and runs them as the next batch. Batches therefore grow with the load. If no
-/// batch is running, a query runs at once.
+/// Collects the queries of concurrent callers and runs them in batches. While a batch runs, new queries wait for the next
+/// batch, so batches grow with the load. If no batch is running, a query runs at once.
 #[derive(Debug)]
 pub struct Batcher<Q, A> {
     calls: mpsc::Sender<Call<Q, A>>,
@@ -30,10 +30,10 @@ impl<Q, A> Clone for Batcher<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
-    /// Creates a batcher with at most `most` queries per batch, and the task that runs the batches. The caller must spawn
-    /// the task. It ends when the last clone of the batcher is dropped.
+    /// Creates a batcher that runs at most `most` queries per batch. Also returns the task that runs the batches, which the
+    /// caller must spawn. The task ends when the last clone of the batcher is dropped.
     ///
-    /// `run` must return one answer per query, in the order of the queries.
+    /// `run` executes one batch. It must return one answer per query, in the order of the queries.
     pub fn new<F, Fut>(most: usize, run: F) -> (Self, impl Future<Output = ()> + Send)
     where
         F: Fn(Vec<Q>) -> Fut + Send + 'static,
@@ -59,7 +59,8 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
     /// Runs one query as part of a batch.
     ///
     /// # Errors
-    /// The batch failed, or no answer arrived within three seconds. In the second case, the query may still run.
+    /// Returns an error if the batch fails, or if no answer arrives within three seconds. After a timeout, the query may
+    /// still run.
     pub async fn call(&self, query: Q) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
         let exchange = async {

@@ -1,7 +1,7 @@
-//! Arrays for `unnest`.
+//! Conversion of rows to arrays, one per column, as parameters for PostgreSQL's `unnest`.
 
-/// Declares one vector per column of the rows, for the array parameters of `unnest`. The name of a column must differ from all
-/// names in the row's pattern:
+/// Converts rows to one vector per column, to be bound as array parameters of `unnest`. No column may have the name of a
+/// variable in the row's pattern:
 ///
 /// ```ignore
 /// columns! { mark in marks =>

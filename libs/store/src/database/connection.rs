@@ -27,9 +27,9 @@ pub(crate) const APPLICATION: &str = "tidings";
 /// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Settings of every session. Sequential scans are off because a query plan is cached for the whole session and may be based on
-/// statistics from before the table grew. JIT is off because the penalty cost of disabled scans would trigger it, although
-/// compilation takes longer than any statement of the store.
+/// Settings of every session. `enable_seqscan` is off because PostgreSQL caches a query plan for the whole session, and may
+/// have chosen it while the table was still small. `jit` is off because PostgreSQL adds a high cost to a disabled sequential
+/// scan. This cost would start JIT compilation, which takes longer than any statement of the store.
 pub const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
@@ -52,7 +52,8 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A connection pool. Its statements are methods of the faces of the rooms, such as [`Store::deliveries`].
+/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods are the SQL
+/// statements.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
@@ -72,21 +73,21 @@ pub struct Connections {
     pub max: u32,
 }
 
-/// Number of sessions of the PostgreSQL server, over all clients.
+/// Numbers of sessions of the PostgreSQL server, of all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSessions {
-    /// `max_connections` without the slots reserved for privileged roles.
+    /// PostgreSQL's setting `max_connections`, minus the connections reserved for privileged roles.
     pub allowed: u64,
     /// Sessions open now.
     pub open: u64,
 }
 
 impl Store {
-    /// Opens the pool and checks that it can connect. All connections must reach the same database: if it is replaced by
-    /// another one, such as a restored backup, new connections fail until the process is restarted.
+    /// Opens the pool and checks that it can connect. Every new connection must reach the same database as the first. If the
+    /// database is replaced, for instance by a restored backup, new connections fail until the process restarts.
     ///
     /// # Errors
-    /// The URL is malformed, or the server cannot be reached or refuses the session.
+    /// Returns an error if the URL is malformed, or if the server cannot be reached or refuses the session.
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
         let options = options(&settings.url)?;
         let database = Arc::new(OnceLock::new());
@@ -133,20 +134,20 @@ impl Store {
         }
     }
 
-    /// Checks that each connection has its own PostgreSQL session. Behind a pooler in transaction or statement mode,
-    /// connections share sessions. Uses two connections of the pool during the call.
+    /// Checks that each connection has its own PostgreSQL session. Connections through a pooler in transaction or statement
+    /// mode share sessions and fail the check. Uses two connections of the pool during the call.
     ///
     /// # Errors
-    /// [`Error::SharedSessions`], or the database failed.
+    /// Returns [`Error::SharedSessions`] if connections share sessions, or another error if the database fails.
     pub async fn refuse_shared_sessions(&self) -> Result<(), Error> {
         pooler::refuse_shared_sessions(&self.pool).await
     }
 
-    /// Opens a session outside the pool and closes it. If this fails, the error contains the server's message, for instance
-    /// that too many clients are connected; the pool would only report a timeout.
+    /// Opens a session outside the pool and closes it again. If this fails, the error contains the server's message, such as
+    /// "too many clients". The pool would report only a timeout.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses the session.
+    /// Returns an error if the server cannot be reached or refuses the session.
     pub async fn try_connection(&self) -> Result<(), Error> {
         try_session(&self.pool.connect_options()).await
     }
@@ -176,19 +177,20 @@ impl Store {
         })
     }
 
-    /// Runs `SELECT 1`.
+    /// Checks the connection by running `SELECT 1`.
     ///
     /// # Errors
-    /// The database did not answer within the pool's time limit.
+    /// Returns an error if no connection becomes available within the pool's time limit, or if the statement fails.
     pub async fn ping(&self) -> Result<(), Error> {
         sqlx::query_scalar!("SELECT 1").fetch_one(&self.pool).await?;
         Ok(())
     }
 
-    /// Migrates the schema. Safe to repeat. Concurrent calls wait for each other: each holds an advisory lock.
+    /// Applies the migrations that the database does not have yet. Safe to repeat. An advisory lock makes concurrent calls
+    /// wait for each other.
     ///
     /// # Errors
-    /// A migration failed, or a migration that was applied earlier has changed.
+    /// Returns an error if a migration fails, or if the text of a migration has changed since it was applied.
     pub async fn migrate(&self) -> Result<(), Error> {
         MIGRATIONS.run(&self.pool).await?;
         Ok(())
@@ -200,14 +202,14 @@ impl Store {
     }
 }
 
-/// Parses the URL into the options of a session, without start-up settings: poolers such as PgBouncer refuse them, so
-/// [`set`] applies settings after connecting. `extra_float_digits` is left out too: since PostgreSQL 12 its default loses
-/// no precision.
+/// Parses the URL into connection options. The options contain no settings, because poolers such as PgBouncer refuse settings
+/// while a connection starts. [`set`] applies the settings after connecting. sqlx adds `extra_float_digits` by default, which
+/// is removed for the same reason. It is not needed, because since PostgreSQL 12 the server's default loses no precision.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }
 
-/// Applies settings to a session.
+/// Applies settings to an open session.
 pub(crate) async fn set(
     connection: &mut PgConnection,
     settings: &'static [(&'static str, &'static str)],
@@ -223,8 +225,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Refuses a connection that reaches another database than the first connection did: the state of this process, in memory
-/// and in the log, belongs to the first database.
+/// Returns an error if the connection reaches another database than the first connection did. The state of this process, in
+/// memory and in the log, belongs to the first database.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

@@ -16,17 +16,17 @@ pub enum Error {
     /// This release cannot read a row.
     #[error("unreadable row: {0}")]
     Unreadable(String),
-    /// The change to a profile is refused; nothing was written.
+    /// The change to a profile is invalid or not allowed; nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
     /// The app's quota is reached; nothing was written.
     #[error("the app's quota of {0} is reached")]
     QuotaReached(crate::control::quota::Quota),
-    /// The schema was migrated while shadow tables were built; nothing was switched.
+    /// The schema was migrated while shadow tables were built. The shadow tables did not replace the live tables.
     #[error("the schema was migrated while the new tables were built")]
     SchemaChanged,
-    /// The batch that contained this call failed. All callers of the batch get the same cause, which may be the data of
-    /// another caller.
+    /// The batch that contained this call failed. All callers of the batch get the same cause. Another caller's data may be
+    /// the cause.
     #[error("the batch of this call failed: {0}")]
     Batch(Arc<Error>),
     /// The database URL leads to a pooler in transaction or statement mode.
@@ -40,7 +40,8 @@ pub enum Error {
     Unanswered(&'static str),
 }
 
-// Not `#[from]`: that would make the sqlx error a source, and its text, which may contain data, would be printed too.
+// `#[from]` would also make the sqlx error the `source()` of this error. The text of the sqlx error, which may contain
+// personal data, would then be printed.
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         Error::Database(error)
@@ -59,15 +60,16 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// Failure to encode a message. This never happens for messages of this release.
+/// A failure to encode a message. It never occurs for messages of this release.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())
     }
 }
 
-/// Formats an error for logs without personal data. Messages about rejected data and undecodable columns quote the data,
-/// which may be an address or a body, so only the SQLSTATE, the constraint or the column is logged.
+/// Formats an error for logs without personal data. PostgreSQL and sqlx quote values that they reject or cannot decode, such
+/// as an address or a message body. For these errors, the result contains only the SQLSTATE and the constraint, or the
+/// column.
 fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
     match error {
         sqlx::Error::Database(refused) => match refused.code().filter(|code| is_about_data(code)) {
@@ -91,8 +93,8 @@ fn is_about_data(code: &str) -> bool {
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected (SQLSTATE classes 22 and 23, a refused profile change or a reached
-    /// quota), so that a retry cannot help.
+    /// Returns true if the data itself was rejected, so that a retry cannot help. PostgreSQL rejected it (SQLSTATE classes 22
+    /// and 23), the change to a profile is invalid or not allowed, or a quota is reached.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {
@@ -105,8 +107,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because a user has just
-    /// been erased. A retry then reads the new state.
+    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has just
+    /// been erased. A retry can help: it reads the current rows.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -139,8 +141,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a retry of the connection cannot help: the URL, the login (SQLSTATE class 28), the database name
-    /// (3D000) or the certificate is wrong, or a pooler shares sessions.
+    /// Returns true if connecting again cannot help: the URL, the login (SQLSTATE class 28), the database name (3D000) or the
+    /// certificate is wrong, or a pooler shares sessions.
     #[must_use]
     pub fn is_permanent_refusal(&self) -> bool {
         match self {
@@ -149,7 +151,8 @@ impl Error {
                 error.code().is_some_and(|code| code.starts_with("28") || code == "3D000")
             }
             Error::Database(sqlx::Error::Configuration(_)) => true,
-            // An I/O error other than `InvalidData` means that the connection broke during the handshake.
+            // The certificate is wrong if the I/O error is `InvalidData`. Any other I/O error means that the connection broke
+            // during the handshake.
             Error::Database(sqlx::Error::Tls(cause)) => {
                 let io = cause.downcast_ref::<io::Error>();
                 io.is_none_or(|error| error.kind() == io::ErrorKind::InvalidData)
@@ -170,8 +173,8 @@ impl Error {
             | Error::QuotaReached(_)
             | Error::SharedSessions
             | Error::SchemaChanged => false,
-            // Failures of connections, transactions, locks and I/O; too few resources; a server that is shutting down or is
-            // read-only.
+            // Classes of SQLSTATE: failures of connections, transactions, locks and I/O, too few resources, and a server that
+            // is stopping or read-only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
             }),

@@ -1,5 +1,4 @@
-//! Messages whose processing fails. The store counts their failures, and a message that keeps failing is parked, so that it
-//! does not block other messages.
+//! Failure counts of messages. A message whose processing keeps failing is parked, so that it does not block other messages.
 
 use domain::{AppId, SendId, StreamName};
 use sqlx::PgExecutor;
@@ -7,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{Database, Error};
 
-/// Number of failures after which a message is parked; outages do not count as failures.
+/// Number of failures after which a message is parked. Failures during an outage do not count.
 pub const MAX_FAILURES: i32 = 5;
 
 /// A message to park.
@@ -17,7 +16,7 @@ pub struct ParkRequest<'a> {
     pub id: Uuid,
     /// The app; None if it could not be decoded from the message.
     pub app: Option<AppId>,
-    /// The send; None if the message belongs to no send or could not be decoded.
+    /// The send; None if the message belongs to no send, or if the message could not be decoded.
     pub send_id: Option<SendId>,
     /// Stream of the message; a redrive publishes the message to this stream again.
     pub stream: StreamName,
@@ -30,8 +29,9 @@ pub struct ParkRequest<'a> {
 }
 
 impl Database<'_> {
-    /// Counts a failure caused by the message itself (decoding failed, processing panicked, or PostgreSQL rejected its
-    /// data) and returns the number of failures so far. Callers do not count outages.
+    /// Counts a failure and returns the number of failures of this message so far. The caller must count only failures caused
+    /// by the message itself: decoding failed, processing panicked, or PostgreSQL rejected its data. It must not count
+    /// outages.
     pub async fn count_failure(self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
         let failures = sqlx::query_scalar!("INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
              ON CONFLICT (stream, seq) DO UPDATE SET failures = message_failure.failures + 1, cause = excluded.cause
@@ -41,15 +41,15 @@ impl Database<'_> {
         Ok(failures)
     }
 
-    /// Deletes the failure count of a message that has now been processed.
+    /// Deletes the failure count of a message that the caller has processed.
     pub async fn forget_failure(self, stream: StreamName, seq: u64) -> Result<(), Error> {
         forget(&self.0.pool, stream, seq).await
     }
 
-    /// Parks a message after its last failure and deletes its failure count. The caller may then acknowledge the message.
+    /// Parks a message and deletes its failure count. The caller may acknowledge the message afterwards.
     ///
     /// # Errors
-    /// The database failed; the message is not parked.
+    /// Returns an error, and does not park the message, if the database fails.
     pub async fn set_aside(self, message: &ParkRequest<'_>) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
         sqlx::query!("INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)", message.id, message.app.map(|app| app.0), message.send_id.map(|id| id.0), message.stream.to_string(), message.message, message.cause)

@@ -1,16 +1,16 @@
-//! Privileges of the role that services run as: it may write rows but not change the schema.
+//! Privileges of the PostgreSQL role that services use. The role may write rows but not change the schema.
 
 use sqlx::AssertSqlSafe;
 
 use crate::{Database, Error};
 
 impl Database<'_> {
-    /// Grants an existing role the privileges that services and routine commands need: reading and writing rows, both in
-    /// existing tables and in tables that this owner creates later, such as the shadow tables of a rebuild. The role can
-    /// neither change rows of the audit log nor write to the list of migrations. Safe to repeat.
+    /// Grants an existing role the privileges that services and routine commands need. The role may read and write rows of
+    /// all existing tables, and of tables that the schema's owner creates later, such as the shadow tables of a rebuild. It
+    /// may neither change or delete rows of the audit log nor write to the table of migrations. Safe to repeat.
     ///
     /// # Errors
-    /// The role does not exist, or this connection does not own the schema.
+    /// Returns an error if the role does not exist, or if this connection's role does not own the schema.
     pub async fn grant_to_services(self, role: &str) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
         let quoted = sqlx::query!(

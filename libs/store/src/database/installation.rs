@@ -1,4 +1,5 @@
-//! The installation that this database belongs to: its log streams and inbox partitions, and the identity of the database.
+//! The installation that this database belongs to: the streams of its log, its number of inbox partitions, and the identity
+//! of the database.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,18 +12,17 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Database, Error};
 
-/// A stream of the log.
+/// A stream of the log. Its creation time distinguishes it from an earlier stream of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownStream {
     pub name: StreamName,
-    /// Time at which the log server created the stream. A stream that is created again under the same name has another
-    /// time.
+    /// Time at which the log server created the stream. If the stream is deleted and created again, the time differs.
     pub created_at: Timestamp,
 }
 
 /// Identity of a database: the system identifier of the cluster, the OID of the database, and the OID of the table
-/// `installation`. A restored dump has another identity, even if it is restored into its original database; a physical copy
-/// has the same identity.
+/// `installation`. A database restored from a dump has another identity, even if the dump is restored into its original
+/// database. A physical copy has the same identity as its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseIdentity {
     pub(crate) system_identifier: i64,
@@ -32,7 +32,8 @@ pub struct DatabaseIdentity {
 }
 
 impl DatabaseIdentity {
-    /// Returns true if both identify the same database. The OIDs of the table are compared only if both are present.
+    /// Returns true if both values identify the same database. The OIDs of the table are compared only if both values have
+    /// one.
     pub(crate) fn is_still(self, other: DatabaseIdentity) -> bool {
         let place = |identity: DatabaseIdentity| (identity.system_identifier, identity.database_oid);
         let tables = self.table_oid.zip(other.table_oid);
@@ -40,26 +41,26 @@ impl DatabaseIdentity {
     }
 }
 
-/// Time limit for opening the session and acquiring the lock together.
+/// Time limit of [`Database::prepare_alone`]: opening the session and acquiring the lock together.
 const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
-/// Lock on the preparation of the installation, released on drop.
+/// Lock that only one process holds while it prepares the installation. Dropping the value releases the lock.
 #[derive(Debug)]
 pub struct PreparationLock {
-    /// Session that holds the advisory lock. The statements of the preparation run in sessions of the pool.
+    /// Session that holds the advisory lock. The preparation itself uses other sessions, from the pool.
     _session: PgConnection,
 }
 
-/// Result of comparing the database recorded in the installation with the actual database.
+/// Result of comparing this database's identity with the identity stored in its table `installation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedDatabase {
-    /// The recorded database is this one.
+    /// The stored identity is this database's identity.
     Here,
-    /// Another database is recorded: this one was restored from a backup.
+    /// The stored identity is another one: this database was restored from a backup.
     Elsewhere,
-    /// A restore from the log is running or was interrupted.
+    /// A `tidings restore` of this database is running or was interrupted.
     HalfRestored,
-    /// No database is recorded, or only a part of its identity is.
+    /// No identity is stored, or only a part of one.
     Nowhere,
 }
 
@@ -73,7 +74,7 @@ pub struct LogMark {
 }
 
 impl Database<'_> {
-    /// Compares the database recorded in the installation with this one.
+    /// Compares this database's identity with the identity stored in the table `installation`.
     pub async fn recorded_database(self) -> Result<RecordedDatabase, Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
@@ -97,8 +98,8 @@ impl Database<'_> {
         })
     }
 
-    /// Records the identity of this database in the installation if none is recorded, or adds the OID of the table if an
-    /// older release recorded this database without it.
+    /// Stores this database's identity if none is stored. If an older release stored it without the OID of the table, adds
+    /// the OID.
     pub async fn record_database(self) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
@@ -115,8 +116,9 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Marks this database as restored if no database is recorded or only a part of its identity: records another, unknown
-    /// database, so that services refuse to start on this one. For backups of a release that did not record its database.
+    /// Marks this database as restored from a backup if no identity, or only a part of one, is stored. It stores the system
+    /// identifier 0, which no database has, so that services refuse to start. Meant for backups made by a release that did
+    /// not store the identity.
     pub async fn disown_unrecorded(self) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE installation SET system_identifier = 0
@@ -127,7 +129,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Stores marks. A stored mark is only replaced by one with a later time and a sequence number that is not lower.
+    /// Stores marks. A new mark replaces a stored mark only if its time is later and its sequence number is not lower.
     ///
     /// The caller must ensure that the effects of all messages up to a mark are committed before this call.
     pub async fn mark_log(self, marks: &[LogMark]) -> Result<(), Error> {
@@ -149,7 +151,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Lists the stored marks, except those of streams unknown to this release.
+    /// Lists the stored marks. Omits marks of streams that this release does not know.
     pub async fn log_marks(self) -> Result<Vec<LogMark>, Error> {
         let rows = sqlx::query!("SELECT stream, seq, at FROM log_mark").fetch_all(&self.0.pool).await?;
         let marks = rows.into_iter().filter_map(|row| {
@@ -162,12 +164,12 @@ impl Database<'_> {
         Ok(marks.collect())
     }
 
-    /// Acquires the lock on the preparation of the installation, so that only one process prepares at a time. Otherwise a
-    /// process could read the preliminary creation time that the log server reports while it creates a stream. Waits up to 60
-    /// seconds.
+    /// Waits up to 60 seconds for the lock that lets only one process prepare the installation. While one process creates a
+    /// stream, the log server reports a preliminary creation time. Without the lock, another process could store this wrong
+    /// time.
     ///
     /// # Errors
-    /// The database failed, or another process held the lock for more than 60 seconds.
+    /// Returns an error if the database fails, or if another process holds the lock for more than 60 seconds.
     pub async fn prepare_alone(self) -> Result<PreparationLock, Error> {
         let locked = async {
             let mut session = PgConnection::connect_with(&self.0.pool.connect_options()).await?;
@@ -182,7 +184,8 @@ impl Database<'_> {
         timeout(LOCK_LIMIT, locked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(Error::from)
     }
 
-    /// Stores the number of inbox partitions if none is stored yet. Returns the stored number, which never changes.
+    /// Stores the number of inbox partitions if none is stored yet, and returns the stored number. A stored number never
+    /// changes.
     pub async fn fix_partitions(self, partitions: u32) -> Result<u32, Error> {
         sqlx::query!(
             "INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING",
@@ -225,8 +228,9 @@ impl Database<'_> {
     }
 }
 
-/// Reads the identity of the database behind the connection. The query is not prepared, because a pooler in transaction mode
-/// may give two connections the same session. The second connection could then not prepare a statement under the same name.
+/// Reads the identity of the database behind the connection. The query is not a prepared statement. With a pooler in
+/// transaction mode, two connections may share a session. The second could then not prepare a statement whose name the first
+/// has used.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

@@ -10,7 +10,7 @@ pub fn known_schema_version() -> i64 {
 }
 
 impl Store {
-    /// Returns the version of the last migration applied to the database; None for a database without a schema.
+    /// Returns the version of the last migration applied to the database; None if the database has no schema.
     pub async fn schema_version(&self) -> Result<Option<i64>, Error> {
         let migrated =
             sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "migrated!""#)

@@ -1,11 +1,11 @@
-//! List of all columns sealed under the master key. Rotating the key re-seals them.
+//! All columns that are encrypted ("sealed") with the master key. Rotating the master key encrypts each of them again.
 //!
-//! A new column named `sealed` needs an entry in [`SEALED`]; a test compares the list with the schema.
+//! A table with a new column `sealed` needs an entry in [`SEALED`]. A test compares the list with the schema.
 
 use crate::database::columns::columns;
 use crate::{Database, Error};
 
-/// A table with a column `sealed`, and the statements that re-seal its rows.
+/// A table with a column `sealed`, and the SQL statements that count, read and replace its ciphertexts.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedTable {
     pub name: &'static str,
@@ -42,8 +42,8 @@ macro_rules! sealed {
     };
 }
 
-/// All tables with sealed rows. The second argument is the SQL expression for the sealing context of a row; it must match
-/// the code that seals the row.
+/// All tables with a column `sealed`. The second argument of each entry is an SQL expression for the encryption context of a
+/// row. It must give the same text as the code that encrypts the row.
 pub const SEALED: &[SealedTable] = &[
     sealed!("app_link_key", "'link-key:' || app_id"),
     sealed!("app_secret", "'app-secret:' || app_id"),
@@ -53,23 +53,23 @@ pub const SEALED: &[SealedTable] = &[
     sealed!("webhook_secret", "'webhook-secret:' || app_id || ':' || endpoint_id"),
 ];
 
-/// A sealed record and its location.
+/// A ciphertext and its row.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct SealedRecord {
-    /// `ctid` of the row, which changes with every update.
+    /// `ctid` of the row: its physical position, which changes with every update.
     pub place: String,
-    /// Context that the ciphertext was sealed in.
+    /// Context that the ciphertext was encrypted with; decryption needs the same context.
     pub context: String,
     /// Ciphertext with its header.
     pub sealed: Vec<u8>,
 }
 
 impl SealedRecord {
-    /// A `ctid` before all rows of a table.
+    /// A `ctid` before that of the first row of a table.
     pub const START: &'static str = "(0,0)";
 }
 
-/// Number of records of a table with the same header.
+/// Number of ciphertexts of a table that have the same header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedCount {
     /// The ciphertext's header: format version and id of the master key.
@@ -78,14 +78,14 @@ pub struct SealedCount {
 }
 
 impl Database<'_> {
-    /// Counts the records of a table by header, and thus by the master key that sealed them.
+    /// Counts the ciphertexts of a table by header. The header names the master key that was used.
     pub async fn count_sealed(self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
         let counts: Vec<(Vec<u8>, i64)> = sqlx::query_as(table.count).fetch_all(&self.0.pool).await?;
         let count = |(header, records): (_, i64)| SealedCount { header, records: records.unsigned_abs() };
         Ok(counts.into_iter().map(count).collect())
     }
 
-    /// Lists up to `most` records after `place` that do not begin with `header`.
+    /// Lists up to `most` records after `place` whose ciphertext has another header than `header`.
     pub async fn sealed_otherwise(
         self,
         table: &SealedTable,
@@ -97,11 +97,11 @@ impl Database<'_> {
         Ok(records.fetch_all(&self.0.pool).await?)
     }
 
-    /// Replaces each ciphertext with the new one and returns the number of replaced rows. Skips rows that have changed
-    /// since they were read.
+    /// Replaces each ciphertext with the new one and returns the number of replaced ciphertexts. Skips a row if it has
+    /// changed since the caller read it.
     ///
     /// # Errors
-    /// The database failed; nothing was changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn reseal(
         self,
         table: &SealedTable,

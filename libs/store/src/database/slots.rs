@@ -1,5 +1,5 @@
-//! Slots that limit concurrent expensive work and share it fairly between apps: each app has a cap, and waiting apps are
-//! served round-robin.
+//! Limit on concurrent expensive work. The number of slots is fixed, and each piece of work holds one slot. Each app holds at
+//! most a given number of slots, and waiting apps get free slots in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::AppId;
 use tokio::sync::oneshot;
 
-/// A pool of slots. Clones share it.
+/// A pool of slots. All clones use the same slots.
 #[derive(Clone, Debug)]
 pub struct Slots {
     shared: Arc<Shared>,
 }
 
-/// A slot. Dropping it releases it.
+/// A slot in use by an app. Dropping the value frees the slot.
 #[derive(Debug)]
 pub struct Slot {
     app: AppId,
@@ -31,20 +31,21 @@ struct Shared {
 struct State {
     held: usize,
     held_by: HashMap<AppId, usize>,
-    /// Waiting callers by app, in order of arrival.
+    /// Callers that wait for a slot, by app, in order of arrival.
     waiting: HashMap<AppId, VecDeque<oneshot::Sender<Slot>>>,
-    /// Apps with waiting callers; the first is served next.
+    /// Apps with waiting callers. The first app that is below its cap gets the next free slot.
     order: VecDeque<AppId>,
 }
 
 impl Slots {
-    /// Creates `all` slots, of which an app holds at most `per_app` at a time.
+    /// Creates a pool of `all` slots. An app can hold at most `per_app` of them at a time.
     #[must_use]
     pub fn new(all: usize, per_app: usize) -> Slots {
         Slots { shared: Arc::new(Shared { all, per_app, state: Mutex::default() }) }
     }
 
-    /// Waits until a slot is free and it is the app's turn. If the call is cancelled, the caller loses its place in the queue.
+    /// Waits for a slot. Free slots go to waiting apps in turn, and within an app in order of arrival. If the future is
+    /// dropped, the caller loses its place in the queue.
     pub async fn take(&self, app: AppId) -> Slot {
         let granted = {
             let mut state = self.shared.state();
@@ -60,12 +61,12 @@ impl Slots {
         };
         match granted.await {
             Ok(slot) => slot,
-            // Unreachable: the senders live in the shared state, which this caller keeps alive.
+            // Unreachable: the sender stays in the shared state, which `self` keeps alive.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Returns a slot if one is free now and the app is below its cap; None otherwise.
+    /// Returns a slot if one is free now and the app is below its cap. Otherwise returns None.
     #[must_use]
     pub fn try_take(&self, app: AppId) -> Option<Slot> {
         let mut state = self.shared.state();
@@ -100,8 +101,8 @@ impl State {
         }
     }
 
-    /// Removes and returns the next caller to be served, with its app; None if no app with waiting callers has room for
-    /// another slot.
+    /// Removes the caller that gets the next slot from the queue and returns it with its app. Returns None if no waiting app
+    /// may hold another slot.
     fn next(&mut self, shared: &Shared) -> Option<(AppId, oneshot::Sender<Slot>)> {
         let place = self.order.iter().position(|app| self.has_room(shared, *app))?;
         let app = self.order.remove(place)?;
@@ -129,7 +130,7 @@ impl Drop for Slot {
             }
         }
         for (caller, slot) in granted {
-            // If the caller has stopped waiting, `send` returns the slot, and dropping it releases it.
+            // If the caller has stopped waiting, `send` returns the slot. Dropping the slot frees it.
             drop(caller.send(slot));
         }
     }

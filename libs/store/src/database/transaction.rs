@@ -1,4 +1,4 @@
-//! Starting transactions.
+//! Start of transactions.
 
 use sqlx::{PgPool, Postgres, Transaction};
 
@@ -11,18 +11,19 @@ impl Store {
     }
 }
 
-/// Starts a transaction that is rolled back if it is dropped without a commit, even if the caller is cancelled during this
-/// call.
+/// Starts a transaction. If it is dropped without a commit, it is rolled back, even if the caller's future is dropped during
+/// this call.
 ///
-/// sqlx 0.9 does not roll back a `BEGIN` that is cancelled before its answer arrives: the connection returns to the pool with
-/// an open transaction, and single statements that run on it later are never committed. Therefore a separate task runs `BEGIN`
-/// to completion. If the caller is cancelled meanwhile, the transaction is dropped, which rolls it back.
+/// A separate task runs `BEGIN` to completion, because of a defect in sqlx 0.9. If `BEGIN` is cancelled before PostgreSQL
+/// answers, sqlx returns the connection to the pool with an open transaction. Later statements on this connection would never
+/// be committed. With the separate task, `BEGIN` always completes. If the caller's future was dropped meanwhile, the
+/// transaction is dropped and rolled back.
 ///
 /// # Errors
-/// No connection was free in time, or the connection broke.
+/// Returns an error if no connection becomes free within the pool's time limit, or if the connection breaks.
 pub(crate) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Error> {
     let pool = pool.clone();
-    // The pool's time limit for acquiring a connection also ends this task.
+    // The task always ends, because the pool limits the time to acquire a connection.
     let begun = tokio::spawn(async move { pool.begin().await });
     Ok(begun.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))?)
 }

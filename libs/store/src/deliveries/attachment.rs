@@ -1,4 +1,4 @@
-//! Files attached to sends. The files are written before their send is accepted; the email worker reads them.
+//! Files attached to sends. The gateway writes the files before the send is accepted. The email worker reads them.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-/// Time for which files are kept beyond the log's retention, because their send is accepted shortly after they are written.
+/// Time that is added to the log's retention when files are stored. The files are written shortly before their send enters
+/// the log, and must outlive it.
 const MARGIN: Duration = Duration::from_secs(3600);
 
-/// Result of one review of old files.
+/// Result of one call of [`Deliveries::review_old_attachments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// Number of files reviewed.
     pub looked_at: u64,
     /// Number of reviewed files that were removed.
     pub removed: u64,
 }
 
 impl Deliveries<'_> {
-    /// Writes the files of a send, numbered from 0, unless they exist. Files are kept at least until `from` plus
-    /// `retention` plus one hour, and longer while a delivery or a chunk of the send still needs them.
+    /// Stores the files of a send, numbered from 0, unless they are stored already. The files are kept at least until `from`
+    /// plus `retention` plus one hour. They are kept longer while a delivery or a chunk of the send needs them.
     ///
     /// # Errors
-    /// The database failed; no file is written.
+    /// Returns an error, and stores no file, if the database fails.
     pub async fn keep_attachments(
         self,
         app: AppId,
@@ -64,7 +64,7 @@ impl Deliveries<'_> {
         Ok(usize::try_from(found).is_ok_and(|found| found >= count))
     }
 
-    /// Returns the content of a file; None if it never existed or was removed.
+    /// Returns the content of a file; None if the file never existed or was removed.
     pub async fn attachment(
         self,
         app: AppId,
@@ -83,11 +83,11 @@ impl Deliveries<'_> {
         Ok(content)
     }
 
-    /// Reviews up to `most` files past their retention, including those of sends that were never accepted. Removes a file
-    /// unless its send has a waiting delivery, a chunk still to be planned or a parked message; such a file is reviewed
-    /// again after one hour.
+    /// Removes old files that are no longer needed, including files of sends that were never accepted. Examines up to `most`
+    /// files whose retention has ended. A file is still needed if its send has an unfinished or parked delivery, a chunk that
+    /// is not planned yet or a parked message. Such a file is examined again after one hour.
     ///
-    /// The caller must ensure that the log contains no unprocessed send older than the retention.
+    /// The caller must ensure that the log contains no unprocessed send that is older than the retention.
     pub async fn review_old_attachments(self, most: u32) -> Result<Review, Error> {
         let needed: Vec<&str> =
             Status::OPEN.iter().chain(&[Status::Parked]).map(|status| status.as_str()).collect();
@@ -122,7 +122,7 @@ impl Deliveries<'_> {
     }
 }
 
-/// Removes the files of a send. Called when all its recipients have been erased.
+/// Removes the files of a send. Called when all recipients of the send have been erased.
 pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
     sqlx::query!("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2", app.0, send_id.0)
         .execute(connection)

@@ -1,8 +1,8 @@
-//! Cancelling a request: no further attempt of its deliveries starts.
+//! Cancellation of requests. After it, no new attempt of the request's deliveries starts.
 //!
-//! Planning a chunk and scheduling a retry lock the request row in share mode; cancelling locks it exclusively. A plan or retry
-//! that commits before the cancellation is visible to it. A plan or retry that acquires its lock later finds that the request
-//! is cancelled.
+//! Planning a chunk and scheduling a retry lock the request row in share mode, and cancelling locks it exclusively. Therefore
+//! each transaction sees what the other wrote. A cancellation sees all plans and retries that committed before it. A plan or
+//! retry that gets its lock after the cancellation sees that the request is cancelled.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,19 +21,21 @@ struct CancelledRequest {
     app: AppId,
     send_id: SendId,
     recipients: i64,
-    /// The channels that the request selects; None if it selects none or its body is no longer stored.
+    /// The channels that the request names; None if it names none or its body is no longer stored.
     selected: Option<Vec<Channel>>,
 }
 
 impl Deliveries<'_> {
-    /// Cancels a request for `actor`. Ends the deliveries that wait for an attempt, and makes the remaining chunks due, so
-    /// that they are planned as cancelled. A delivery that a worker has claimed continues with its current attempt but is
-    /// not retried. A request that has ended or was already cancelled does not change. If the send is parked and has no
-    /// request row, it can no longer be redriven. Returns the number of stopped deliveries. A recipient that is not planned
-    /// yet counts as one delivery per channel that the send could use.
+    /// Cancels a request on behalf of `actor`. Returns the number of stopped deliveries; a recipient that is not planned yet
+    /// counts as one delivery per channel that the send could use.
+    ///
+    /// Deliveries that wait for an attempt end as cancelled. The remaining chunks become due, so that they are planned as
+    /// cancelled. A worker that has claimed a delivery finishes its attempt, but the delivery is not retried. A request that
+    /// has ended or is already cancelled does not change. A parked send without a request row is removed from the parked
+    /// messages and can no longer be redriven.
     ///
     /// # Errors
-    /// The database failed; nothing is cancelled.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn cancel_request(self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
         let mut transaction = self.0.begin().await?;
         let Some(request) = hold(&mut transaction, app, send_id).await? else {
@@ -75,8 +77,8 @@ async fn record(
     audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
 }
 
-/// Sets the timer that publishes the cancellation to the log, from which a restore reads it. A request is cancelled at most
-/// once, so the id of the event is derived from the send id.
+/// Sets the timer that publishes the event `RequestCancelled` to the log. A restore of a backup reads the cancellation from
+/// there. A request is cancelled at most once, so the id of the event is derived from the send id.
 async fn set_event_timer(
     connection: &mut PgConnection,
     app: AppId,
@@ -92,7 +94,7 @@ async fn set_event_timer(
     timer::insert(connection, &[timer]).await
 }
 
-/// Locks the request until the transaction ends; returns None if it is unknown or already cancelled.
+/// Locks the request until the transaction ends. Returns None if the request is unknown or already cancelled.
 async fn hold(
     connection: &mut PgConnection,
     app: AppId,
@@ -115,8 +117,9 @@ async fn hold(
     }))
 }
 
-/// Cancels a parked send by writing a cancelled request row, which also stops a concurrent redrive. Returns the number of
-/// stopped deliveries; 0 if no such send is parked or a request row exists.
+/// Cancels a parked send that has no request row. Removes the parked message and writes a request row that is cancelled,
+/// which also stops a concurrent redrive. Returns the number of stopped deliveries; 0 if no such send is parked or if a
+/// request row exists.
 pub(crate) async fn stop_parked(
     connection: &mut PgConnection,
     app: AppId,
@@ -155,9 +158,9 @@ pub(crate) async fn stop_parked(
     Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
 }
 
-/// Ends the deliveries that wait for an attempt. Also ends claimed deliveries whose lease has expired, unless a call that must
-/// not be repeated may have started. A worker with an expired lease can still settle its attempt; its answer then replaces this
-/// status. Returns the number of ended deliveries.
+/// Ends the deliveries that wait for an attempt, and returns the number of ended deliveries. Also ends a claimed delivery
+/// whose lease has expired, unless its worker may have started a call that must not be repeated. A worker whose lease has
+/// expired can still settle its attempt. The outcome then replaces the status `cancelled`.
 async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let ended = sqlx::query!(
         "WITH held AS (
@@ -191,7 +194,7 @@ async fn count_unplanned(connection: &mut PgConnection, request: &CancelledReque
     Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
 }
 
-/// Returns true if a worker has claimed a delivery of the request or a delivery is parked.
+/// Returns true if a delivery of the request is claimed by a worker or parked.
 async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) -> Result<bool, Error> {
     let is_left = sqlx::query_scalar!(
         r#"SELECT EXISTS (
@@ -205,8 +208,9 @@ async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) 
     Ok(is_left)
 }
 
-/// Makes the request's timers due now. Its remaining chunks are then planned as cancelled. A worker that receives a retry finds
-/// that the delivery has ended, and publishes its outcome. Skips timers that another process is publishing.
+/// Makes the request's timers due now, so that its remaining chunks are planned as cancelled. Retries are published too; the
+/// worker then finds that the delivery has ended, and publishes its outcome. Timers that another process is publishing stay
+/// unchanged.
 async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
@@ -223,7 +227,7 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     Ok(())
 }
 
-/// Returns the requests among these that are cancelled. Locks all of these requests in share mode, so that none can be
+/// Returns those of the given requests that are cancelled. Locks all given requests in share mode: none of them can be
 /// cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,

@@ -1,6 +1,7 @@
--- Ends deliveries that must not be attempted and claims the others. If `calling` is set and the lease has expired, the provider may have
--- received a call that must not be repeated, so the delivery ends as `unknown`. Delivery rows are read through `held`: after waiting for a
--- row lock, only the locked row is current, while the statement's snapshot is older.
+-- Ends the deliveries that must not be attempted, and claims the others. If `calling` is set and the lease has expired, the provider
+-- may have received a call that must not be repeated; the delivery then ends as `unknown`. The columns of `delivery` are read from
+-- `held`, which contains the locked rows. If this statement waited for a row lock, its snapshot shows an older version of the row than
+-- the locked one.
 WITH job AS (
   SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
 ), locked AS (
@@ -11,7 +12,8 @@ WITH job AS (
   LEFT JOIN request r ON (r.app_id, r.send_id) = (d.app_id, d.send_id)
   ORDER BY d.app_id, d.id FOR UPDATE OF d
 ), dead AS MATERIALIZED (
-  -- Asked once every row is locked, and of the present: who waited for a row calls no target that died meanwhile.
+  -- Read after every row is locked, and from current data instead of the statement's snapshot. If this statement waited for a row while
+  -- the target was suppressed, it must not claim the delivery.
   SELECT app_id, channel, target FROM suppressed_among((SELECT array_agg(app_id) FROM locked),
     (SELECT array_agg(channel) FROM locked), (SELECT array_agg(target) FROM locked))
 ), held AS (

@@ -1,4 +1,4 @@
-//! The ledger: the state of each delivery and the claims of workers. All times are from PostgreSQL's clock.
+//! The ledger: the state of each delivery, and the claims of workers. All times in the ledger are from PostgreSQL's clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::{Deliveries, Error};
 pub struct ClaimRequest {
     pub app: AppId,
     pub delivery: DeliveryId,
-    /// Number of the attempt, as in the job.
+    /// Number of the attempt, from the job.
     pub attempt: u32,
-    /// The provider to call. If an earlier claim of this attempt has expired and the channel's calls may be repeated, the claim
-    /// uses the provider of that earlier claim instead.
+    /// The provider that the worker wants to call. If an earlier claim of the same attempt has expired and the channel's
+    /// calls may be repeated, the provider of that claim is called instead.
     pub provider: Option<String>,
 }
 
-/// A claim to mark before its provider call starts.
+/// A claim whose provider call is about to start.
 #[derive(Clone, Copy, Debug)]
 pub struct CallMark {
     pub app: AppId,
@@ -29,21 +29,21 @@ pub struct CallMark {
     pub token: Uuid,
 }
 
-/// Result of a [`ClaimRequest`].
+/// Result of claiming one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The claim is granted until the lease expires.
+    /// The caller has the claim until its lease expires.
     Ours {
-        /// Identifies the claim; required for settling.
+        /// Identifies the claim; needed to settle the attempt.
         token: Uuid,
-        /// The provider to call.
         provider: Option<String>,
     },
-    /// No attempt is due: the delivery has ended or is at a later attempt.
+    /// The requested attempt must not be made: the delivery has ended or is already at a later attempt.
     Done(DeliveryState),
-    /// Another worker has the claim; its lease expires after this time.
+    /// Another worker has the claim. The lease of that worker expires after this time.
     Leased(Duration),
-    /// The delivery is unknown or at an earlier attempt than the job. This means that the database is behind the log.
+    /// The database does not contain the delivery, or has it at an earlier attempt than the job. Either means that the
+    /// database is behind the log, for instance because it was restored from a backup.
     Missing,
 }
 
@@ -56,7 +56,6 @@ pub struct DeliveryState {
     pub user: UserNumber,
     pub channel: Channel,
     pub status: Status,
-    /// Reason for the status.
     pub reason: Option<Reason>,
     /// Number of the next attempt or, if the delivery has ended, of the last one.
     pub attempt: u32,
@@ -65,7 +64,7 @@ pub struct DeliveryState {
 }
 
 impl DeliveryState {
-    /// Returns true if the delivery was parked after this attempt; only a redrive starts the next attempt.
+    /// Returns true if the delivery was parked after this attempt. Only a redrive starts the next attempt.
     #[must_use]
     pub fn is_parked_after(&self, attempt: u32) -> bool {
         self.status == Status::Parked && self.attempt == attempt + 1
@@ -73,11 +72,11 @@ impl DeliveryState {
 }
 
 impl Deliveries<'_> {
-    /// Claims deliveries for attempts, in one statement. Returns the results in the order of the requests. If two requests
-    /// name the same delivery, the second gets [`Claim::Leased`].
+    /// Claims deliveries for one attempt each, with one SQL statement. Returns the results in the order of the requests. If
+    /// two requests name the same delivery, the second gets [`Claim::Leased`].
     ///
     /// # Errors
-    /// The database failed. Claims may have been granted nevertheless; they end when their leases expire.
+    /// Returns an error if the database fails. Claims may still have been granted; they end when their leases expire.
     pub async fn claim(self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
         let mut seen = HashSet::with_capacity(requests.len());
         let first: Vec<_> =
@@ -126,11 +125,11 @@ impl Deliveries<'_> {
         Ok(requests.iter().map(claim).collect())
     }
 
-    /// Marks claims whose provider call must not be repeated, just before the call. Returns true for each claim that is
-    /// still valid; otherwise the caller must not call the provider. Repeating is safe.
+    /// Marks each claim right before its provider call starts. Used for calls that must not be repeated. Returns true for a
+    /// claim that is still valid; otherwise the caller must not call the provider. Safe to repeat.
     ///
     /// # Errors
-    /// The database failed; the claims may or may not be marked.
+    /// Returns an error if the database fails. The claims may still have been marked.
     pub async fn mark_calling(self, marks: &[CallMark]) -> Result<Vec<bool>, Error> {
         columns! { mark in marks =>
             app_id = mark.app.0,
@@ -158,7 +157,7 @@ impl Deliveries<'_> {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Returns the states of these deliveries in any order; unknown deliveries are left out.
+    /// Returns the states of the named deliveries in any order. Unknown deliveries are left out.
     pub async fn delivery_states(self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
         columns! { (app, delivery) in named =>
             app_id = app.0,
@@ -177,12 +176,12 @@ impl Deliveries<'_> {
     }
 }
 
-/// A delivery that a claim has found.
+/// A delivery row that the claiming statement returned.
 struct FoundDelivery {
     state: DeliveryState,
-    /// Token of the claim, if it was granted.
+    /// Token of the new claim; None if the claim was not granted.
     token: Option<Uuid>,
-    /// Remaining seconds of another worker's lease.
+    /// Seconds until another worker's lease expires.
     wait: Option<f64>,
 }
 
@@ -202,7 +201,7 @@ impl FoundDelivery {
     }
 }
 
-/// The columns of a delivery's row that make up its state.
+/// The columns of a row of `delivery` that a [`DeliveryState`] is read from.
 pub(crate) struct StateRow {
     pub(crate) app_id: i64,
     pub(crate) id: Uuid,

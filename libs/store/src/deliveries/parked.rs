@@ -1,4 +1,4 @@
-//! Parked messages: jobs after their last retry, and messages whose processing fails every time.
+//! Parked messages: jobs whose retries are exhausted, and messages whose processing keeps failing.
 
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
@@ -7,21 +7,20 @@ use uuid::Uuid;
 use crate::database::columns::columns;
 use crate::{Deliveries, Error, sends::send};
 
-/// A send whose accepted event was parked before any of its chunks was planned.
+/// A send whose event `SendAccepted` was parked before any chunk of the send was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedSend {
     pub accepted_at: Timestamp,
-    /// Earliest time of delivery, if the send is scheduled.
+    /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
-    /// Number of recipients.
     pub recipients: usize,
 }
 
 impl Deliveries<'_> {
-    /// Returns the send with this id if its event `SendAccepted` is parked; None otherwise.
+    /// Returns the send with this id if its event `SendAccepted` is parked. Otherwise returns None.
     ///
     /// # Errors
-    /// The database failed, or the message cannot be decoded.
+    /// Returns an error if the database fails, or if the parked message cannot be decoded.
     pub async fn find_parked_send(self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
         let message = sqlx::query_scalar!(
             "SELECT message FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
@@ -45,14 +44,14 @@ impl Deliveries<'_> {
     }
 }
 
-/// A job to park after its last retry.
+/// A job to park because its retries are exhausted.
 pub(crate) struct NewParked<'a> {
     pub(crate) app: AppId,
     pub(crate) send_id: Option<SendId>,
     pub(crate) delivery: DeliveryId,
     pub(crate) user: UserNumber,
     pub(crate) stream: StreamName,
-    /// The encoded job of the next attempt.
+    /// The encoded job for the next attempt, which a redrive publishes.
     pub(crate) message: &'a [u8],
     /// The code in the provider's last answer.
     pub(crate) cause: &'a str,

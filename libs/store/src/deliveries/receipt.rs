@@ -1,6 +1,8 @@
-//! Recording receipts. [`domain::receipt`] decides what a receipt changes.
+//! Recording of receipts: reports of providers about the fate of a message. [`domain::receipt`] decides what a receipt
+//! changes.
 //!
-//! A receipt that arrives before its attempt is settled is kept and processed again later.
+//! A receipt that arrives before its attempt is settled ("early receipt") is stored in the table `early_receipt` and
+//! processed again later.
 
 mod change;
 mod subject;
@@ -20,30 +22,33 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error, deliveries::cancellation};
 
-/// Time for which a receipt is kept if its attempt is unknown or not settled.
+/// Time for which an early receipt is kept.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Result of recording a receipt.
+/// Result of recording one receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptResult {
-    /// The delivery's status has changed to this one.
+    /// The receipt has changed the delivery's status to this status.
     Settled(Status),
-    /// No change: the receipt is a repeat, or its attempt is no longer the last one or is not open to receipts.
+    /// The receipt has no effect. It is a repeat, or is about an attempt that receipts can no longer change. If several
+    /// receipts of one call change the same delivery, all but the first have no effect.
     Unchanged,
-    /// The subject is unknown or its attempt is not settled yet. The receipt is kept and processed again later.
+    /// The delivery or message that the receipt names is unknown, or its attempt is not settled yet. The receipt is stored
+    /// and processed again later.
     Early,
 }
 
 impl Deliveries<'_> {
-    /// Records receipts in one transaction. For each receipt it writes the new state of the delivery, the provider's report
-    /// in the row of the attempt, and a timer that publishes the event to `OUTCOME`. After a temporary failure, it also
-    /// schedules or parks the next attempt according to the policy. Repeating is safe, and required after an error.
+    /// Records receipts in one transaction, with one result per receipt. A receipt changes the state of its delivery and adds
+    /// the provider's report to the row of the attempt. It also sets a timer that publishes the event to `OUTCOME`. If it
+    /// reports a temporary failure, the next attempt is scheduled or parked according to `policy`. Safe to repeat, and the
+    /// caller must repeat the call after an error.
     ///
-    /// As when an attempt is settled, no further attempt follows for an erased user or a cancelled request, and no text from
-    /// the provider is stored for an erased user.
+    /// No further attempt follows for an erased user or a cancelled request. For an erased user, no text from the provider is
+    /// stored. The same rules apply when an attempt is settled.
     ///
     /// # Errors
-    /// The database failed; nothing is recorded.
+    /// Returns an error and records nothing if the database fails.
     pub async fn record_receipts(
         self,
         receipts: &[Receipt],
@@ -63,11 +68,11 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes up to `most` due early receipts again. Removes receipts that are still early 24 hours after they were
-    /// stored. Returns the number of receipts that are no longer early.
+    /// Processes again up to `most` early receipts that are due, and returns the number of receipts that are no longer early.
+    /// A receipt that is still early 24 hours after it was stored is removed.
     ///
     /// # Errors
-    /// The database failed; nothing is recorded.
+    /// Returns an error and records nothing if the database fails.
     pub async fn record_early_receipts(
         self,
         most: u32,
@@ -108,8 +113,8 @@ impl Deliveries<'_> {
         Ok(done.len())
     }
 
-    /// Removes the stored jobs of up to `most` attempts that have awaited a receipt for longer than `age`. A receipt that
-    /// arrives later cannot lead to another attempt. Returns the number of removed jobs.
+    /// Removes up to `most` jobs that were stored for a possible receipt more than `age` ago. Without the stored job, a later
+    /// receipt cannot start another attempt. Returns the number of removed jobs.
     pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query!(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
@@ -126,8 +131,8 @@ impl Deliveries<'_> {
     }
 }
 
-/// Records the receipts that are not early; returns a result for each receipt. If several receipts change the same delivery,
-/// only the first is recorded. Locks requests before deliveries, as settling and cancelling do.
+/// Records all receipts except early ones, and returns a result for each receipt. If several receipts change the same
+/// delivery, only the first is recorded. Locks requests before deliveries, in the same order as settling and cancelling.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -209,7 +214,8 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
     Ok(())
 }
 
-/// A row of `early_receipt`: either a delivery and perhaps its attempt, or a provider and its message id.
+/// A row of `early_receipt`. The receipt names either a delivery, perhaps with the number of an attempt, or a provider and
+/// the provider's message id.
 struct EarlyRow {
     id: Uuid,
     app_id: i64,

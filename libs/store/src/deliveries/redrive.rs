@@ -1,5 +1,4 @@
-//! Redriving parked messages, and listing them with the reason why a redrive would skip each. [`domain::redrive`] decides which
-//! messages are skipped and what is published.
+//! Redrive and list of parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
 
 use std::collections::HashSet;
 
@@ -13,40 +12,41 @@ use crate::database::columns::columns;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
-/// Selection of parked messages. A property that is `None` matches all.
+/// A filter for parked messages. A property that is `None` matches all messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkedFilter {
     pub app: Option<AppId>,
-    /// Jobs of this channel.
+    /// Matches jobs of this channel.
     pub channel: Option<Channel>,
-    /// The job of this delivery.
+    /// Matches the job of this delivery.
     pub delivery: Option<DeliveryId>,
-    /// The parked message with this id.
+    /// Matches the parked message with this id.
     pub id: Option<Uuid>,
 }
 
-/// A position in the list of parked messages, which is ordered by the time of parking, earliest first.
+/// A position in the list of parked messages: the time of parking and the id of a message. The list is ordered by both,
+/// earliest first.
 pub type ParkedPosition = (Timestamp, Uuid);
 
 /// A parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedEntry {
-    /// Id of the message while it is parked; each parking has a new one.
+    /// Id of the parked message. If the message is redriven and parked again, it gets a new id.
     pub id: Uuid,
     /// The app; None if it could not be decoded from the message.
     pub app: Option<AppId>,
     pub app_name: Option<String>,
     pub send_id: Option<SendId>,
-    /// The delivery; None unless the message is a job that was parked after its last retry.
+    /// The delivery of a job whose retries are exhausted; None for other messages.
     pub delivery: Option<DeliveryId>,
     pub user: Option<UserNumber>,
     /// Identifier of the recipient; None if the delivery is unknown or the user was erased.
     pub recipient: Option<String>,
     /// The address, token or subscription of the delivery; None if the delivery is unknown or the user was erased.
     pub target: Option<String>,
-    /// Stream into which a redrive publishes the message; None if this release does not know the stream.
+    /// Stream to which a redrive publishes the message; None if this release does not know the stream.
     pub stream: Option<StreamName>,
-    /// The code in the provider's last answer, or the error of processing the message.
+    /// The code in the provider's last answer, or the error that occurred when the message was processed.
     pub cause: String,
     pub parked_at: Timestamp,
     /// The encoded message.
@@ -100,8 +100,8 @@ struct ParkedRow {
 }
 
 impl Deliveries<'_> {
-    /// Lists at most `limit` parked messages after a position, earliest first. [`ParkedEntry::skip`] is the reason why a redrive
-    /// would not publish the message now.
+    /// Lists at most `limit` parked messages after a position, earliest first. The `skip` of an entry is computed for the
+    /// time of this call.
     pub async fn list_parked(
         self,
         filter: &ParkedFilter,
@@ -112,16 +112,16 @@ impl Deliveries<'_> {
         select(&mut connection, filter, after, limit).await
     }
 
-    /// Redrives the next page of at most `limit` parked messages. For each message that is not skipped, it sets a timer
-    /// that is due at once, removes the parked row, sets the delivery to `retrying` and writes a row to the audit log. All
-    /// this is one transaction. Skipped messages stay parked. Returns all messages of the page as they were before; an
+    /// Redrives the next page of at most `limit` parked messages in one transaction. For each message that is not skipped, it
+    /// sets a timer that is due at once and removes the parked row. It also sets the delivery to `retrying` and writes a row
+    /// to the audit log. Skipped messages stay parked. Returns all messages of the page, as they were before the redrive; an
     /// empty page means that no message is left.
     ///
-    /// A redriven delivery gets one more attempt. If its last provider is no longer enabled, any enabled provider may be
-    /// called.
+    /// A redriven delivery gets one more attempt. If its last provider is no longer enabled, the worker may call any enabled
+    /// provider.
     ///
     /// # Errors
-    /// The database failed; nothing is redriven.
+    /// Returns an error, and redrives nothing, if the database fails.
     pub async fn redrive(
         self,
         filter: &ParkedFilter,
@@ -133,7 +133,7 @@ impl Deliveries<'_> {
         let mut transaction = self.0.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
         hold(&mut transaction, &found).await?;
-        // Read the rows again now that they are locked: they may have changed before.
+        // The first read did not lock the rows, so they may have changed since. Read them again now that they are locked.
         let held: HashSet<Uuid> = found.iter().map(|parked| parked.id).collect();
         let mut found = select(&mut transaction, filter, after, limit).await?;
         found.retain(|parked| held.contains(&parked.id));
@@ -188,7 +188,8 @@ async fn select(
     Ok(rows.into_iter().map(ParkedEntry::from).collect())
 }
 
-/// Locks requests, then deliveries, then parked messages. All transactions lock in this order.
+/// Locks the requests, deliveries and parked messages of the entries. Every transaction locks them in this order, which
+/// prevents deadlocks.
 async fn hold(connection: &mut PgConnection, found: &[ParkedEntry]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
@@ -215,8 +216,8 @@ async fn hold(connection: &mut PgConnection, found: &[ParkedEntry]) -> Result<()
     Ok(())
 }
 
-/// Builds the timer that publishes a parked message; None if this release cannot encode the message or does not know its
-/// app or stream.
+/// Builds the timer that publishes a parked message. Returns None if this release cannot encode the message, or does not know
+/// its app or stream.
 fn redrive_timer(parked: &ParkedEntry, now: Timestamp) -> Option<NewTimer> {
     let redriven = parked.for_redrive().redriven(now)?;
     Some(NewTimer {

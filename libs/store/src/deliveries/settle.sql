@@ -1,5 +1,5 @@
--- Settles attempts whose claim is still valid, and returns the previous state of their deliveries. $8 are the statuses that another attempt
--- follows, $9 those that a late answer replaces.
+-- Settles the attempts whose claim is still valid, and returns the previous state of their deliveries. $8: statuses that another
+-- attempt follows. $9: statuses that a late answer replaces.
 WITH settled AS (
   SELECT d.app_id, d.id, new.token, new.attempt, e.user_number IS NOT NULL AS of_erased,
     d.status <> 'sending' AS had_ended,

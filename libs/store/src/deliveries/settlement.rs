@@ -1,4 +1,5 @@
-//! Settling: recording the outcome of an attempt. Only the worker with the claim can settle it.
+//! Settlement of attempts: a worker records the outcome of its attempt, which ends its claim. Only the worker with the
+//! current claim can settle.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +15,7 @@ use crate::deliveries::suppression::{self, DeadTarget};
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
-/// The outcome of an attempt and its follow-up, to be recorded in one transaction.
+/// The outcome of an attempt and the step that follows. Both are recorded in one transaction.
 #[derive(Clone, Debug)]
 pub struct Settlement {
     pub app: AppId,
@@ -30,19 +31,19 @@ pub struct Settlement {
     pub started_at: Timestamp,
     /// Time at which the provider's answer arrived.
     pub ended_at: Timestamp,
-    /// The classified answer.
+    /// The provider's answer, with the outcome that it was classified as.
     pub answer: Answer,
     pub next: FollowUp,
-    /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended,
-    /// and it is stored if a receipt may follow.
+    /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended.
+    /// It is stored if a receipt may follow.
     pub job: (StreamName, Bytes),
     /// True if the provider may send a receipt for a message that it accepted.
     pub receipts: bool,
 }
 
 impl Settlement {
-    /// Returns a copy without the provider's text and message id, for an answer that PostgreSQL rejected. The job is not
-    /// stored for receipts.
+    /// Returns a copy without the provider's text and message id, for an answer that PostgreSQL rejected. The copy does not
+    /// store the job for a receipt.
     #[must_use]
     pub fn reduced(&self) -> Settlement {
         let outcome = match &self.answer.outcome {
@@ -53,8 +54,8 @@ impl Settlement {
         Settlement { answer: Answer::new(outcome, "unstorable", message), receipts: false, ..self.clone() }
     }
 
-    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even with a reduced answer. A
-    /// retry or parking becomes `failed`.
+    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even without the provider's text.
+    /// Instead of a retry or of parking, the delivery becomes `failed`.
     #[must_use]
     pub fn bare(&self) -> Settlement {
         let next = match &self.next {
@@ -66,26 +67,27 @@ impl Settlement {
         Settlement { next, ..self.reduced() }
     }
 
-    /// Returns true if a receipt may follow: the provider sends receipts, and it accepted or may have accepted the message.
+    /// Returns true if a receipt may follow: the provider sends receipts, and it accepted the message or may have accepted
+    /// it.
     fn awaits_receipt(&self) -> bool {
         let is_open = matches!(self.next, FollowUp::End(Status::Sent | Status::Unknown, _));
         is_open && self.receipts
     }
 }
 
-/// The next step after a settled attempt.
+/// The step that follows a settled attempt.
 #[derive(Clone, Debug)]
 pub enum FollowUp {
-    /// No further step: the delivery has ended with this status.
+    /// Nothing follows: the delivery has ended with this status.
     End(Status, Option<Reason>),
-    /// Another attempt, started by this timer.
+    /// Another attempt follows. This timer publishes its job.
     Retry(NewTimer),
-    /// The delivery is parked: retries are exhausted. Contains the stream and the message that a redrive would publish.
+    /// The delivery is parked because retries are exhausted. Contains the stream and the message that a redrive publishes.
     Park(StreamName, Vec<u8>),
 }
 
 impl FollowUp {
-    /// Status of the delivery after this step, and the reason for the status.
+    /// Returns the status of the delivery after this step, and the reason for the status.
     #[must_use]
     pub fn status(&self) -> (Status, Option<Reason>) {
         match self {
@@ -97,21 +99,22 @@ impl FollowUp {
 }
 
 impl Deliveries<'_> {
-    /// Settles attempts in one transaction. Returns true for each settlement whose claim was still valid and whose follow-up
-    /// was written. If the claim was not valid, nothing is written for this attempt. If a cancellation or a later claim has
-    /// ended the delivery meanwhile (cancelled, expired, suppressed), the late answer replaces that status, because the
-    /// provider's answer is more accurate. If the request has been cancelled, no further attempt follows, and the delivery
-    /// becomes `cancelled`.
+    /// Settles attempts in one transaction. Returns true for each settlement whose claim was still valid and whose
+    /// [`FollowUp`] was written. If the claim is no longer valid, nothing is written for this attempt. If the request is
+    /// cancelled, the delivery becomes `cancelled` instead of being retried or parked.
     ///
-    /// A worker that has read the replaced status may publish it and acknowledge the job after the late answer was written.
-    /// Therefore the same transaction sets a timer that publishes the job again. The worker that receives this job publishes
-    /// the current state of the ledger.
+    /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before
+    /// its answer arrives. The late answer then replaces this status, because only the answer shows what the provider did.
     ///
-    /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. No
-    /// further attempt follows; the delivery becomes `skipped`.
+    /// Another worker may already have read the replaced status. It then publishes this status and acknowledges the job, even
+    /// after the late answer was written. Therefore the same transaction sets a timer that publishes the job again. The
+    /// worker that receives this job publishes the current state of the delivery.
+    ///
+    /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of
+    /// being retried or parked, the delivery becomes `skipped`.
     ///
     /// # Errors
-    /// The database failed. The settlements may have been written nevertheless; repeating is safe.
+    /// Returns an error if the database fails. The settlements may still have been written. Safe to repeat.
     pub async fn settle(self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.0.begin().await?;
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
@@ -151,8 +154,8 @@ impl Deliveries<'_> {
 }
 
 impl Deliveries<'_> {
-    /// Settles an attempt by writing only the state of its delivery (see [`Settlement::bare`]), without a row for the
-    /// attempt. Returns true if the claim was still valid.
+    /// Settles an attempt by ending its delivery (see [`Settlement::bare`]), without a row for the attempt. Returns true if
+    /// the claim was still valid.
     pub async fn settle_barely(self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let bare = [settlement.bare()];
@@ -164,13 +167,13 @@ impl Deliveries<'_> {
     }
 }
 
-/// A settled attempt, whose claim was valid.
+/// A settlement whose claim was valid, with the previous state of its delivery.
 struct SettledAttempt<'a> {
     settlement: &'a Settlement,
     held: DeliveryRow,
 }
 
-/// State of a delivery before it is settled.
+/// State of a delivery before the settlement.
 #[derive(Clone, Copy)]
 struct DeliveryRow {
     /// True if the delivery's user has been erased.
@@ -180,15 +183,15 @@ struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// Returns true if the job must be queued again because this outcome might otherwise never be published. Returns false
-    /// for erased users, whose jobs are not stored.
+    /// Returns true if the job must be published again, because another worker may have published the replaced status as the
+    /// final outcome. Returns false for erased users, whose jobs are not stored.
     fn must_requeue(self) -> bool {
         self.had_ended && !self.of_erased
     }
 }
 
-/// Returns the tokens of settlements whose follow-up is a retry or parking but whose request is cancelled. Locks the
-/// requests of all settlements with such a follow-up, so that none can be cancelled until the transaction ends.
+/// Returns the tokens of the settlements that would retry or park a delivery of a cancelled request. Locks the requests of
+/// all settlements with a retry or parking: none of them can be cancelled until the transaction ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],
@@ -206,7 +209,8 @@ async fn cancelled_repeats(
         .collect())
 }
 
-/// Updates the deliveries whose claims are still valid. Returns the previous state of each by the token of its claim.
+/// Updates the deliveries whose claims are still valid. Returns the previous state of each delivery, by the token of its
+/// claim.
 async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
@@ -246,7 +250,7 @@ async fn update_deliveries(
     Ok(rows.into_iter().map(|row| (row.token, previous(row.of_erased, row.had_ended))).collect())
 }
 
-/// Queues the jobs of settlements again whose answer arrived after the delivery had ended.
+/// Sets timers that publish the jobs again for answers that arrived after the delivery had ended.
 async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
         made.iter().filter(|made| made.held.must_requeue()).map(|made| made.settlement).collect();
@@ -339,8 +343,8 @@ fn parked_job(settlement: &Settlement) -> Option<NewParked<'_>> {
     })
 }
 
-/// Returns the target if the provider reported it as dead and the delivery has ended. None if another attempt follows:
-/// another provider may still reach the target.
+/// Returns the target if the provider reported it as dead and the delivery has ended. Returns None if another attempt
+/// follows, because another provider may still reach the target.
 fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
     let (Outcome::TargetGone(gone), FollowUp::End(..)) = (&settlement.answer.outcome, &settlement.next)
     else {

@@ -1,9 +1,11 @@
-//! Suppression: targets that are no longer used because a provider reported them as dead.
+//! Suppression of targets. A suppressed target is not called any more, because a provider reported it as dead.
 //!
-//! Suppressing a push token removes it from all profiles that contain it. Suppressing a web push endpoint deletes its
-//! subscription. A suppressed address stays in the profile but is no longer used. The transaction that records the provider's
-//! answer also writes the suppression. A suppression can be lifted ([`lift`]). A transaction locks profiles before it writes
-//! suppressions; registering a token locks in the same order.
+//! The transaction that records the provider's answer also writes the suppression. It removes a push token from all profiles
+//! that contain it, and deletes the subscription of a web push endpoint. An email address or phone number stays in the
+//! profile but is not called. An operator or a new registration can lift a suppression.
+//!
+//! A transaction locks profiles before it writes suppressions. Registering a token locks in the same order, so the two cannot
+//! deadlock.
 
 mod lift;
 mod list;
@@ -22,17 +24,18 @@ use crate::{Deliveries, Error};
 pub use lift::{LiftedSuppression, RestoreResult};
 pub use list::{Suppression, SuppressionFilter};
 
-/// A target that a provider's answer or receipt reported as dead, identified by its delivery.
+/// A target that a provider's answer or receipt reported as dead. The delivery identifies the target.
 pub(crate) struct DeadTarget<'a> {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
     /// The code in the provider's answer or receipt.
     pub(crate) code: &'a str,
-    /// Time since which the target is dead, if the provider reports it. A token registered later is not suppressed.
+    /// Time since which the target is dead, if the provider reports a time. A token that was registered after this time is
+    /// not suppressed.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// A suppression that this transaction has written.
+/// A suppression that the current transaction has inserted.
 struct WrittenSuppression {
     app: i64,
     target: String,
@@ -40,7 +43,7 @@ struct WrittenSuppression {
 }
 
 impl Deliveries<'_> {
-    /// Returns true if this delivery led to the suppression of its target and the target is still suppressed.
+    /// Returns true if the target of this delivery is suppressed and this delivery was the cause.
     pub async fn has_suppressed(self, app: AppId, delivery: DeliveryId) -> Result<bool, Error> {
         let has_suppressed = sqlx::query_scalar!(
             r#"SELECT EXISTS (
@@ -56,8 +59,8 @@ impl Deliveries<'_> {
     }
 }
 
-/// Suppresses targets and removes their tokens and subscriptions. Returns the deliveries that led to a new suppression.
-/// Targets that were already suppressed, or registered again after they died, are skipped.
+/// Suppresses targets and removes their tokens and subscriptions. Skips targets that are already suppressed or were
+/// registered again after they died. Returns the deliveries whose targets are newly suppressed.
 pub(crate) async fn suppress(
     connection: &mut PgConnection,
     dead: &[DeadTarget<'_>],
@@ -110,8 +113,9 @@ pub(crate) async fn suppress(
     Ok(suppressed)
 }
 
-/// Locks the users whose profiles contain a dead token. A concurrent registration either commits first, and its time is then
-/// compared with the time of death, or it waits and then lifts the suppression.
+/// Locks the users whose profiles contain a dead token, so that a concurrent registration of the token runs either before or
+/// after this transaction. If the registration commits first, its time is compared with the time of death. If the
+/// registration waits, it lifts the suppression afterwards.
 async fn lock_holders(connection: &mut PgConnection, apps: &[i64], deliveries: &[Uuid]) -> Result<(), Error> {
     sqlx::query!(
         "SELECT FROM app_user u JOIN (
@@ -184,7 +188,7 @@ async fn prune_subscriptions(
     Ok(())
 }
 
-/// Lifts the suppression of an endpoint. A browser has subscribed with it again, so the endpoint works.
+/// Lifts the suppression of a web push endpoint. Called when a browser has subscribed with this endpoint again.
 pub(crate) async fn lift_subscribed(
     connection: &mut PgConnection,
     app: AppId,

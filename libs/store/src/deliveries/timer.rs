@@ -10,18 +10,18 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-/// Delay after which a timer that could not be published is due again.
+/// Delay after which a timer is due again if its message could not be published.
 const POSTPONED: Duration = Duration::from_secs(1);
-/// Delay after which a timer with a stream unknown to this release is due again.
+/// Delay after which a timer is due again if this release does not know its stream.
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
-/// Limit on the total size of the messages of one batch, in bytes. The last message may go beyond it.
+/// Limit in bytes on the total size of the messages that one call returns. The last message may exceed the limit.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
-/// A timer to set. Its id must never have been used: the message is published with this id, and the stream drops a message
-/// whose id it has seen within its duplicate window.
+/// A timer to set. The id must never have been used before: the timer's message is published with this id, and the stream
+/// drops a message with an id that it has seen within its duplicate window.
 #[derive(Clone, Debug)]
 pub struct NewTimer {
-    /// Identity of the timer and of the published message.
+    /// Id of the timer and of the published message.
     pub id: Uuid,
     /// Earliest time of publication.
     pub due_at: Timestamp,
@@ -37,7 +37,7 @@ pub struct NewTimer {
 /// A timer that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTimer {
-    /// Identity of the timer and of its message.
+    /// Id of the timer and of its message.
     pub id: Uuid,
     /// Destination of the message.
     pub stream: StreamName,
@@ -45,7 +45,7 @@ pub struct DueTimer {
     pub message: Vec<u8>,
 }
 
-/// Due timers, locked until [`DueTimers::done`]. If this value is dropped without `done`, the timers stay due.
+/// Timers that are due, locked until [`DueTimers::done`]. If the value is dropped without `done`, the timers stay due.
 #[derive(Debug)]
 pub struct DueTimers {
     transaction: Transaction<'static, Postgres>,
@@ -55,20 +55,21 @@ pub struct DueTimers {
 }
 
 impl Deliveries<'_> {
-    /// Sets all of these timers, or none if the database fails.
+    /// Sets all given timers, or none if the database fails.
     pub async fn set_timers(self, timers: &[NewTimer]) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         insert(&mut connection, timers).await
     }
 
-    /// Locks and returns up to `most` due timers that no other process has locked; fewer if their messages exceed 8 MiB in
-    /// total. A timer that names an unknown stream is left out and postponed by 60 seconds.
+    /// Locks and returns up to `most` due timers that no other process has locked. Returns fewer if their messages would
+    /// exceed 8 MiB in total. A timer whose stream is unknown to this release is not returned and is postponed by 60 seconds.
     pub async fn due_timers(self, most: u32) -> Result<DueTimers, Error> {
         self.due_timers_but(most, &[]).await
     }
 
-    /// Like [`due_timers`](Self::due_timers), but leaves out timers of sends whose stream is in `closed`; they stay due.
-    /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
+    /// Returns due timers like [`due_timers`](Self::due_timers), but leaves out timers that belong to a send and publish to a
+    /// stream in `closed`. These timers stay due. Timers that belong to no send, such as the timer of an erasure, are
+    /// returned for all streams.
     pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
         let mut transaction = self.0.begin().await?;
         let rows = sqlx::query!(
@@ -93,7 +94,7 @@ impl Deliveries<'_> {
             match row.stream.parse() {
                 Ok(stream) => timers.push(DueTimer { id: row.id, stream, message: row.message }),
                 Err(error) => {
-                    tracing::error!(timer = %row.id, row.stream, %error, "timer names an unknown stream; postponing it");
+                    tracing::error!(timer = %row.id, row.stream, %error, "a timer names an unknown stream; postponing the timer");
                     unreadable.push(row.id);
                 }
             }
@@ -105,11 +106,12 @@ impl Deliveries<'_> {
 }
 
 impl DueTimers {
-    /// Removes the published timers and postpones the others by one second, so that they do not block timers that can
-    /// be published.
+    /// Removes the timers in `published` and postpones the others by one second, so that they do not block timers that can be
+    /// published.
     ///
     /// # Errors
-    /// The database failed. The timers stay due, and the published messages are published again with the same ids.
+    /// Returns an error if the database fails. All timers then stay due, and messages that were already published are
+    /// published again with the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
         if !published.is_empty() {
             sqlx::query!("DELETE FROM timer WHERE id = ANY($1)", published)

@@ -1,4 +1,4 @@
-//! Notification categories of an app.
+//! Categories of an app's notifications.
 
 use std::collections::BTreeSet;
 
@@ -39,10 +39,10 @@ pub struct Category {
 }
 
 impl Directory<'_> {
-    /// Creates a category; returns None if the identifier is taken.
+    /// Creates a category. Returns None if the identifier is taken.
     ///
     /// # Errors
-    /// The quota of categories is reached, or the database failed.
+    /// Returns an error if the quota of categories is reached or the database fails.
     pub async fn create_category(
         self,
         app: AppId,
@@ -70,7 +70,7 @@ impl Directory<'_> {
         Ok(created)
     }
 
-    /// Lists up to `limit` categories of the app after the id `after`, in order of creation.
+    /// Lists up to `limit` categories of the app whose ids are greater than `after`, in order of creation.
     pub async fn list_categories(
         self,
         app: AppId,
@@ -90,7 +90,7 @@ impl Directory<'_> {
         Ok(categories)
     }
 
-    /// Returns the ids among these that belong to categories of the app.
+    /// Returns those of the given ids that are categories of the app.
     pub async fn known_categories(
         self,
         app: AppId,
@@ -106,8 +106,8 @@ impl Directory<'_> {
         Ok(known.into_iter().map(CategoryId).collect())
     }
 
-    /// Deletes a category and the users' preferences for it. Inbox items of the category stay, without a category. A later
-    /// send that names the identifier creates the category again. Returns false if the app has no such category.
+    /// Deletes a category and the users' preferences for it. Inbox items of the category stay, but then have no category. If
+    /// a later send names the same identifier, the category is created again. Returns false if the app has no such category.
     pub async fn delete_category(self, app: AppId, id: CategoryId) -> Result<bool, Error> {
         let deleted = sqlx::query!("DELETE FROM category WHERE app_id = $1 AND id = $2", app.0, id.0)
             .execute(&self.0.pool)

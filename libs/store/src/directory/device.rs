@@ -1,4 +1,4 @@
-//! Devices on which users have signed in.
+//! Devices with which users have connected.
 
 pub mod unproven;
 
@@ -29,12 +29,14 @@ pub struct Device {
 }
 
 impl Directory<'_> {
-    /// Records that the user connected with a device, and merges `pairs` into the user's profile; `pairs` must be empty or
-    /// contain only a push token. The device's secret becomes invalid. The user and the device are created if missing.
-    /// Without `device_type`, the device keeps its type.
+    /// Records that the user connected with a device, and merges `pairs` into the user's profile. `pairs` must be empty or
+    /// contain only a push token. Creates the user and the device if they do not exist. If `device_type` is None, the device
+    /// keeps its type. The device's secret becomes invalid, because the caller has proved the user's identity and does not
+    /// need it.
     ///
     /// # Errors
-    /// A quota is reached, the profile is refused, or the database failed; nothing has changed.
+    /// Returns an error and changes nothing if a quota is reached, the change to the profile is invalid, or the database
+    /// fails.
     pub async fn connect_device(
         self,
         app: AppId,
@@ -65,7 +67,7 @@ impl Directory<'_> {
     /// Lists the user's devices, last connected first.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_devices(self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
         Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
     }
@@ -73,7 +75,7 @@ impl Directory<'_> {
     /// Lists the devices of each user, last connected first.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_devices_of(
         self,
         app: AppId,
@@ -107,8 +109,8 @@ impl Directory<'_> {
     }
 }
 
-/// Locks the user, creates the user if missing, and merges `pairs` into the profile. Other writers of the user's profile or
-/// devices wait until the transaction ends.
+/// Locks the user, after creating the user if necessary, and merges `pairs` into the profile. Until the transaction ends,
+/// other writers of the user's profile or devices wait.
 pub(crate) async fn claim_user(
     connection: &mut PgConnection,
     app: AppId,
@@ -118,8 +120,9 @@ pub(crate) async fn claim_user(
     merge_locked(connection, app, identifier, pairs, Author::User).await
 }
 
-/// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user then
-/// has too many devices, deletes the surplus: first devices without proof and secret, then those with the oldest connection.
+/// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user
+/// then has more than [`MAX_DEVICES`] devices, deletes the surplus: first devices that have no secret and whose caller never
+/// proved the user's identity, then those with the oldest connection.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,

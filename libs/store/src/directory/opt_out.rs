@@ -1,16 +1,16 @@
-//! Opt-out and opt-in of SMS recipients by reply.
+//! Opt-out and opt-in of SMS recipients, who reply to a message with a keyword such as STOP.
 
 use domain::AppId;
 use uuid::Uuid;
 
 use crate::{Directory, Error};
 
-/// Code of suppressions that the recipient requested.
+/// Code of a suppression that was requested by the recipient.
 const CODE: &str = "STOP";
 
 impl Directory<'_> {
-    /// Suppresses a phone number at the request of its owner. The suppression refers to the last delivery to the number.
-    /// Returns false if the number was already suppressed.
+    /// Suppresses a phone number at the request of its owner. The suppression names the last delivery to the number. Returns
+    /// false if the number was already suppressed.
     pub async fn opt_out_of_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
         let last: Option<Uuid> = sqlx::query_scalar!(
             "SELECT id FROM delivery WHERE app_id = $1 AND channel = 'sms' AND target = $2
@@ -33,8 +33,8 @@ impl Directory<'_> {
         Ok(written.rows_affected() > 0)
     }
 
-    /// Lifts the suppression of a phone number at the request of its owner. The cause of the suppression does not matter,
-    /// because a message from the number shows that it is in use. Returns true if the number was suppressed.
+    /// Lifts the suppression of a phone number at the request of its owner, whatever the cause of the suppression was: a
+    /// message from the number proves that the number is in use. Returns true if the number was suppressed.
     pub async fn opt_in_to_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
         let lifted = sqlx::query!(
             "DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2",

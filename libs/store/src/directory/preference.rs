@@ -1,4 +1,4 @@
-//! Preferences: the channels that users want, by category.
+//! Preferences: the channels that users have turned on or off for each category.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,16 @@ pub struct CategoryPreference {
     pub identifier: String,
     /// Display name of the category.
     pub name: String,
-    /// Channels that the user turned on (true) or off (false); channels without a choice are missing.
+    /// Channels that the user turned on (true) or off (false). Does not contain channels for which the user made no choice.
     pub channels: BTreeMap<Channel, bool>,
 }
 
 impl Directory<'_> {
-    /// Lists the user's choices by category, in the order in which the categories were created. Empty for an unknown user.
+    /// Lists the user's choices by category, in the order in which the categories were created. The list is empty for an
+    /// unknown user.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_preferences(
         self,
         app: AppId,
@@ -60,10 +61,11 @@ impl Directory<'_> {
         Ok(preferences)
     }
 
-    /// Sets the given choices and creates the user if missing. Choices for categories that do not exist are ignored.
+    /// Stores the given choices, and creates the user if the user does not exist. Ignores choices for categories that do not
+    /// exist.
     ///
     /// # Errors
-    /// The database failed; nothing has changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn set_preferences(
         self,
         app: AppId,
@@ -74,7 +76,7 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
-        // Lock the categories, so that none is deleted before its preferences are written.
+        // Lock the categories, so that no category is deleted before its preferences are written.
         let existing = sqlx::query_scalar!(
             "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2) ORDER BY id FOR KEY SHARE",
             app.0,
@@ -107,7 +109,7 @@ impl Directory<'_> {
     }
 }
 
-/// Data for the page on which a user confirms unsubscribing from a category.
+/// Data for the page on which a user unsubscribes from a category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// Name of the app.
@@ -119,7 +121,7 @@ pub struct Subscription {
 }
 
 impl Directory<'_> {
-    /// Reads the data for a user's unsubscribe page; None if the user or the category does not exist.
+    /// Reads the data for a user's unsubscribe page. Returns None if the user or the category does not exist.
     pub async fn subscription(
         self,
         app: AppId,
@@ -140,11 +142,11 @@ impl Directory<'_> {
         Ok(subscription)
     }
 
-    /// Turns a channel off for a user in a category. Returns false if the user or the category does not exist, or if the
+    /// Turns off a channel for a user in a category. Returns false if the user or the category does not exist, or if the
     /// category is critical.
     ///
     /// # Errors
-    /// The database failed; nothing has changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn turn_off(
         self,
         app: AppId,

@@ -1,4 +1,4 @@
-//! Push tokens: the users that have each token, and the time of registration.
+//! Table of push tokens: the users whose profiles contain each token, and the time at which it was registered.
 
 use domain::profile::TokenChange;
 use domain::{AppId, UserNumber};
@@ -6,20 +6,20 @@ use sqlx::PgConnection;
 
 use crate::Error;
 
-/// Reason why a write to a profile names push tokens.
+/// Reason for which a write to a profile contains push tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// The app or the device registers the token, so the token is valid now, even if it was suppressed.
+    /// The app or the device registers the token. This proves that the token is valid now, even if it was suppressed.
     Registers,
-    /// A send contains profile data that its sender has stored. This does not prove that a known token is still valid.
+    /// A send contains profile data that the sender has stored earlier. This does not prove that the token is still valid.
     Mentions,
 }
 
-/// Records changes to the tokens of profiles. With [`Naming::Registers`], a named token is no longer suppressed, and it is
-/// no longer bound to the device that registered it, so that device's secret cannot replace it. The caller may bind it to a
-/// device afterwards.
+/// Records the changes to the tokens of profiles. With [`Naming::Registers`], the suppression of each named token is lifted.
+/// In addition, the token is no longer bound to the device that registered it, so a caller with that device's secret cannot
+/// replace it. The caller of this function may bind the token to a device afterwards.
 ///
-/// The caller must have locked the users, in the transaction that writes their profiles.
+/// The caller must have locked the users in the same transaction, which also writes their profiles.
 pub(crate) async fn record(
     connection: &mut PgConnection,
     changes: &[(AppId, UserNumber, TokenChange)],

@@ -16,14 +16,14 @@ use crate::database::slots::Slot;
 use crate::directory::push_token::{self, Naming};
 use crate::{Directory, Error};
 
-/// Number of times that a change is computed without locking the user's row. If other writers change the row each time, the
-/// change is then computed while the row is locked, so that it completes.
+/// Number of times that a change is computed without a lock on the user's row. If another writer changes the row each time,
+/// the change is then computed while the row is locked, which always succeeds.
 const RACES: usize = 4;
 
 /// A user of an app.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
-    /// Internal number, never reused.
+    /// Number of the user, which is never reused.
     pub number: UserNumber,
     /// The app's identifier of the user.
     pub identifier: String,
@@ -33,7 +33,7 @@ pub struct User {
 }
 
 impl Directory<'_> {
-    /// Finds a user by identifier; None if the user does not exist.
+    /// Finds a user by identifier. Returns None if the user does not exist.
     pub async fn find_user(self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
         let row = sqlx::query_as!(
             UserRow,
@@ -47,7 +47,7 @@ impl Directory<'_> {
         Ok(row.map(User::from))
     }
 
-    /// Lists up to `limit` users of the app after the number `after`, in order of creation.
+    /// Lists up to `limit` users of the app whose numbers are greater than `after`, in order of creation.
     pub async fn list_users(
         self,
         app: AppId,
@@ -67,7 +67,7 @@ impl Directory<'_> {
         Ok(rows.into_iter().map(User::from).collect())
     }
 
-    /// Returns the identifiers among these that belong to users of the app.
+    /// Returns those of the given identifiers that belong to users of the app.
     pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known = sqlx::query_scalar!(
             "SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",
@@ -79,10 +79,10 @@ impl Directory<'_> {
         Ok(known)
     }
 
-    /// Creates a user; returns None if the identifier is taken.
+    /// Creates a user. Returns None if the identifier is taken.
     ///
     /// # Errors
-    /// The profile is refused, or the database failed.
+    /// Returns an error if the new profile is invalid, or if the database fails.
     pub async fn create_user(
         self,
         app: AppId,
@@ -93,20 +93,22 @@ impl Directory<'_> {
         self.insert_user(app, identifier, &after, tokens, Author::App).await
     }
 
-    /// Merges `pairs` into the profile; creates the user if missing.
+    /// Merges `pairs` into the user's profile, and creates the user if the user does not exist.
     ///
     /// # Errors
-    /// The profile is refused, or the database failed.
+    /// Returns an error if the new profile is invalid, or if the database fails.
     pub async fn merge_user(self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
-    /// Changes the profile; creates the user if missing. No concurrent change is lost: the change is computed from one version
-    /// of the profile and replaces only this version. In this process, writers of one profile run one after another. If other
-    /// processes interfere four times, the change is computed while the row is locked.
+    /// Changes the user's profile, and creates the user if the user does not exist. Concurrent changes are not lost: a change
+    /// is computed from one version of the profile and replaces only this version. If this fails four times because of
+    /// writers in other processes, the change is computed while the row is locked. Writers in this process wait for each
+    /// other.
     ///
     /// # Errors
-    /// The change is refused, the quota of users is reached, or the database failed; no user is created.
+    /// Returns an error and creates no user if the change is invalid or not allowed, the quota of users is reached, or the
+    /// database fails.
     pub async fn change_profile(
         self,
         app: AppId,
@@ -147,8 +149,8 @@ impl Directory<'_> {
         }))
     }
 
-    /// Computes a change. A merge is computed at once, because it is cheap. A patch may be expensive, so it waits for one
-    /// of the app's slots and runs on a blocking thread.
+    /// Computes a change. A merge is cheap and is computed immediately. A patch may be expensive, so it waits for one of the
+    /// app's slots and runs on a blocking thread.
     async fn compute_change(
         self,
         app: AppId,
@@ -169,8 +171,8 @@ impl Directory<'_> {
         Ok(computed?)
     }
 
-    /// Writes a profile that was computed from the version `before`; None means that the user did not exist. Returns None
-    /// if another writer has changed the version or created the user.
+    /// Writes a profile that was computed from the version `before`; `before` is None if the user did not exist. Returns None
+    /// if another writer has changed the version or created the user meanwhile.
     async fn replace_version(
         self,
         app: AppId,
@@ -204,7 +206,7 @@ impl Directory<'_> {
         Ok(Some(user))
     }
 
-    /// Inserts a user; returns None if the identifier is taken.
+    /// Inserts a user. Returns None if the identifier is taken.
     async fn insert_user(
         self,
         app: AppId,
@@ -236,8 +238,8 @@ impl Directory<'_> {
         Ok(user)
     }
 
-    /// Changes the profile while its row is locked. Acquires a slot before the lock, so that it holds no lock while it waits
-    /// for a slot.
+    /// Changes the profile while its row is locked. The caller acquires the slot first: waiting for a slot while the row is
+    /// locked would block other writers.
     async fn change_locked(
         self,
         app: AppId,
@@ -270,12 +272,12 @@ fn compute(change: &Change, before: &Object, author: Author) -> Result<ProfileUp
     Ok(ProfileUpdate { after, tokens })
 }
 
-/// Merges `pairs` into the profile, within the caller's transaction; creates the user if missing. The user's row is locked
-/// until the transaction ends.
+/// Merges `pairs` into the user's profile in the caller's transaction, and creates the user if the user does not exist. The
+/// user's row stays locked until the transaction ends.
 ///
 /// # Errors
-/// The profile is refused, the quota of users is reached, or the database failed. The caller must not commit the
-/// transaction.
+/// Returns an error if the new profile is invalid, the quota of users is reached, or the database fails. The caller must then
+/// not commit the transaction.
 pub(crate) async fn merge_locked(
     connection: &mut PgConnection,
     app: AppId,
@@ -291,7 +293,7 @@ pub(crate) async fn merge_locked(
     Ok(user.number)
 }
 
-/// Writes a profile computed from a locked row.
+/// Writes a profile that was computed while the user's row was locked.
 async fn write_computed(
     connection: &mut PgConnection,
     app: AppId,
@@ -312,8 +314,8 @@ async fn write_computed(
     push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await
 }
 
-/// Locks the user's row until the transaction ends, and returns the user; None if the user does not exist. Inserts that
-/// refer to the user, such as new devices, do not wait for this lock.
+/// Locks the user's row until the transaction ends, and returns the user. Returns None if the user does not exist. Inserts of
+/// rows that refer to the user, such as new devices, do not wait for this lock.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     app: AppId,
@@ -331,8 +333,8 @@ pub(crate) async fn lock(
     Ok(row.map(User::from))
 }
 
-/// Locks the user until the transaction ends, and creates the user if missing. Returns the user, and true if this call created
-/// the user. The quota of users applies unless the author is the app's backend.
+/// Locks the user until the transaction ends, and creates the user if the user does not exist. Returns the user, and true if
+/// this call created the user. The quota of users applies unless the author is the app's backend.
 pub(crate) async fn lock_or_create(
     connection: &mut PgConnection,
     app: AppId,
@@ -342,7 +344,7 @@ pub(crate) async fn lock_or_create(
     if let Some(user) = lock(connection, app, identifier).await? {
         return Ok((user, false));
     }
-    // If the user has been created in the meantime, the no-op update locks and returns that row.
+    // If another transaction has just created the user, the update changes nothing, but locks and returns that row.
     let row = sqlx::query!(
         r#"INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
          ON CONFLICT (app_id, identifier) DO UPDATE SET identifier = excluded.identifier
@@ -364,7 +366,7 @@ pub(crate) async fn lock_or_create(
     Ok((user, row.created))
 }
 
-/// A row of a user.
+/// A row of the table `app_user`.
 struct UserRow {
     number: UserNumber,
     identifier: String,

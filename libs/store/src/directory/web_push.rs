@@ -12,7 +12,8 @@ use crate::database::instant::instant;
 use crate::directory::device::{claim_user, connect};
 use crate::{Directory, Error, deliveries::suppression};
 
-/// Key of a subscription. Contains the user, because the endpoint may belong to another user by now.
+/// Name of a web push subscription. The user is part of the name because the endpoint may have been registered for another
+/// user since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionName {
     pub app: AppId,
@@ -22,7 +23,7 @@ pub struct SubscriptionName {
     pub endpoint: String,
 }
 
-/// Keys that encrypt messages to a browser (RFC 8291).
+/// Keys with which messages to a browser are encrypted (RFC 8291).
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrowserKeys {
     /// Public key of the browser, an uncompressed point of P-256.
@@ -32,8 +33,8 @@ pub struct BrowserKeys {
 }
 
 impl Directory<'_> {
-    /// Returns the keys of each subscription, in order; None if the subscription is missing, has expired, or belongs to
-    /// another user by now.
+    /// Returns the keys of each named subscription, in the order of the names. The keys are None if the subscription does not
+    /// exist, has expired, or now belongs to another user.
     pub async fn browser_keys(self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
         columns! { name in named =>
             apps = name.app.0,
@@ -58,11 +59,12 @@ impl Directory<'_> {
         Ok((1..).zip(named).map(|(place, _)| found.remove(&place)).collect())
     }
 
-    /// Sets the web push subscription of a user's device. Creates the user and the device if missing. If another device of
-    /// the app has this endpoint, its subscription is deleted. A suppression of the endpoint is lifted.
+    /// Sets the web push subscription of a user's device. Creates the user and the device if they do not exist. If another
+    /// device of the app has the same endpoint, the subscription of that device is deleted. A suppression of the endpoint is
+    /// lifted.
     ///
     /// # Errors
-    /// A quota is reached, or the database failed; nothing has changed.
+    /// Returns an error and changes nothing if a quota is reached or the database fails.
     pub async fn subscribe(
         self,
         app: AppId,
@@ -95,8 +97,8 @@ impl Directory<'_> {
     }
 }
 
-/// Locks the endpoint until the transaction ends. Returns the user and the device id of its subscription; None if no device
-/// has the endpoint.
+/// Locks the endpoint until the transaction ends. Returns the user and the id of the device that has the endpoint, or None if
+/// no device has it.
 pub(crate) async fn lock_endpoint(
     connection: &mut PgConnection,
     app: AppId,
@@ -115,8 +117,8 @@ pub(crate) async fn lock_endpoint(
     Ok(owner.map(|owner| (UserNumber(owner.user_number), owner.device_id)))
 }
 
-/// Sets the web push subscription of a device. Deletes the subscription of any other device with this endpoint, and lifts a
-/// suppression of the endpoint. The caller must have locked the endpoint.
+/// Sets the web push subscription of a device. Deletes the subscription of any other device with the same endpoint, and lifts
+/// a suppression of the endpoint. The caller must have locked the endpoint.
 pub(crate) async fn put(
     connection: &mut PgConnection,
     app: AppId,

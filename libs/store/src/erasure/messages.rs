@@ -1,4 +1,4 @@
-//! Removing erased users from encoded messages in the database: bodies of sends with chunks still to be planned, parked
+//! Removal of erased users from encoded messages in the database: bodies of sends that have chunks to be planned, parked
 //! messages, and dead events.
 
 use domain::content::InAppContent;
@@ -11,11 +11,11 @@ use uuid::Uuid;
 use crate::erasure::ErasedRecipients;
 use crate::{Error, deliveries::attachment};
 
-/// Maximum number of messages that one statement reads. A message may have a size of one megabyte.
+/// Maximum number of messages that one statement reads. A message can be as large as one megabyte.
 const PAGE: i64 = 20;
 
-/// Removes erased users from the bodies of the app's sends. PostgreSQL finds the sends that name an erased user, so that
-/// only their bodies are transferred.
+/// Removes erased users from the stored bodies of the app's sends. PostgreSQL searches the bodies, so only bodies that name
+/// an erased user are transferred.
 pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -87,9 +87,9 @@ async fn without_erased(
     Ok(erased.without(app, accepted_at, send))
 }
 
-/// Removes erased users from the app's parked sends, and deletes their parked jobs. Reads only messages that were parked
-/// because their processing failed. The rows of all other parked messages contain the user number and are deleted elsewhere. A
-/// message that cannot be decoded stays.
+/// Removes erased users from the app's parked sends, and deletes parked jobs of erased users. Reads only messages that were
+/// parked because their processing failed. Other parked messages have the user's number in their row, and
+/// [`remains`](super::remains) deletes them. A message that cannot be decoded stays unchanged.
 pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -171,7 +171,7 @@ macro_rules! dead_events {
 }
 pub(super) use dead_events;
 
-/// Removes erased users from dead inbox events. Reads all dead events, because there are few.
+/// Removes erased users from dead inbox events. Reads all dead events, of which there are few.
 pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Result<(), Error> {
     let mut after = (String::new(), String::new(), 0_i64);
     loop {
@@ -202,8 +202,8 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
     }
 }
 
-/// Removes the items of erased users from an event that adds inbox items, and returns the encoded event. None if the event
-/// is of another type or has no such items.
+/// Removes the items of erased users from an event that adds inbox items, and returns the encoded event. Returns None if the
+/// event is of another type or has no item of an erased user.
 async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
     let Event::InboxItemsAdded(added) = &mut envelope.event else {
         return Ok(None);
@@ -222,8 +222,8 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     Ok(Some(envelope.encode()?))
 }
 
-/// Removes the erased recipients, and replaces contents that no remaining recipient uses with empty ones. The other
-/// contents keep their indexes.
+/// Removes the erased recipients. Replaces a content that no remaining recipient uses with an empty content, so that the
+/// other contents keep their indexes.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));
     for (place, content) in added.contents.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! The passes that remove the remaining data of erased users: one runs soon after the erasure, and one when all work that
-//! started before the erasure must have ended.
+//! Passes that remove the remaining data of erased users. The first pass runs soon after the erasure. The last pass runs when
+//! all work that started before the erasure must have ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,18 +11,19 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Erasures, Error};
 
-/// Time after an erasure within which all transactions, leases and acknowledgement waits that started before it must end.
+/// Time after an erasure at which all transactions, leases and acknowledgement waits from before the erasure must have ended.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Time for which a pass is reserved. If it has not ended by then, another instance may start it again.
+/// Time for which an instance of the service reserves a pass. If the pass has not ended by then, another instance may start
+/// it again.
 const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
-/// Maximum number of users of one pass.
+/// Maximum number of users in one pass.
 const USERS: i64 = 100;
 
-/// Erased users whose remaining data this instance is removing.
+/// Erased users whose remaining data this instance of the service removes in one pass.
 #[derive(Debug, Default)]
 pub struct Pass {
     users: Vec<(AppId, UserNumber)>,
-    /// Users whose erasure is old enough for this pass to be their last, each with the time of the erasure.
+    /// Users for whom this pass can be the last, each with the time of the erasure. Their erasure is at least 15 minutes old.
     settled: Vec<(AppId, UserNumber, Timestamp)>,
 }
 
@@ -32,7 +33,7 @@ impl Pass {
         self.users.is_empty()
     }
 
-    /// Time of the latest erasure among the users for whom this pass can be the last; None if there is no such user.
+    /// Time of the latest erasure among the users for whom this pass can be the last. None if there is no such user.
     #[must_use]
     pub fn settled_since(&self) -> Option<Timestamp> {
         self.settled.iter().map(|(.., erased_at)| *erased_at).max()
@@ -40,7 +41,8 @@ impl Pass {
 }
 
 impl Erasures<'_> {
-    /// Reserves up to 100 erased users whose pass is due. No other instance starts their pass for five minutes.
+    /// Reserves up to 100 erased users whose next pass is due. For five minutes, no other instance of the service starts a
+    /// pass for these users.
     pub async fn take_erased(self) -> Result<Pass, Error> {
         let rows = sqlx::query!(
             r#"UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
@@ -67,11 +69,11 @@ impl Erasures<'_> {
         Ok(pass)
     }
 
-    /// Finds and removes all remaining data of the users. Returns false if it could not search the shadow tables because
-    /// the inbox is being rebuilt or verified; this pass must then not be the last.
+    /// Finds and removes all remaining data of the users. Returns false if an inbox rebuild or verification is running: this
+    /// pass could then not search the shadow tables and must not be the last.
     ///
     /// # Errors
-    /// The database failed; data removed so far stays removed.
+    /// Returns an error if the database fails. Data that was already removed stays removed.
     pub async fn clear_erased(self, pass: &Pass) -> Result<bool, Error> {
         remains::clear(&self.0.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
@@ -83,12 +85,12 @@ impl Erasures<'_> {
         shadows::clear(&self.0.pool, &pass.users).await
     }
 
-    /// Ends a pass. `is_last` means that the log has no unprocessed message from before the erasures. In this case,
-    /// erasures that are old enough are marked as done, and their digests are removed. The other users get another pass, at
-    /// the earliest after `again_after`.
+    /// Ends a pass. `is_last` must be true only if the log has no unprocessed message from before the erasures. Erasures that
+    /// are at least 15 minutes old are then marked as done, and their digests are removed. All other users get another pass,
+    /// after `again_after` or later.
     ///
     /// # Errors
-    /// The database failed; all users get another pass.
+    /// Returns an error if the database fails. All users then get another pass.
     pub async fn end_pass(self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
         let is_done = |user: &(AppId, UserNumber)| {
             is_last && pass.settled.iter().any(|(app, number, _)| (*app, *number) == *user)

@@ -1,8 +1,8 @@
-//! Removing the data of erased users from the rows of sends. Rows are found by user number, and each statement changes at
-//! most 1000 rows.
+//! Removal of the data of erased users from the rows of sends. The rows are found by the user's number. Each statement
+//! changes at most 1000 rows.
 //!
-//! The rows of a send stay without personal data, so that the send's counts do not change. Rows that another transaction has
-//! locked are skipped to avoid deadlocks; a later pass finds them.
+//! Most rows of a send stay, without personal data, so that the counts that the API shows for the send do not change. Rows
+//! that another transaction has locked are skipped to avoid deadlocks. A later pass finds them.
 
 use domain::{AppId, UserNumber};
 use sqlx::postgres::PgArguments;
@@ -13,11 +13,11 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::erasure::STEP;
 
-/// Declares an enum with a statement for each variant. The parameters of each statement are the apps and numbers of the users,
-/// and [`STEP`].
+/// Declares an enum with an SQL statement for each variant. The parameters of each statement are the app ids and numbers of
+/// the users, and [`STEP`].
 macro_rules! removals {
     ($($(#[$meta:meta])* $name:ident => $sql:literal),+ $(,)?) => {
-        /// Rows that name a user, and the statement that changes or deletes at most 1000 of them.
+        /// Rows that belong to a user, and the statement that changes or deletes at most 1000 of them.
         #[derive(Clone, Copy)]
         enum Removal { $($(#[$meta])* $name),+ }
 
@@ -29,10 +29,10 @@ macro_rules! removals {
     };
 }
 
-/// Removals that prevent further calls to providers and apps.
+/// Removals that prevent further calls to providers, and to the webhook endpoints of apps.
 const STOPPING: [Removal; 5] =
     [Removal::Timers, Removal::Parked, Removal::Awaiting, Removal::Waiting, Removal::Webhooks];
-/// Removals of the remaining data.
+/// Removals of all other data.
 const CLEARING: [Removal; 6] = [
     Removal::Early,
     Removal::Deliveries,
@@ -42,7 +42,7 @@ const CLEARING: [Removal; 6] = [
     Removal::Files,
 ];
 
-/// Prevents further calls to providers and apps. Runs each statement once, so at most 1000 rows per statement are changed.
+/// Prevents further calls to providers and webhook endpoints. Runs each statement once, so each changes at most 1000 rows.
 pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     columns! { (app, user) in users =>
         app_id = app.0,
@@ -54,7 +54,7 @@ pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNum
     Ok(())
 }
 
-/// Removes all remaining data of the users, except rows that are locked.
+/// Removes all remaining data of the users, except from rows that another transaction has locked.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     columns! { (app, user) in users =>
         app_id = app.0,
@@ -89,15 +89,15 @@ removals! {
              USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF p SKIP LOCKED
          )",
-    /// Deletes jobs that are stored until a receipt arrives.
+    /// Deletes jobs that are stored because a receipt may arrive.
     Awaiting =>
         "DELETE FROM awaiting_receipt WHERE (app_id, delivery_id) IN (
            SELECT k.app_id, k.delivery_id FROM awaiting_receipt k
            JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF k SKIP LOCKED
          )",
-    /// Sets deliveries to `skipped` that wait for an attempt or are parked, or whose lease has expired. Leaves out a delivery
-    /// that a provider may have received: its worker or the next claim ends it.
+    /// Sets a delivery to `skipped` if it waits for an attempt, is parked, or has an expired lease. Does not change a
+    /// delivery that the provider may have received. Its worker or the next claim ends such a delivery.
     Waiting =>
         "UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
          FROM (
@@ -106,7 +106,7 @@ removals! {
            WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now() AND NOT w.calling
            LIMIT $3 FOR UPDATE OF w SKIP LOCKED
          ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)",
-    /// Deletes webhook messages, sent or not, because they name the user.
+    /// Deletes webhook messages, sent or not, because their bodies name the user.
     Webhooks =>
         "DELETE FROM webhook_message WHERE (app_id, endpoint_id, id) IN (
            SELECT w.app_id, w.endpoint_id, w.id
@@ -114,8 +114,8 @@ removals! {
              USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF w SKIP LOCKED
          )",
-    /// Removes the provider's text from early receipts. Must run before `Attempts`, because some receipts are found by the
-    /// provider's message id in an attempt.
+    /// Removes the provider's text from early receipts. Must run before `Attempts`: some early receipts are found by the
+    /// provider's message id in the row of an attempt, and `Attempts` removes this id.
     Early =>
         r#"UPDATE early_receipt e SET answer = jsonb_set(e.answer, '{message}', '""')
          FROM (
@@ -135,7 +135,7 @@ removals! {
            ))
            LIMIT $3 FOR UPDATE OF r SKIP LOCKED
          ) AS told WHERE e.id = told.id"#,
-    /// Removes targets and provider message ids from deliveries, and deletes the suppressions that these deliveries led to.
+    /// Removes targets and provider message ids from deliveries. Deletes the suppressions that these deliveries caused.
     Deliveries =>
         "WITH found AS (
            SELECT f.app_id, f.id, f.channel, f.target
@@ -146,7 +146,7 @@ removals! {
            WHERE (s.app_id, s.channel, s.target) = (found.app_id, found.channel, found.target) AND s.delivery_id = found.id
          )
          UPDATE delivery d SET target = '', provider_id = NULL FROM found WHERE (d.app_id, d.id) = (found.app_id, found.id)",
-    /// Removes the texts of providers, which may quote addresses, from attempts.
+    /// Removes the texts of providers from attempts, because these texts may quote addresses.
     Attempts =>
         "UPDATE attempt a SET provider_message = '', provider_id = NULL, receipt_message = left(a.receipt_message, 0)
          FROM (
@@ -165,8 +165,8 @@ removals! {
            WHERE n.identifier <> '' OR n.in_app LIMIT $3 FOR UPDATE OF n SKIP LOCKED
          ) AS named
          WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)",
-    /// Removes the title of a send, which may name a recipient, once all its recipients are erased. Leaves out sends whose body
-    /// is still stored, because they have chunks still to be planned.
+    /// Removes the title of a send when all recipients of the send are erased, because the title may name a recipient. Skips
+    /// sends whose body is still stored, because they have chunks that are not planned yet.
     Titles =>
         "UPDATE request q SET title = NULL
          FROM (
@@ -181,7 +181,7 @@ removals! {
              )
            LIMIT $3 FOR UPDATE OF t SKIP LOCKED
          ) AS titled WHERE (q.app_id, q.send_id) = (titled.app_id, titled.send_id)",
-    /// Deletes the files of a send under the same conditions as its title.
+    /// Deletes the files of a send when all recipients of the send are erased. Skips sends whose body is still stored.
     Files =>
         "DELETE FROM attachment WHERE (app_id, send_id, number) IN (
            SELECT f.app_id, f.send_id, f.number FROM attachment f JOIN request q USING (app_id, send_id)

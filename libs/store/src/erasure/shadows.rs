@@ -1,7 +1,8 @@
-//! Removing erased users from the tables of an unfinished rebuild or verification of the inbox.
+//! Removal of erased users from the tables of an unfinished rebuild or verification of the inbox.
 //!
-//! A rebuild or verification compares these tables with the live tables and would report removed rows as differences. While it
-//! runs, a pass skips the tables, and the erasure is done only after a later pass has searched them.
+//! A running rebuild or verification compares these tables with the live tables, and would report removed rows as
+//! differences. Therefore a pass does not change the tables while they are in use. The erasure is done only after a later
+//! pass has searched them.
 
 use domain::{AppId, UserNumber};
 use sqlx::PgPool;
@@ -14,7 +15,7 @@ use crate::database::columns::columns;
 /// The statements that remove users from the tables of one schema.
 struct Shadow {
     schema: &'static str,
-    /// Separate statements for live and deleted items, which have separate indexes, and one for counters.
+    /// Statements for existing items, for deleted items and for counters. Existing and deleted items have separate indexes.
     rows: [&'static str; 3],
     dead_events: DeadEvents,
 }
@@ -61,10 +62,10 @@ macro_rules! shadow {
 
 const SHADOWS: [Shadow; 2] = [shadow!("inbox_rebuild"), shadow!("inbox_verify")];
 
-/// Removes all rows of the users. Returns false if another process is using one of the schemas.
+/// Removes all rows of the users from the shadow tables. Returns false if another process is using one of the schemas.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<bool, Error> {
-    // A process that uses the tables holds this lock. If this statement acquires the lock, PostgreSQL releases it at the end of
-    // the statement.
+    // A process that uses the tables holds this lock in its session. This statement tries to acquire the lock; PostgreSQL
+    // releases it at the end of the statement.
     let found = sqlx::query!(
         r#"SELECT n.nspname::text AS "schema!", pg_try_advisory_xact_lock(hashtextextended(n.nspname, 0)) AS "is_free!"
            FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'dead_event'
@@ -96,7 +97,7 @@ async fn clear_one(pool: &PgPool, shadow: &Shadow, users: &[(AppId, UserNumber)]
     clear_dead_events(pool, &shadow.dead_events).await
 }
 
-/// Returns true if the tables no longer exist: they were dropped, or a switch made them the live tables.
+/// Returns true if the tables no longer exist, because they were dropped or have become the live tables.
 fn is_undefined(error: &Error) -> bool {
     const UNDEFINED: [&str; 2] = ["42P01", "3F000"];
     matches!(error, Error::Database(sqlx::Error::Database(error))

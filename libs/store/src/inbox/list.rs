@@ -1,4 +1,4 @@
-//! Reading the inbox. Only the projection writes its rows.
+//! Queries that read inboxes. Only the projection writes inboxes.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
@@ -7,10 +7,11 @@ use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumbe
 use crate::inbox::projection::INBOX;
 use crate::{Error, Inbox};
 
-/// Largest count that is returned. The limit keeps the cost of a count independent of the size of the inbox.
+/// Largest count that [`Inbox::count_inbox`] returns. The limit keeps the cost of a count independent of the size of the
+/// inbox.
 pub const MAX_COUNTED: i64 = 10_000;
 
-/// Position before the newest item, at which the first page starts.
+/// Position before the newest item, where the first page starts.
 const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000), ItemId(i64::MAX));
 
 /// A user and the counters of the user's inbox.
@@ -21,12 +22,12 @@ pub struct InboxOwner {
     pub counts: Counts,
 }
 
-/// The counters of an inbox and the stream position to which they belong.
+/// The counters of an inbox, and the stream position of the last event that they include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxMoment {
     /// Counters of the whole inbox.
     pub counts: Counts,
-    /// Sequence number of the last event included in the counters.
+    /// Sequence number of the last event that the counters include.
     pub position: u64,
 }
 
@@ -41,14 +42,14 @@ pub struct InboxItem {
     pub state: ItemState,
     /// The category; None if the item has no category or the category was deleted.
     pub category: Option<ItemCategory>,
-    /// `domain::content::InAppContent` as JSON text.
+    /// Content as JSON text, in the format of `domain::content::InAppContent`.
     pub content: String,
 }
 
 /// The category of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemCategory {
-    /// Number of the category in Tidings.
+    /// Number of the category, assigned by Tidings.
     pub id: CategoryId,
     /// The app's identifier of the category.
     pub identifier: String,
@@ -56,7 +57,7 @@ pub struct ItemCategory {
     pub name: String,
 }
 
-/// Selection of items of an inbox. A property that is `None` matches all.
+/// A filter for the items of an inbox. A property that is `None` matches all items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxFilter<'a> {
     /// Identifier of the category.
@@ -65,11 +66,11 @@ pub struct InboxFilter<'a> {
     pub read: Option<bool>,
     /// True for seen items, false for unseen items.
     pub seen: Option<bool>,
-    /// True for items with an app state, false for items without.
+    /// True for items for which the app has set a state, false for items without a state.
     pub has_state: Option<bool>,
 }
 
-/// A page of an inbox, with the counters at the same time.
+/// A page of an inbox, and the counters that were read in the same statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxPage {
     /// Counters of the whole inbox.
@@ -78,17 +79,17 @@ pub struct InboxPage {
     pub items: Vec<InboxItem>,
 }
 
-/// Start of a page of an inbox, whose items are listed newest first.
+/// Start of a page of an inbox. Pages list the newest items first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStart {
     /// Skips this number of items.
     Offset(i64),
-    /// Starts after this item, given by creation time and id. New items do not shift such a page.
+    /// Starts after the item with this creation time and id. New items do not move items from one such page to the next.
     After(Timestamp, ItemId),
 }
 
 impl Inbox<'_> {
-    /// Returns the user with this identifier and the counters of the inbox; None for an unknown user.
+    /// Returns the user with this identifier and the counters of the user's inbox. Returns None for an unknown user.
     pub async fn inbox_owner(self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
         let row = sqlx::query!(
             r#"SELECT u.number, coalesce(c.total, 0) AS "total!", coalesce(c.unread, 0) AS "unread!",
@@ -106,8 +107,8 @@ impl Inbox<'_> {
         }))
     }
 
-    /// Returns the counters of a user's inbox and the sequence number of the last event of `stream` that they include. All
-    /// are 0 if the projection has committed nothing for this stream.
+    /// Returns the counters of a user's inbox, and the sequence number of the last event of `stream` that they include. All
+    /// are 0 if the projection has committed no event of this stream.
     pub async fn inbox_moment(
         self,
         app: AppId,
@@ -131,8 +132,8 @@ impl Inbox<'_> {
         }))
     }
 
-    /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
-    /// are consistent. Items before the page are skipped in the index, without reading their rows.
+    /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so they are
+    /// consistent. The statement skips items before the page in the index, without reading their rows.
     pub async fn list_inbox(
         self,
         app: AppId,
@@ -184,7 +185,7 @@ impl Inbox<'_> {
         Ok(page)
     }
 
-    /// Counts the matching items of a user's inbox; returns at most [`MAX_COUNTED`].
+    /// Counts the items of a user's inbox that match the filter. Returns at most [`MAX_COUNTED`].
     pub async fn count_inbox(
         self,
         app: AppId,
@@ -214,15 +215,15 @@ impl Inbox<'_> {
         Ok(count)
     }
 
-    /// Finds an item by id; None if it does not exist, is deleted, or its user no longer exists. With `identifier`, also
-    /// None if the item is not in this user's inbox.
+    /// Finds an item by id. Returns None if the item does not exist or is deleted, if its user no longer exists, or if
+    /// `identifier` is given and names another user.
     pub async fn find_item(
         self,
         app: AppId,
         identifier: Option<&str>,
         id: ItemId,
     ) -> Result<Option<InboxItem>, Error> {
-        // OFFSET 0 makes the planner use the primary key instead of the index of items that are not deleted.
+        // `OFFSET 0` makes the planner use the primary key instead of the index of items that are not deleted.
         let row = sqlx::query_as!(
             ItemRow,
             r#"SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS "content!",
@@ -242,7 +243,7 @@ impl Inbox<'_> {
         Ok(row.map(InboxItem::from))
     }
 
-    /// Finds the item that a send added to the user's inbox; None if the item is missing, read or deleted.
+    /// Finds the item that a send added to the user's inbox. Returns None if the item does not exist or was read or deleted.
     pub async fn unread_item_of(
         self,
         app: AppId,
@@ -261,7 +262,7 @@ impl Inbox<'_> {
         Ok(id.map(ItemId))
     }
 
-    /// Returns the name of each inbox stream and the last sequence number that the projection has committed.
+    /// Returns the name of each inbox stream, with the last sequence number that the inbox projection has committed.
     pub async fn inbox_positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
             .fetch_all(&self.0.pool)
@@ -270,7 +271,7 @@ impl Inbox<'_> {
     }
 }
 
-/// Counts of an inbox; a user without a row of counters has no items.
+/// Builds the counters of an inbox from a row. A user without a row of counters has no items.
 fn counts(total: Option<i64>, unread: Option<i64>, unseen: Option<i64>) -> Counts {
     Counts {
         total: total.unwrap_or_default(),
@@ -279,7 +280,7 @@ fn counts(total: Option<i64>, unread: Option<i64>, unseen: Option<i64>) -> Count
     }
 }
 
-/// The columns of an item and its category.
+/// The columns that an [`InboxItem`] and its category are read from.
 struct ItemRow {
     id: i64,
     user_number: i64,

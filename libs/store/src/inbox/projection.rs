@@ -1,5 +1,5 @@
-//! Writing the inbox read model. Each batch of events is one transaction, which also moves the checkpoint; a batch whose
-//! checkpoint has already moved is not written.
+//! Projection of events to the inbox tables. One transaction writes the changes of each batch of events and moves the
+//! checkpoint. If another process has moved the checkpoint already, the batch is not written.
 
 mod change;
 
@@ -20,10 +20,11 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Inbox, database::failure};
 
-/// Name of the inbox projection in `checkpoint`.
+/// Name of the inbox projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of the projection in an open transaction. Dropping it without [`Batch::commit`] rolls it back.
+/// A batch of changes in an open transaction. If it is dropped without [`Batch::commit`], the transaction is rolled back. If
+/// a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct Batch {
     transaction: Transaction<'static, Postgres>,
@@ -31,7 +32,7 @@ pub struct Batch {
 }
 
 impl Inbox<'_> {
-    /// Returns the last sequence number of `stream` that a projection has committed; 0 if it has committed none.
+    /// Returns the last sequence number of `stream` that a projection has committed, or 0 if it has committed none.
     pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
         let seq = sqlx::query_scalar!(
             "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
@@ -43,11 +44,11 @@ impl Inbox<'_> {
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
 
-    /// Starts a batch of the inbox projection that moves the checkpoint from `from` to `to`. Returns None if the checkpoint
-    /// is not at `from`, which means that another writer has moved it.
+    /// Starts a batch that moves the checkpoint of the inbox projection from `from` to `to`. Returns None if the checkpoint
+    /// is not at `from`, because another process has moved it.
     ///
-    /// The commit waits until the data is on disk. Rows lost in a crash could be written again from the log, but until then
-    /// readers would miss items that they have already seen.
+    /// The commit waits until PostgreSQL has written the data to disk. Without this, a crash could lose rows. The projection
+    /// would write them again from the log, but until then readers would miss items that they have already seen.
     pub async fn project(self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
         let mut transaction = self.0.begin().await?;
         let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
@@ -87,7 +88,8 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Stores an event whose processing always fails as a dead event, in the transaction that moves the checkpoint past it.
+/// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the checkpoint
+/// past the event.
 pub(crate) async fn set_aside(
     connection: &mut PgConnection,
     projection: &str,
@@ -110,7 +112,7 @@ pub(crate) async fn set_aside(
     failure::forget(connection, stream, seq).await
 }
 
-/// Inserts items. The first argument is the clause for items that already exist.
+/// Inserts items. The first argument is the end of the statement, which says what happens to items that already exist.
 macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(
@@ -134,11 +136,11 @@ macro_rules! insert_items {
 }
 
 impl Batch {
-    /// Adds items of sends that have not added an item to the same inbox before. Takes about two thirds of the time of
+    /// Adds items of sends that have never added an item to the same inbox. Needs about two thirds of the time of
     /// [`Batch::add`].
     ///
     /// # Errors
-    /// The inbox already has or had an item of one of the sends, or the database failed. The batch must be dropped.
+    /// Returns an error if one of the sends has already added an item to the same inbox.
     pub async fn add_new(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -151,11 +153,9 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds items. Skips items of a send that has already added an item to the same inbox. If a batch has several items of
-    /// one send for an inbox, adds the one with the lowest id, so that a replay with other batches has the same result.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Adds items. Skips an item if its send has already added an item to the same inbox. If a batch contains several items
+    /// of one send for an inbox, adds the item with the lowest id. A replay that divides the events into other batches then
+    /// has the same result.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -170,10 +170,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Stores an event whose processing always fails as a dead event, in the transaction that moves the checkpoint past it.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the
+    /// checkpoint past the event.
     pub async fn bury(
         &mut self,
         stream: StreamName,
@@ -184,10 +182,10 @@ impl Batch {
         set_aside(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
-    /// Updates the counters in key order, and commits items, counters and checkpoint.
+    /// Updates the counters in key order, then commits items, counters and checkpoint.
     ///
     /// # Errors
-    /// The database failed. The batch may have been committed nevertheless; in this case, the checkpoint has moved.
+    /// Returns an error if the database fails. The batch may still have been committed; the checkpoint has then moved.
     pub async fn commit(mut self) -> Result<(), Error> {
         self.counts.retain(|_, counts| *counts != Counts::default());
         if !self.counts.is_empty() {
@@ -213,7 +211,7 @@ impl Batch {
             .await?;
         }
         if sabotage::is_due(CrashPoint::InCommit) {
-            // Polling the future once sends the `COMMIT` without waiting for its result.
+            // The future is polled once, which sends `COMMIT` without waiting for the result.
             self.transaction.commit().now_or_never();
             sabotage::die(CrashPoint::InCommit);
             return Ok(());
@@ -227,7 +225,7 @@ impl Batch {
     }
 }
 
-/// The columns of new items, and the distinct contents, to which the items refer by number.
+/// The columns of new items, and the distinct contents. An item refers to its content by number.
 struct ItemColumns<'a> {
     app_id: Vec<i64>,
     user_number: Vec<i64>,
@@ -266,14 +264,15 @@ impl ItemColumns<'_> {
     }
 }
 
-/// Returns the distinct contents, and for each item the number of its content, from 1.
+/// Returns the distinct contents and, for each item, the number of its content, from 1.
 fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
     let mut contents: Vec<&str> = Vec::new();
     let mut last: Option<&Arc<str>> = None;
     let numbers = items
         .iter()
         .map(|item| {
-            // Items with a shared content are from one event and therefore adjacent, so compare with the previous content only.
+            // Items that share their content are from one event and therefore adjacent, so only the previous content is
+            // compared.
             if !last.is_some_and(|last| Arc::ptr_eq(last, &item.content)) {
                 contents.push(&item.content);
                 last = Some(&item.content);

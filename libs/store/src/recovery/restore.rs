@@ -1,9 +1,9 @@
-//! Bringing a database that was restored from a backup up to date with the log: writes the rows for the sends, jobs, plans
-//! and outcomes that the log has recorded since the backup. A delivery whose outcome the log does not contain ends as
-//! `unknown`, and a send without a plan is planned.
+//! Restore of a database from a backup and the log. The restore writes rows for the sends, jobs, plans and outcomes that the
+//! log has recorded since the backup. A delivery without an outcome in the log ends as `unknown`. A send without a plan is
+//! planned.
 //!
-//! All statements are safe to repeat, because an interrupted restore starts again from the beginning. During a restore, the
-//! installation records no valid database, so that no service starts on it.
+//! All statements are safe to repeat, because a restore that was interrupted starts again from the beginning. During a
+//! restore, the table `installation` contains an invalid identity of the database, so that no service starts.
 
 mod apps;
 mod erasures;
@@ -26,8 +26,8 @@ use crate::database::connection::APPLICATION;
 use crate::database::installation::identity;
 use crate::{Error, Recovery, Store};
 
-/// Count of numbers to skip after a restore, by table and column. Each gap is larger than the count of rows that can have been
-/// created since the backup, so that no number is assigned twice.
+/// Number of ids to skip after a restore, by table and column. Each gap is larger than the number of rows that can have been
+/// created since the backup, so that no id is assigned twice.
 const GAPS: [(&str, &str, i64); 4] = [
     ("app", "id", 1_000_000),
     ("category", "id", 1_000_000),
@@ -35,17 +35,16 @@ const GAPS: [(&str, &str, i64); 4] = [
     ("app_user", "number", 1_000_000_000),
 ];
 
-/// A running restore; a database has at most one.
+/// A running restore. A database has at most one.
 #[derive(Debug)]
 pub struct Restore {
     store: Store,
-    /// Session with the advisory lock and a longer statement timeout than the sessions of services.
+    /// Session that holds the advisory lock. Its statement timeout is longer than that of services.
     connection: PgConnection,
 }
 
 impl Recovery<'_> {
-    /// Starts a restore. No service starts on the database until the restore is finished. Returns None if another restore
-    /// is running.
+    /// Starts a restore. Until it is finished, no service starts on the database. Returns None if another restore is running.
     pub async fn begin_restore(self) -> Result<Option<Restore>, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(None) };
         sqlx::query("UPDATE installation SET system_identifier = 0, database_oid = 0")
@@ -54,8 +53,9 @@ impl Recovery<'_> {
         Ok(Some(restore))
     }
 
-    /// Records this database in the installation as complete, without a restore. Returns false and changes nothing if a
-    /// restore is running or was interrupted, because the database then has only a part of the log's contents.
+    /// Stores this database's identity in the table `installation` without a restore, so that services can start. Returns
+    /// false and changes nothing if a restore is running or was interrupted: the database then contains only a part of the
+    /// log's effects.
     pub async fn adopt_database(self) -> Result<bool, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(false) };
         let real = identity(&mut restore.connection).await?;
@@ -72,8 +72,8 @@ impl Recovery<'_> {
         Ok(adopted.rows_affected() > 0)
     }
 
-    /// Returns the PostgreSQL processes that serve other services and commands on this database. Call this first: once this
-    /// process has opened more connections, the result contains them too.
+    /// Returns the process ids of the PostgreSQL sessions that other services and commands have on this database. Call this
+    /// before this process opens more connections, because the result would include them.
     pub async fn other_sessions(self) -> Result<Vec<i32>, Error> {
         let sessions = sqlx::query_scalar(
             "SELECT pid FROM pg_stat_activity
@@ -102,11 +102,11 @@ impl Recovery<'_> {
 }
 
 impl Restore {
-    /// Finishes the restore: leaves a gap in each sequence of numbers, and records this database in the installation, so
-    /// that services can start.
+    /// Finishes the restore: skips ids in the sequences of apps, categories, templates and users, and stores this database's
+    /// identity in the table `installation`, so that services can start.
     ///
     /// # Errors
-    /// The database failed; services still refuse to start.
+    /// Returns an error if the database fails. Services then still refuse to start.
     pub async fn finish(mut self) -> Result<(), Error> {
         let real = identity(&mut self.connection).await?;
         let mut transaction = self.connection.begin().await?;

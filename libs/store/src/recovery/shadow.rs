@@ -1,8 +1,8 @@
-//! Shadows of the inbox: tables with the same structure as the live tables, written by a replay of the log.
+//! Shadows of the inbox. A shadow is a second set of the inbox tables, which a replay of the log fills.
 //!
-//! A shadow is a schema that is first in the search path of its connections. The statements that write the inbox therefore
-//! write to the shadow, which has its own checkpoints. Statements use the live tables if the shadow has no table of that name,
-//! for example for the directory.
+//! The tables of a shadow are in a separate schema, which is first in the search path of the shadow's connections. The
+//! statements that write the inbox therefore write to the shadow, which has its own checkpoints. Tables that the shadow does
+//! not have, such as those of the directory, are the live tables.
 
 mod compare;
 mod copy;
@@ -26,22 +26,23 @@ use crate::database::connection::{options, set};
 use crate::directory::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
-/// Settings of every session. The statement timeout is long because a single statement compares all inboxes or builds an index.
-/// Idle transactions are allowed because a view of the live tables waits until the shadow has caught up, and each side of a
-/// comparison waits for the other.
+/// Settings of every session. The statement timeout is long because one statement compares all inboxes or builds an index.
+/// Transactions may be idle for long: a view of the live tables waits until the shadow has caught up, and in a comparison the
+/// session of one side waits for the other.
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of connections to a shadow. The next two constants limit connections to the live tables and to a backup.
+/// Maximum numbers of connections: to a shadow, to the live tables (`LIVE_CONNECTIONS`) and to a backup
+/// (`BACKUP_CONNECTIONS`).
 const CONNECTIONS: u32 = 6;
 const LIVE_CONNECTIONS: u32 = 2;
 const BACKUP_CONNECTIONS: u32 = 2;
 
-/// Purpose of a shadow; determines its schema.
+/// Purpose of a shadow, which determines its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The shadow is compared with the live tables, then dropped. Its tables are unlogged, so they are emptied if
-    /// PostgreSQL crashes.
+    /// The shadow is compared with the live tables and then dropped. Its tables are unlogged: after a crash of PostgreSQL
+    /// they are empty.
     Comparison,
     /// The shadow replaces the live tables.
     Replacement,
@@ -56,27 +57,27 @@ impl Purpose {
     }
 }
 
-/// Access to a shadow and to the live tables. At most one process at a time can have a shadow with the same purpose.
+/// Access to a shadow and to the live tables. At any time, only one process can have a shadow with the same purpose.
 #[derive(Debug)]
 pub struct Shadow {
-    /// Store that uses the inbox of the shadow and the live directory.
+    /// Store that uses the inbox tables of the shadow and the live tables of the directory.
     pub store: Store,
     purpose: Purpose,
     /// The schema of the live tables.
     home: String,
-    /// Version of the live schema, at which the shadow is created.
+    /// Version of the live schema when the shadow was opened.
     version: i64,
     live: PgPool,
-    /// Session with the advisory lock that excludes other processes.
+    /// Session that holds the advisory lock, which excludes other processes.
     guard: PgConnection,
 }
 
 impl Shadow {
-    /// Acquires the lock on a shadow and opens its connections; its tables need not exist. Returns None if another process
-    /// has the lock.
+    /// Acquires the lock on a shadow and opens its connections. The shadow's tables need not exist. Returns None if another
+    /// process has the lock.
     ///
     /// # Errors
-    /// The database failed, or its URL is malformed.
+    /// Returns an error if the database fails, or if its URL is malformed.
     pub async fn take(settings: &Settings, purpose: Purpose) -> Result<Option<Shadow>, Error> {
         let options = options(&settings.url)?;
         let mut guard = PgConnection::connect_with(&options).await?;
@@ -99,8 +100,8 @@ impl Shadow {
             let path = path.clone();
             Box::pin(async move {
                 set(connection, &SESSION).await?;
-                // With asynchronous commits, a crash of PostgreSQL may lose recent rows, but then also their checkpoints,
-                // so the replay repeats them.
+                // With asynchronous commits, a crash of PostgreSQL may lose recent rows. It then also loses the checkpoints
+                // after them, so the replay writes these rows again.
                 let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
                 sqlx::query(settings).bind(path).execute(connection).await?;
                 Ok(())
@@ -112,11 +113,11 @@ impl Shadow {
         Ok(Some(Shadow { store, purpose, home, version, live, guard }))
     }
 
-    /// Opens a database restored from a backup, from which rows are copied. It has the long timeouts of a shadow, because
-    /// its tables are as large as the live ones.
+    /// Opens a database that was restored from a backup, to copy rows from it. Its sessions have the long timeouts of a
+    /// shadow, because its tables are as large as the live tables.
     ///
     /// # Errors
-    /// The URL is malformed, or the server cannot be reached.
+    /// Returns an error if the URL is malformed, or if the server cannot be reached.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
         let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
         Ok(Store { pool, writers: Writers::new(), pins_plans: Arc::default() })

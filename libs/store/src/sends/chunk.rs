@@ -1,10 +1,10 @@
-//! Chunks, which are the unit of planning.
+//! Chunks of sends. A transaction plans one or more whole chunks.
 
 use std::sync::Arc;
 
 use domain::{AppId, SendId, Timestamp};
 
-/// One chunk of a send.
+/// Up to 500 recipients of a send, which are planned together.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     pub app: AppId,

@@ -1,5 +1,5 @@
-//! Facts on which the decisions of a batch of chunks depend. They are read in the transaction that freezes the chunks, or
-//! simulated for a dry run.
+//! Facts that planning needs to decide for chunks. They are read in the transaction that freezes the chunks. For a dry run,
+//! they are read without writing to the database.
 
 mod categories;
 mod erasures;
@@ -31,21 +31,21 @@ pub struct PlanCategory {
     pub critical: bool,
 }
 
-/// The properties of an app that planning uses.
 #[derive(Debug)]
 struct PlanApp {
     name: String,
     template_profile: TemplateProfile,
 }
 
-/// Channels and mobile push kinds of an app's enabled providers.
+/// Channels of an app's enabled providers, and the kinds of its enabled providers for mobile push.
 #[derive(Debug, Default)]
 struct Providers {
     channels: Vec<Channel>,
     push_kinds: Vec<String>,
 }
 
-/// Facts for a batch of chunks. Methods identify a chunk by its index in the batch.
+/// Facts for several chunks that are planned in one transaction. Methods that take a number identify a chunk by its index
+/// among these chunks.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
@@ -61,7 +61,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Template version with which the chunk's send is planned; None if the send has no template or the template does not
+    /// Template version that the chunk's send is planned with; None if the send names no template or the template does not
     /// exist.
     #[must_use]
     pub fn template(&self, chunk: usize) -> Option<&Arc<TemplateVersion>> {
@@ -120,7 +120,7 @@ impl Facts {
         self.cancelled.contains(&(chunk.app, chunk.send_id))
     }
 
-    /// Suppressed targets of the app among the targets of the batch; None if no target is suppressed.
+    /// The app's suppressed targets, among the targets of the recipients; None if no target is suppressed.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&Suppressed> {
         self.suppressed.get(&app)
@@ -128,8 +128,8 @@ impl Facts {
 }
 
 impl Sends<'_> {
-    /// Returns the facts with which the chunks would be planned now, without writing to the database. Inline profiles and
-    /// missing categories are added to these facts only. Users that do not exist yet have the number 0.
+    /// Returns the facts that the chunks would be planned with now, without writing to the database. Inline profiles and
+    /// missing categories are added only to the returned facts. Users that do not exist have the number 0.
     pub async fn imagine_facts(self, chunks: &[Chunk]) -> Result<Facts, Error> {
         let mut connection = self.0.pool.acquire().await?;
         let mut facts = begin(&mut connection, chunks).await?;
@@ -140,15 +140,16 @@ impl Sends<'_> {
     }
 }
 
-/// Writes the inline profiles and missing categories of the new chunks that are not cancelled, then reads the facts. The
-/// transaction must already block erasures in the apps of the chunks. Cancellations are blocked here first.
+/// Merges inline profiles into the stored profiles and creates missing categories, then reads the facts. Writes only for
+/// chunks that are new and not cancelled. Also blocks cancellations of the sends until the transaction ends. The caller must
+/// already have blocked erasures in the apps of the chunks.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks, new).await?;
-    // Include sends with a single chunk: a restored database may contain their cancellations.
+    // Includes sends with a single chunk: in a restored database, these sends may be cancelled before they are planned.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &sends).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };
@@ -196,7 +197,7 @@ async fn read_apps(connection: &mut PgConnection, chunks: &[Chunk], facts: &mut 
         let app = AppId(row.id);
         let channels = row.channels.iter().filter_map(|channel| channel.parse().ok()).collect();
         facts.providers.insert(app, Providers { channels, push_kinds: row.push_kinds });
-        // If the value is unknown because a newer release wrote it, use the most restrictive value.
+        // A newer release may have written a value that this release does not know. Then the most restrictive value applies.
         let template_profile = row.template_profile.parse().unwrap_or(TemplateProfile::App);
         facts.apps.insert(app, PlanApp { name: row.name, template_profile });
     }

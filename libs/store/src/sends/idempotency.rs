@@ -1,4 +1,4 @@
-//! Idempotency keys, which map a caller's key to a send.
+//! Idempotency keys. A caller chooses a key for a send; a repeated call with the same key gets the same send.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use crate::{Error, Sends};
 /// Maximum number of reservations in one statement.
 const BATCH: usize = 256;
 
-/// A caller's request to reserve a key for a send.
+/// A request to reserve a caller's key for a send.
 #[derive(Clone, Debug)]
 pub struct Reservation {
     pub app: AppId,
-    /// The caller's key.
+    /// The key that the caller chose.
     pub key: String,
-    /// Send for which to reserve the key, if the key is free.
+    /// The send to reserve the key for, if the key is free.
     pub send: ReservedSend,
 }
 
-/// Send for which a key is reserved.
+/// The send that a key is reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedSend {
     pub send_id: SendId,
@@ -31,11 +31,11 @@ pub struct ReservedSend {
     pub lane: Lane,
 }
 
-/// Batcher that reserves the keys of concurrent callers in one statement.
+/// Batcher that reserves the keys of concurrent callers with one statement.
 pub type Reservations = Batcher<Reservation, ReservedSend>;
 
 impl Sends<'_> {
-    /// Creates the batcher for [`Sends::reserve_keys`], and its task, which the caller must spawn.
+    /// Creates a batcher that calls [`Sends::reserve_keys`], and the batcher's task. The caller must spawn the task.
     pub fn reservations(self) -> (Reservations, impl Future<Output = ()> + Send + use<>) {
         let store = self.0.clone();
         Batcher::new(BATCH, move |wanted| {
@@ -44,11 +44,12 @@ impl Sends<'_> {
         })
     }
 
-    /// Reserves the keys that are free. A key is free if it was never used or was used more than 24 hours ago. Returns, in
-    /// the order of `wanted`, the send for which each key is reserved after the call: this one or an earlier one.
+    /// Reserves each wanted key for its send if the key is free: never used, or used more than 24 hours ago. Returns the send
+    /// that each key is reserved for after the call, in the order of `wanted`. For a key that was not free, this is an
+    /// earlier send.
     ///
     /// # Errors
-    /// The database failed; no key was reserved.
+    /// Returns an error and reserves no key if the database fails.
     pub async fn reserve_keys(self, wanted: &[Reservation]) -> Result<Vec<ReservedSend>, Error> {
         let mut first: HashMap<(AppId, &str), &Reservation> = HashMap::with_capacity(wanted.len());
         for reservation in wanted {
@@ -67,7 +68,7 @@ impl Sends<'_> {
             .collect()
     }
 
-    /// Returns the send for which a key is reserved; None if the key is free.
+    /// Returns the send that a key is reserved for. Returns None if the key is free.
     pub async fn reserved_key(self, app: AppId, key: &str) -> Result<Option<ReservedSend>, Error> {
         let row = sqlx::query_as!(
             ReservedRow,
@@ -81,7 +82,7 @@ impl Sends<'_> {
         row.map(|row| row.reserved()).transpose()
     }
 
-    /// Deletes up to `most` expired keys and returns the number of deleted keys.
+    /// Deletes up to `most` keys that were used more than 24 hours ago. Returns the number of deleted keys.
     pub async fn forget_free_keys(self, most: u32) -> Result<u64, Error> {
         let removed = sqlx::query!(
             "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
@@ -106,8 +107,9 @@ impl Sends<'_> {
             hashes = wanted.send.body_hash.as_slice(),
             lanes = wanted.send.lane.as_str(),
         }
-        // The keys are sorted, so that concurrent batches do not deadlock. `DO UPDATE` also returns rows that exist or that a
-        // concurrent batch inserts; it keeps their values while the stored key is valid.
+        // The keys are sorted so that concurrent batches do not deadlock. `DO UPDATE` makes the statement also return rows
+        // that existed already or that a concurrent batch has just inserted. As long as the stored key is valid, the update
+        // keeps its values.
         let rows = sqlx::query_as!(
             ReservedRow,
             "INSERT INTO idempotency_key AS stored (app_id, key, send_id, body_hash, lane)
@@ -131,7 +133,7 @@ impl Sends<'_> {
     }
 }
 
-/// A row of a reserved key.
+/// A row of the table `idempotency_key`.
 struct ReservedRow {
     app_id: AppId,
     key: String,

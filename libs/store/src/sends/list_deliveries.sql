@@ -1,5 +1,5 @@
--- Page of the (recipient, channel) pairs of a request: app, send, statuses by reason, position (recipient, channel, delivery),
--- filters (recipient, channel, status), and the number of pairs.
+-- A page of the (recipient, channel) pairs of a request. Parameters: app $1, send $2, statuses by reason $3, position after which the
+-- page starts (recipient $4, channel $8, delivery $9), filters (recipient $5, channel $6, status $7), and maximum number of pairs $10.
 SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier,
   turn.planned_at AS "planned_at?", channel AS "channel!", status AS "status!", reason, id, target, provider, settled_at
 FROM planned_recipient p

@@ -1,4 +1,4 @@
-//! Freezing chunks: a transaction writes the decisions of a chunk, which never change afterwards.
+//! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
 pub(crate) mod hold;
 mod render_failure;
@@ -20,7 +20,7 @@ use crate::{Error, Sends, deliveries::attachment};
 pub use hold::Hold;
 pub use render_failure::RenderFailure;
 
-/// An open transaction that freezes chunks. Dropping it without [`Freeze::commit`] writes nothing.
+/// An open transaction that freezes chunks. If the value is dropped without [`Freeze::commit`], nothing is written.
 #[derive(Debug)]
 pub struct Freeze<'a> {
     transaction: Transaction<'static, Postgres>,
@@ -28,14 +28,11 @@ pub struct Freeze<'a> {
     new: Vec<bool>,
 }
 
-/// Decisions of a chunk: for each recipient, its index in the send and its decision.
+/// Decisions of a chunk. Each element is the index of a recipient in the send and the decision for this recipient.
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Sends<'_> {
-    /// Starts to freeze chunks and waits for the locks that they need; see [`Sends::hold_all`] and [`Hold::freeze`].
-    ///
-    /// # Errors
-    /// The database failed, or a lock was not free in time.
+    /// Starts to freeze chunks. Waits for the locks that are needed; see [`Sends::hold_all`] and [`Hold::freeze`].
     pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
         self.hold_all(chunks).await?.freeze(chunks).await
     }
@@ -64,7 +61,7 @@ impl<'a> Freeze<'a> {
         .await?;
         let mut inserted: HashSet<_> =
             rows.into_iter().map(|row| (AppId(row.app_id), SendId(row.send_id), row.turn)).collect();
-        // If the batch contains the same chunk twice, only the first one counts as new.
+        // If `chunks` contains the same chunk twice, only the first one counts as new.
         let new = chunks
             .iter()
             .map(|chunk| inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk))))
@@ -74,25 +71,25 @@ impl<'a> Freeze<'a> {
 }
 
 impl Freeze<'_> {
-    /// Returns true if this transaction inserted the `plan` row of the chunk at `index`, which means that it must decide
-    /// the chunk.
+    /// Returns true if the chunk at `index` is new: this transaction inserted its row in the table `plan`, so the caller must
+    /// decide for its recipients.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
-    /// Writes the inline profiles and missing categories of the new chunks that are not cancelled, then reads all facts for
-    /// deciding and rendering the chunks. The sends cannot be cancelled until the transaction ends.
+    /// Merges the inline profiles of the new chunks into the stored profiles and creates their missing categories, unless
+    /// their send is cancelled. Then reads all facts for deciding and rendering the chunks. Until the transaction ends, the
+    /// sends cannot be cancelled.
     pub async fn facts(&mut self) -> Result<Facts, Error> {
         facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }
 
-    /// Reads the decisions of a chunk that was frozen earlier, without deliveries that a worker has already processed. Includes
-    /// deliveries that were cancelled or could not be rendered before their first job, because their outcome may not have been
-    /// published yet. The worker that receives the new job publishes it or, if rendering fails again, the dispatcher does.
+    /// Reads the decisions of a chunk that was frozen earlier. Leaves out deliveries that a worker has already processed.
     ///
-    /// # Errors
-    /// The database failed, or a row cannot be read.
+    /// Includes deliveries that were cancelled, or could not be rendered, before their first job was published, because their
+    /// outcome may not have been published. The worker that receives the new job publishes the outcome. If rendering fails
+    /// again, the dispatcher publishes it.
     pub async fn stored(&mut self, index: usize) -> Result<Decisions, Error> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());
@@ -150,11 +147,11 @@ impl Freeze<'_> {
         Ok(deliveries)
     }
 
-    /// Writes the decisions of the new chunks and commits. `decisions` has one element per chunk; elements of chunks that are
-    /// not new are ignored.
+    /// Stores the decisions of the new chunks and commits. `decisions` must have one element per chunk. Elements of chunks
+    /// that are not new are ignored.
     ///
     /// # Errors
-    /// The database failed; nothing was written for any chunk.
+    /// Returns an error, and stores nothing for any chunk, if the database fails.
     pub async fn commit(mut self, facts: &Facts, decisions: &[Decisions]) -> Result<(), Error> {
         let new: Vec<(usize, &Chunk, &Decisions)> = self
             .chunks
@@ -287,7 +284,8 @@ async fn write_deliveries(
     Ok(())
 }
 
-/// Sets the index of the recipient in deliveries that were restored from a job that did not contain it.
+/// Sets the index of the recipient in deliveries that a restore has created from their jobs. Jobs of earlier releases did not
+/// contain this index.
 async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
     rows: &[(&&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
@@ -315,7 +313,7 @@ fn skips_text(skips: &[(Channel, Reason)]) -> String {
     texts.join(",")
 }
 
-/// Reads one `channel:reason` of `planned_recipient.skips`.
+/// Parses one element of `planned_recipient.skips`, which has the form `channel:reason`.
 pub(crate) fn read_skip(text: &str) -> Result<(Channel, Reason), Error> {
     let (channel, reason) = text.split_once(':').ok_or_else(|| unreadable(format!("skip {text:?}")))?;
     Ok((channel.parse().map_err(unreadable)?, reason.parse().map_err(unreadable)?))

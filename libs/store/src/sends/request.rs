@@ -1,4 +1,4 @@
-//! Status of a request and of its (recipient, channel) pairs.
+//! Status of a request, and of its (recipient, channel) pairs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,6 @@ pub struct Request {
     pub accepted_at: Timestamp,
     /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
-    /// Number of recipients.
     pub recipients: i32,
     /// Number of recipients that have been planned.
     pub planned: i64,
@@ -27,7 +26,7 @@ pub struct Request {
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
 
-/// Filter for the pairs of a request; `None` matches everything.
+/// A filter for the (recipient, channel) pairs of a request. A property that is `None` matches all pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter<'a> {
     /// Identifier of the recipient.
@@ -36,33 +35,33 @@ pub struct DeliveryFilter<'a> {
     pub status: Option<Status>,
 }
 
-/// Position in the list of a request's pairs.
+/// Position of a pair in the list of a request's (recipient, channel) pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPosition {
     /// Index of the recipient in the request.
     pub recipient_index: i32,
     pub channel: Channel,
-    /// Id of the delivery; the nil UUID for inbox items and skips.
+    /// Id of the delivery; the nil UUID for inbox items and skipped channels.
     pub id: Uuid,
 }
 
-/// A (recipient, channel) pair of a request: a delivery, an inbox item, or a skip.
+/// A (recipient, channel) pair of a request: a delivery, an inbox item or a skipped channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryEntry {
     pub position: DeliveryPosition,
     /// Identifier of the recipient; None if the recipient was erased.
     pub recipient: Option<String>,
-    /// Id of the delivery; None for inbox items and skips.
+    /// Id of the delivery; None for inbox items and skipped channels.
     pub id: Option<DeliveryId>,
-    /// Address, token or endpoint of the delivery; None for inbox items and skips, and if the recipient was erased.
+    /// Address, token or endpoint of the delivery; None for inbox items and skipped channels, and if the recipient was
+    /// erased.
     pub target: Option<String>,
     /// Provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
     pub status: Status,
-    /// Reason for the status, if any.
     pub reason: Option<Reason>,
     pub planned_at: Option<Timestamp>,
-    /// Time at which the delivery ended; None if it has not ended, and for inbox items.
+    /// Time at which the delivery ended; None for inbox items, and for deliveries that have not ended.
     pub settled_at: Option<Timestamp>,
     /// Provider calls, oldest first.
     pub attempts: Vec<Attempt>,
@@ -85,9 +84,10 @@ pub struct Attempt {
     pub provider_code: String,
     /// Text from the provider; empty if the recipient was erased.
     pub provider_message: String,
-    /// Message id that the provider assigned when it accepted the message; None otherwise, and if the recipient was erased.
+    /// Message id that the provider assigned; None if the provider did not accept the message, or if the recipient was
+    /// erased.
     pub provider_id: Option<String>,
-    /// Number of message segments; None for channels without segments.
+    /// Number of segments of an SMS; None for other channels.
     pub segments: Option<i32>,
     /// The provider's receipt for the message, if one has arrived.
     pub receipt: Option<AttemptReceipt>,
@@ -96,7 +96,7 @@ pub struct Attempt {
 /// Receipt that a provider sent for a message that it had accepted or may have accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptReceipt {
-    /// `delivered`, or the class of the reported outcome.
+    /// `delivered`, or the name of the outcome that the provider reported.
     pub outcome: String,
     /// Code from the provider.
     pub provider_code: String,
@@ -120,8 +120,8 @@ impl From<ParkedSend> for Request {
 }
 
 impl Sends<'_> {
-    /// Finds a request; None if it is unknown. A request is known once its first chunk is planned or its send is scheduled
-    /// or parked.
+    /// Finds a request. Returns None if the request is unknown. A request becomes known when its first chunk is planned or
+    /// its send is scheduled or parked.
     pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
         let row = sqlx::query!(
             r#"SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS "cancelled!",
@@ -153,8 +153,8 @@ impl Sends<'_> {
         app: AppId,
         send: SendId,
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
-        // Scan the rows of one send three times, without joins: statistics may not cover a new send yet, and the query plan
-        // then does not depend on them.
+        // The statement scans the rows of one send three times, without joins. The query plan is then good even if
+        // PostgreSQL's statistics do not contain a new send yet.
         let rows = sqlx::query!(
             r#"SELECT 'inApp' AS "channel!", status AS "status!", pairs AS "pairs!" FROM (
                SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
@@ -181,7 +181,7 @@ impl Sends<'_> {
         Ok(counts)
     }
 
-    /// Returns the time at which the request was accepted; None in the same cases as [`Sends::find_request`].
+    /// Returns the time at which the request was accepted. Returns None in the same cases as [`Sends::find_request`].
     pub async fn find_acceptance(self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
         let accepted_at = sqlx::query_scalar!(
             "SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2",
@@ -199,7 +199,7 @@ impl Sends<'_> {
     }
 
     /// Lists at most `limit` (recipient, channel) pairs of a request after a position, ordered by recipient and channel.
-    /// Personal data of erased recipients is left out, even if it has not been removed from the database yet.
+    /// Leaves out personal data of erased recipients, even if this data is still in the database.
     pub async fn list_deliveries(
         self,
         app: AppId,
@@ -208,7 +208,8 @@ impl Sends<'_> {
         after: Option<DeliveryPosition>,
         limit: i64,
     ) -> Result<Vec<DeliveryEntry>, Error> {
-        // Reads the rows of each recipient by key, so that the cost of a page does not depend on the size of the send.
+        // The statement reads the rows of each recipient by key, so the cost of a page does not depend on the size of the
+        // send.
         let rows = sqlx::query_file!(
             "src/sends/list_deliveries.sql",
             app.0,
@@ -286,13 +287,12 @@ impl Sends<'_> {
     }
 }
 
-/// Maps each reason to the status that planning sets for it, if that status is not `skipped`.
+/// Maps reasons to the status that planning sets for them. Omits reasons for which planning sets `skipped`.
 fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
 }
 
-/// A row of a provider call.
 struct AttemptRow {
     delivery_id: Uuid,
     number: i32,

@@ -1,4 +1,4 @@
-//! Stored sends: the request row, which contains the body until the last chunk is done.
+//! Stored sends. The row in the table `request` contains the body of the send until the last chunk is processed.
 
 use domain::id::TemplateId;
 use domain::structure::json_memory;
@@ -14,7 +14,8 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::hold::limit_waits_together;
 use crate::{Error, Sends, deliveries::attachment};
 
-/// Inserts request rows from the arrays that [`insert`] binds. The argument is the action if the row already exists.
+/// Builds the statement that inserts request rows from the arrays that [`insert`] binds. The argument is the action for rows
+/// that already exist.
 macro_rules! insert_requests {
     ($action:literal) => {
         concat!(
@@ -28,7 +29,6 @@ macro_rules! insert_requests {
     };
 }
 
-/// A request row to write.
 pub(crate) struct NewRequest<'a> {
     pub(crate) chunk: &'a Chunk,
     pub(crate) category: Option<CategoryId>,
@@ -36,26 +36,26 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) body: Option<&'a domain::SendRequest>,
 }
 
-/// A send read from its request row.
+/// A send that was read from its request row.
 #[derive(Clone, Debug)]
 pub struct StoredSend {
     pub accepted_at: Timestamp,
-    /// Body of the send; None after the last chunk is done.
+    /// Body of the send; None after the last chunk was processed.
     pub send: Option<domain::SendRequest>,
     /// Approximate size of the body in memory, in bytes.
     pub size: usize,
 }
 
 impl Sends<'_> {
-    /// Stores a send for later: its request row with the body, and the timer that continues the send. Safe to repeat.
-    /// Erased recipients are left out of the body.
+    /// Stores a send to be continued later: its request row with the body, and the timer that continues the send. Leaves out
+    /// erased recipients. Safe to repeat.
     ///
-    /// Returns true if the send waits for its timer, and false if its first chunk is already frozen. In the second case, the
-    /// caller must process the chunk before it acknowledges its message, because an earlier delivery of this message may have
-    /// frozen the chunk without processing it completely.
+    /// Returns true if the send waits for its timer, and false if its first chunk is already frozen. If the result is false,
+    /// the caller must process the chunk before it acknowledges its message: the message may have been delivered before, and
+    /// its processing may have stopped after the chunk was frozen.
     ///
     /// # Errors
-    /// The database failed; neither row was written.
+    /// Returns an error, and writes neither the request nor the timer, if the database fails.
     pub async fn schedule(self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits_together(&mut transaction).await?;
@@ -74,10 +74,7 @@ impl Sends<'_> {
         Ok(waits)
     }
 
-    /// Reads the stored send that an event `SendContinues` names; None if the request does not exist.
-    ///
-    /// # Errors
-    /// The database failed, or the body cannot be read.
+    /// Reads the stored send that an event `SendContinues` names. Returns None if the request does not exist.
     pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<StoredSend>, Error> {
         let row = sqlx::query!(
             "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
@@ -95,7 +92,7 @@ impl Sends<'_> {
         .transpose()
     }
 
-    /// Removes the body of a send whose last chunk is done.
+    /// Removes the body of a send whose last chunk was processed.
     pub async fn drop_body(self, app: AppId, send_id: SendId) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL",
@@ -119,13 +116,13 @@ async fn is_first_chunk_frozen(connection: &mut PgConnection, chunk: &Chunk) -> 
     Ok(is_frozen)
 }
 
-/// Names of the streams that contain sends, one per lane.
+/// Returns the names of the streams that contain sends, one per lane.
 pub(crate) fn streams() -> Vec<String> {
     Lane::ALL.iter().map(|&lane| StreamName::Send(lane).to_string()).collect()
 }
 
-/// Writes request rows. If the row already exists, as for scheduled sends, only the category and the template version are
-/// updated.
+/// Writes request rows. If a row already exists, for instance that of a scheduled send, only its category and template
+/// version are updated.
 pub(crate) async fn write_requests(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],

@@ -1,5 +1,5 @@
-//! Creating messages for endpoints from events. Each batch of events is one transaction, which also moves the checkpoint; a
-//! batch whose checkpoint has already moved is not written.
+//! Creation of messages for endpoints from events. One transaction writes the messages of each batch of events and moves the
+//! checkpoint. If another process has moved the checkpoint already, the batch is not written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Webhooks, inbox::projection};
 
-/// An enabled endpoint.
+/// An enabled endpoint, with the events that it receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     pub app: AppId,
@@ -21,19 +21,19 @@ pub struct Listener {
     pub endpoint: i64,
     /// Types of events that are sent to the endpoint.
     pub events: Vec<WebhookEvent>,
-    /// Time from which events are sent to the endpoint.
+    /// The endpoint receives events that occurred at or after this time.
     pub since: Timestamp,
 }
 
-/// A message for an endpoint. Adding it again has no effect.
+/// A message for an endpoint. If it is added a second time, the second call has no effect.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub app: AppId,
     /// Number of the endpoint.
     pub endpoint: i64,
-    /// Id of the message, derived from the event, so that it is the same on every replay.
+    /// Id of the message. It is derived from the event, so that a replay of the event creates the same id.
     pub id: Uuid,
-    /// Subject of the message; messages with the same subject are sent one after another.
+    /// Subject of the message. Messages to an endpoint with the same subject are sent one after another.
     pub subject: Uuid,
     pub event: WebhookEvent,
     /// The user whom the message names.
@@ -49,17 +49,18 @@ pub struct ReadItem {
     pub send_id: SendId,
 }
 
-/// A batch of messages in an open transaction. Dropping it without [`WebhookBatch::commit`] rolls it back.
+/// A batch of messages in an open transaction. If it is dropped without [`WebhookBatch::commit`], the transaction is rolled
+/// back. If a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct WebhookBatch {
     transaction: Transaction<'static, Postgres>,
 }
 
 impl Webhooks<'_> {
-    /// Lists the enabled endpoints of these apps.
+    /// Lists the enabled endpoints of the given apps.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn listeners(self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
         let rows = sqlx::query!(
             "SELECT app_id, id, events, since FROM webhook_endpoint
@@ -80,8 +81,8 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Returns the items of `items` that the user may have read at `at`: items read at `at` or later, and items without a read
-    /// time, because they may have been marked unread since.
+    /// Returns those of the given items that the user may have read at `at`. These are the items whose time of reading is
+    /// `at` or later, and items that are unread now, because the user may have marked them unread since.
     pub async fn items_read(
         self,
         app: AppId,
@@ -106,8 +107,8 @@ impl Webhooks<'_> {
             .collect())
     }
 
-    /// Returns up to `most` of a user's items that were read exactly at `at`, with ids greater than `after` and at most
-    /// `up_to`, ordered by id.
+    /// Returns up to `most` of a user's items that were read exactly at `at` and whose ids are greater than `after` and at
+    /// most `up_to`. The items are ordered by id.
     pub async fn all_items_read(
         self,
         app: AppId,
@@ -136,7 +137,7 @@ impl Webhooks<'_> {
     }
 
     /// Starts a batch that moves the checkpoint of `stream` from `from` to `to`. Returns None if the checkpoint is not at
-    /// `from`, which means that another writer has moved it.
+    /// `from`, because another process has moved it.
     pub async fn webhook_batch(
         self,
         stream: StreamName,
@@ -150,11 +151,8 @@ impl Webhooks<'_> {
 }
 
 impl WebhookBatch {
-    /// Returns the identifiers of users; erased users are left out. The returned users cannot be erased before the batch
-    /// ends.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Returns the identifiers of the given users, except those of erased users. Until the batch ends, no returned user can
+    /// be erased.
     pub async fn identifiers(
         &mut self,
         users: &HashSet<(AppId, UserNumber)>,
@@ -176,10 +174,11 @@ impl WebhookBatch {
         Ok(users.collect())
     }
 
-    /// Adds messages, in order. Skips existing messages and messages for endpoints that have been removed.
+    /// Adds messages in the given order. Skips messages that exist already, and messages for endpoints that have been
+    /// removed.
     ///
     /// # Errors
-    /// The database failed or rejected a value; the batch must be dropped.
+    /// Returns an error if the database fails or rejects a value.
     pub async fn add(&mut self, messages: &[NewMessage]) -> Result<(), Error> {
         if messages.is_empty() {
             return Ok(());
@@ -213,10 +212,7 @@ impl WebhookBatch {
         Ok(())
     }
 
-    /// Stores an event whose processing always fails as a dead event.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Stores an event in the table `dead_event`, because its processing keeps failing.
     pub async fn bury(
         &mut self,
         stream: StreamName,
@@ -230,7 +226,7 @@ impl WebhookBatch {
     /// Commits the messages, the dead events and the checkpoint.
     ///
     /// # Errors
-    /// The database failed. The batch may have been committed nevertheless; in this case, the checkpoint has moved.
+    /// Returns an error if the database fails. The batch may still have been committed; the checkpoint has then moved.
     pub async fn commit(self) -> Result<(), Error> {
         self.transaction.commit().await?;
         Ok(())

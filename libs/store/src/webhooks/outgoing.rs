@@ -1,9 +1,9 @@
-//! Sending messages to endpoints. A process claims a message for the time of a lease, and only the process with the claim
-//! can settle it.
+//! Claims of messages that are due to be sent to endpoints. A process claims a message until its lease expires. Only the
+//! process with the claim can settle the message.
 //!
-//! Triggers (migration 0026) maintain two structures that limit the rows to read. The index of due messages contains only the
-//! *head*, the first pending message, of each subject. The table `webhook_wake` lists the apps that may have due messages;
-//! other apps are not read.
+//! Triggers (migration 0026) limit the number of rows that claiming reads. The index of due messages contains only the *head*
+//! of each subject, which is its first pending message. The table `webhook_wake` lists the apps that may have due messages;
+//! claiming reads no other app.
 
 mod settle;
 
@@ -19,31 +19,32 @@ use crate::{Error, Webhooks};
 
 pub use settle::Settlement;
 
-/// Maximum number of rows of `webhook_wake`, and thus of apps, that one call reads.
+/// Maximum number of rows of `webhook_wake` that one call reads. Each row is one app.
 const MAX_WAKES: u32 = 64;
 
 /// Limits on calls to endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Duration of a claim on a message; must be longer than the timeout of a call.
+    /// Time until a claim on a message expires. It must be longer than the timeout of a call.
     pub lease: Duration,
-    /// Maximum number of concurrent calls to one endpoint, over all processes.
+    /// Maximum number of concurrent calls to one endpoint, by all processes together.
     pub per_endpoint: u32,
-    /// Maximum number of concurrent calls for one app, over all processes, so that a slow app does not delay the others.
+    /// Maximum number of concurrent calls for one app, by all processes together. The limit prevents a slow app from delaying
+    /// the others.
     pub per_app: u32,
-    /// Number of consecutive failures from which on an endpoint gets only one call at a time, with a pause after each
-    /// failure.
+    /// Number of consecutive failures from which on an endpoint gets only one call at a time, and a pause after each failure.
     pub failures: u32,
-    /// The first pause; each further consecutive failure doubles it.
+    /// Length of the first pause. Each further consecutive failure doubles the pause.
     pub pause: Duration,
     pub longest_pause: Duration,
 }
 
-/// The endpoint of claimed messages.
+/// URL and secrets of an endpoint for which messages were claimed.
 #[derive(Debug)]
 pub struct Target {
     pub url: String,
-    /// Secrets that sign the calls, newest first, sealed in the context `webhook-secret:{app}:{endpoint}`.
+    /// Secrets that sign the calls, newest first, encrypted with the master key in the context
+    /// `webhook-secret:{app}:{endpoint}`.
     pub sealed: Vec<Vec<u8>>,
 }
 
@@ -53,9 +54,9 @@ pub struct DueMessage {
     pub app: AppId,
     /// Number of the endpoint.
     pub endpoint: i64,
-    /// The message's id, the same in every attempt.
+    /// Id of the message, the same in every attempt.
     pub id: Uuid,
-    /// The endpoint; messages claimed together share it.
+    /// The endpoint. Messages that were claimed together share this value.
     pub target: Arc<Target>,
     /// Body of the call, as JSON text.
     pub body: String,
@@ -74,19 +75,19 @@ pub enum AttemptResult {
     Again {
         /// Time until the next attempt.
         after: Duration,
-        /// Pause that the endpoint requested, if any; applies to all messages of the endpoint.
+        /// Pause that the endpoint requested for all of its messages; None if it requested none.
         pause: Option<Duration>,
     },
     /// The attempt failed, and the message is given up.
     GivenUp,
-    /// The endpoint reported that it is permanently gone: the message is given up, and the endpoint is disabled.
+    /// The endpoint reported that it no longer exists. The message is given up, and the endpoint is disabled.
     Gone,
 }
 
 impl Webhooks<'_> {
-    /// Claims up to `most` due messages: only the first message of each subject, and within the limits on concurrent calls
-    /// per endpoint and app. Apps are served round-robin. Within one call, apps with fewer running calls have priority,
-    /// then the messages that have been due for longest.
+    /// Claims up to `most` due messages. Claims only the first pending message of each subject, and respects the limits on
+    /// concurrent calls per endpoint and per app. Apps are served in turn. Within one call, messages of apps with fewer
+    /// running calls come first, then messages that have been due for longest.
     pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<DueMessage>, Error> {
         let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
@@ -101,8 +102,8 @@ impl Webhooks<'_> {
     }
 }
 
-/// Forces index scans and nested loops in this transaction; its statements are written for them. Query plans must not depend on
-/// statistics, which are missing in a new installation and outdated after a burst.
+/// Forces index scans and nested loops in this transaction, whose statements are written for them. Otherwise PostgreSQL would
+/// choose query plans by its statistics, which are missing in a new installation and outdated after a burst of messages.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -113,8 +114,9 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
     Ok(())
 }
 
-/// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Until the transaction ends, no other process can
-/// claim messages of these apps, so the count of running calls is exact. Skips rows that another process has locked.
+/// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Locks these apps: until the transaction ends, no
+/// other process can claim messages of them, so the number of running calls is exact. Skips rows and apps that another
+/// process has locked.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps = sqlx::query_scalar!(
         "WITH woken AS MATERIALIZED (
@@ -136,16 +138,16 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of these apps. If an app has more due messages than were claimed and may have more calls, a new row
-/// in `webhook_wake` queues the app again behind the others.
+/// Claims due messages of the given apps. If an app has more due messages than were claimed, and may have more calls, the
+/// statement adds a row to `webhook_wake`. The app then waits behind the other apps for its next turn.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],
     most: u32,
     pace: Pace,
 ) -> Result<Vec<TakenRow>, Error> {
-    // Maximum number of messages per app: twice an equal share of `most`, so that apps can use the share of apps with few
-    // messages.
+    // Maximum number of messages per app: twice an equal part of `most`, because some apps have fewer messages than their
+    // part.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
     let rows = sqlx::query_file_as!(
         TakenRow,
@@ -163,7 +165,7 @@ async fn take(
     Ok(rows)
 }
 
-/// Reads the URL and the secrets of each endpoint of these messages.
+/// Reads the URL and the secrets of the endpoint of each message.
 async fn targets(
     connection: &mut PgConnection,
     messages: &[TakenRow],
@@ -201,7 +203,7 @@ struct TakenRow {
 }
 
 impl TakenRow {
-    /// Adds the message's endpoint; None if the endpoint has just been removed together with its messages.
+    /// Adds the endpoint to the message. Returns None if the endpoint and its messages have just been removed.
     fn due(self, targets: &HashMap<(i64, i64), Arc<Target>>) -> Option<DueMessage> {
         let target = targets.get(&(self.app_id, self.endpoint_id))?;
         Some(DueMessage {

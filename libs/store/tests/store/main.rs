@@ -1,4 +1,4 @@
-//! The store's contract on a real PostgreSQL.
+//! Tests of the store on a real PostgreSQL server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../../../domain/tests/domain/ledger_model.rs"]
@@ -87,10 +87,10 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 
-/// A database of its own with today's schema.
+/// A separate database with the current schema.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
-    /// For what the store has no statement for.
+    /// Connections for statements that the store does not offer.
     pub(crate) pool: PgPool,
     database: Database,
 }
@@ -105,14 +105,14 @@ pub(crate) async fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    /// An app whose API key and secret's digest are its name.
+    /// Creates an app. Its API key and the digest of its secret are its name.
     pub(crate) async fn app(&self, name: &str) -> AppId {
         let app = NewApp { name, api_key: name, development: true };
         let draft = self.store.control().create_app(app, "test").await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 
-    /// Queued email deliveries `1..=count` of send 1, to users of the same numbers.
+    /// Adds `count` queued email deliveries of send 1. Delivery n belongs to user n, from 1.
     pub(crate) async fn deliveries(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
         let ids: Vec<Uuid> =
             (1..=count).map(|number| Uuid::from_u128(number.cast_unsigned().into())).collect();
@@ -130,7 +130,7 @@ impl Fixture {
         ids.into_iter().map(DeliveryId).collect()
     }
 
-    /// A store of one connection, with further settings in its URL.
+    /// Opens a store with one connection and further settings in its URL.
     pub(crate) async fn another(&self, settings: &str) -> Store {
         let url = format!("{}?application_name=test{settings}", self.database.url());
         Store::connect(&Settings { url, max_connections: 1 }).await.unwrap()
@@ -140,7 +140,7 @@ impl Fixture {
         sqlx::query_scalar(statement).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Returns once a statement of this database waits for another's lock.
+    /// Waits until a statement of this database waits for a lock of another session.
     pub(crate) async fn somebody_waits(&self) {
         eventually(LIMIT, "a statement waits for a lock", async || {
             let waiting = "SELECT count(*) FROM pg_stat_activity
@@ -155,7 +155,7 @@ pub(crate) fn send_id(number: u128) -> SendId {
     SendId(Uuid::from_u128(number))
 }
 
-/// A plain send, in the transactional lane.
+/// Returns a send with a title, in the transactional lane.
 pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::SendRequest {
     let content = InAppContent { title: Some("Title".to_owned()), ..InAppContent::default() };
     domain::SendRequest {
@@ -177,7 +177,7 @@ pub(crate) fn recipient(identifier: &str) -> Recipient {
     Recipient::plain(identifier.to_owned())
 }
 
-/// Numbers that look random and are the same in every run (splitmix64).
+/// Pseudo-random numbers that are the same in every run (splitmix64).
 pub(crate) struct RandomNumbers(pub(crate) u64);
 
 impl RandomNumbers {

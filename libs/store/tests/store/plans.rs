@@ -1,8 +1,8 @@
-//! No statement of a service scans a backlog: each runs on empty and on large tables, with and without statistics, with a
-//! custom and with a generic plan, made before or after the table grew.
+//! Cost of statements: no statement of a service scans a backlog. The test runs each statement on empty and on large tables,
+//! with and without statistics, with a custom and with a generic plan, made before or after the table grew.
 //!
-//! Statements are read from the source and tables are filled by their columns, so that new statements and new tables are
-//! covered without registration. Each value is 1, now or the id of row 500, by the type of its parameter.
+//! Statements are read from the source, and tables are filled according to their columns, so new statements and tables are
+//! tested without registration. A parameter gets the value 1, the current time or the id of row 500, depending on its type.
 
 mod fill;
 mod source;
@@ -19,7 +19,7 @@ use testkit::Database;
 
 use source::Statement;
 
-/// Tables of operators' settings, and tables with one row per stream. All others grow.
+/// Tables that stay small: settings of operators, and tables with one row per stream. All other tables grow.
 const SMALL: [&str; 22] = [
     "_sqlx_migrations",
     "app",
@@ -44,22 +44,22 @@ const SMALL: [&str; 22] = [
     "webhook_secret",
     "preference",
 ];
-/// Tables of [`MANY`] rows; the others have a tenth.
+/// Tables with [`MANY`] rows. The other growing tables have a tenth of this number.
 const LARGE: [&str; 3] = ["webhook_message", "delivery", "inbox_item"];
 const MANY: i64 = 1_000_000;
 
-/// Statements of operators' commands, which may be slow: names of files, or parts of statements.
+/// Statements of operators' commands, which may be slow. Each entry is the start of a file's path or a part of a statement.
 const OPERATORS: [&str; 5] = [
     "recovery",
     "database/sealed.rs",
     "deliveries/redrive",
     "deliveries/suppression/list.rs",
-    // Redelivery of webhooks that were given up.
+    // The redelivery of webhooks that were given up.
     "UPDATE webhook_message m\n",
 ];
-/// Rows of growing tables that a statement may read, in addition to 20 for each row that it returns or changes.
+/// Number of rows of growing tables that a statement may read, plus 20 for each row that it returns or changes.
 const ROWS: f64 = 200.0;
-/// Blocks that a statement may read, in addition to 60 for each such row.
+/// Number of blocks that a statement may read, plus 60 for each row that it returns or changes.
 const BLOCKS: f64 = 600.0;
 
 struct Bench {
@@ -74,13 +74,13 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     let database = Database::create().await;
     let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
     Store::connect(&settings).await.unwrap().migrate().await.unwrap();
-    // Like a session of a service, but with longer time limits, and without foreign keys and triggers.
+    // The session has the settings of a service's session, but longer time limits, and neither foreign keys nor triggers.
     let options = PgConnectOptions::from_str(database.url())
         .unwrap()
         .options(store::SESSION)
         .options([("statement_timeout", "60s"), ("session_replication_role", "replica")]);
     let mut connection = options.connect().await.unwrap();
-    // Parameters have default values, which are no statuses.
+    // The values of the parameters are no valid statuses, so the checks of statuses are removed.
     sqlx::raw_sql(
         "ALTER TABLE delivery DROP CONSTRAINT delivery_status;
          ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
@@ -130,7 +130,8 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     assert!(bench.found.is_empty(), "{}\n{} in all", bench.found.join("\n"), bench.found.len());
 }
 
-/// Macros check their statements when the crate is compiled; the plans of these statements are tested too.
+/// The macros of sqlx check their statements when the crate is compiled. This test ensures that the plans of these statements
+/// are tested too.
 #[test]
 fn every_described_statement_is_read_from_the_source() {
     let read: HashSet<_> = source::statements().into_iter().map(|statement| statement.sql).collect();
@@ -196,7 +197,7 @@ impl Bench {
         }
     }
 
-    /// Runs a statement, rolls it back, and returns its plan. A statement that fails is recorded and returns None.
+    /// Runs a statement, rolls it back, and returns its plan. If the statement fails, records the error and returns None.
     async fn plan(&mut self, number: usize, state: &str) -> Option<Value> {
         let types = sqlx::raw_sql(AssertSqlSafe(format!(
             "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = 's{number}'"
@@ -223,7 +224,7 @@ impl Bench {
         self.execute("ROLLBACK").await;
         match explained {
             Ok(row) => Some(row.get::<Value, _>(0)[0].clone()),
-            // An existing row was found by its key.
+            // PostgreSQL found an existing row by its key.
             Err(error) if error.as_database_error().is_some_and(|error| error.is_unique_violation()) => None,
             Err(error) => {
                 let statement = &self.statements[number];
@@ -235,7 +236,7 @@ impl Bench {
     }
 }
 
-/// Rows of growing tables that a plan read and changed.
+/// Numbers of rows of growing tables that a plan read and changed.
 #[derive(Default)]
 struct Cost {
     read: f64,
@@ -271,7 +272,7 @@ fn count(node: &Value, name: &str) -> f64 {
     node[name].as_f64().unwrap_or_default()
 }
 
-/// SQL of a value of the type.
+/// Returns the SQL text of a value of the type.
 fn default(kind: &str) -> String {
     let one = match kind.trim_end_matches("[]") {
         "bigint" | "integer" | "double precision" | "numeric" => "1",

@@ -1,4 +1,4 @@
-//! Comparing the ledger's statements with the protocol's state machine: the same steps in any order have the same effect.
+//! Comparison of the ledger's statements with its model: the same steps, in any order, must have the same effect on both.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const LEASE: Duration = Duration::from_secs(3_600);
 const HISTORIES: u128 = 40;
 const STEPS: usize = 24;
 
-/// One delivery, in the database and in the model.
+/// A delivery in the database, and the same delivery in the model.
 struct Twin<'a> {
     fixture: &'a Fixture,
     app: AppId,
@@ -32,7 +32,7 @@ struct Twin<'a> {
     delivery: DeliveryId,
     model: Ledger,
     tokens: Vec<Uuid>,
-    /// Every step so far, printed when one differs.
+    /// All steps so far, printed if the database and the model differ.
     history: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Twin<'a> {
         assert_eq!(found, expected, "{:#?}", self.history);
     }
 
-    /// Chooses an earlier claim, the latest more often than the others.
+    /// Chooses an earlier claim. Chooses the latest claim more often than the others.
     fn token(&self, seeded: &mut RandomNumbers) -> Option<(Token, Uuid)> {
         let back = seeded.below(4).saturating_sub(1);
         let place = self.tokens.len().checked_sub(1 + usize::try_from(back).unwrap())?;
@@ -123,7 +123,7 @@ impl<'a> Twin<'a> {
         ];
         let after = all[usize::try_from(seeded.below(6)).unwrap()];
         let is_written = self.model.settle(number, attempt, after);
-        // A retry stopped by a cancellation is recorded without its next attempt.
+        // If a cancellation stops a retry, the attempt is recorded but no further attempt follows.
         let is_stopped =
             matches!(after, NextStep::Retry | NextStep::Park) && self.model.status == Status::Cancelled;
         let expected = is_written && !is_stopped;
@@ -174,7 +174,7 @@ impl<'a> Twin<'a> {
         let failed = NextStep::End(Status::Failed, Some(Reason::ProviderRefused));
         let (after, outcome) = match seeded.below(3) {
             0 => (NextStep::End(Status::Delivered, None), Outcome::Sent { provider_id: None }),
-            // A further attempt needs the message, which is kept only with an answer.
+            // Another attempt needs the stored job, which exists only if the first attempt was settled.
             1 if self.model.made => (NextStep::Retry, Outcome::RETRY),
             _ => (failed, Outcome::Failed),
         };

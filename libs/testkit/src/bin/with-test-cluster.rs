@@ -1,6 +1,6 @@
-//! `with-test-cluster COMMAND…` starts a private PostgreSQL, sets `TIDINGS_TEST_DATABASE_URL` to its URL, and runs the command.
-//! With `TIDINGS_TEST_SERVERS=docker`, PostgreSQL runs in a container. If `TIDINGS_TEST_DATABASE_URL` is already set, no
-//! PostgreSQL is started. The exit code is that of the command.
+//! `with-test-cluster COMMAND…` starts a private PostgreSQL and runs COMMAND with the URL of PostgreSQL in
+//! `TIDINGS_TEST_DATABASE_URL`. If `TIDINGS_TEST_SERVERS=docker` is set, PostgreSQL runs in a container. If
+//! `TIDINGS_TEST_DATABASE_URL` is already set, no PostgreSQL is started. The exit code is the exit code of the command.
 
 use std::process::ExitCode;
 
@@ -32,8 +32,8 @@ async fn main() -> anyhow::Result<ExitCode> {
     run(command).await
 }
 
-/// Runs the command and waits until it ends, even after a signal, because PostgreSQL must not stop before the command. SIGTERM
-/// is forwarded to the command; the terminal itself sends Ctrl-C to it.
+/// Runs the command and waits until it ends, even after a signal, because PostgreSQL must not stop before the command. SIGTERM is
+/// forwarded to the command. Ctrl-C is not forwarded, because the terminal itself sends it to the command.
 async fn run(mut command: tokio::process::Command) -> anyhow::Result<ExitCode> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut child = command.spawn().context("cannot start the command")?;

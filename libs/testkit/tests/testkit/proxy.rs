@@ -7,8 +7,7 @@ use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Starts a proxy before an echo server. Returns it with a connection through it, and a channel that reports each connection at
-/// the server.
+/// Starts a proxy in front of an echo server. Returns the proxy, and a channel that receives the data that arrives at the server.
 async fn echo() -> (Proxy, tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(listener.local_addr().unwrap().port()).await.unwrap();
@@ -34,7 +33,7 @@ async fn connect(proxy: &Proxy) -> TcpStream {
     TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap()
 }
 
-/// Reads four bytes; None if the connection has ended.
+/// Reads four bytes. Returns None if the connection has ended.
 async fn answer(stream: &mut TcpStream) -> Option<[u8; 4]> {
     let mut answer = [0; 4];
     timeout(SOON, stream.read_exact(&mut answer)).await.unwrap().ok().map(|_| answer)

@@ -5,7 +5,7 @@ use testkit::{Service, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Starts a program of this crate that starts another one and waits for it; `mark` identifies both.
+/// Starts `with-test-cluster`, which starts a shell and waits for it. `mark` is in the command lines of both processes.
 fn start(mark: &Path) -> Service {
     let script = "echo started by $NAME; exec tail -f /dev/null";
     let mark = mark.to_str().unwrap();
@@ -77,7 +77,7 @@ async fn a_paused_service_stands_still_and_ends_on_sigterm() {
     service.terminate().unwrap();
     let ended = async || (!service.is_running().unwrap()).then_some(());
     eventually(SOON, "it has ended", ended).await;
-    // A process that has just ended cannot be paused.
+    // Pausing a process that has just ended is no error.
     service.pause().unwrap();
 }
 

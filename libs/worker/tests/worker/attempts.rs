@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::scripted::{Call, RETRY, ScriptedChannel, Step};
 use crate::world::{JOBS, SEND, SOON, World};
 
-/// The number with which the delivery was created.
+/// SQL function that returns the number with which a delivery was created.
 const NUMBER: &str =
     "CREATE FUNCTION number(uuid) RETURNS int IMMUTABLE RETURN ('x' || right($1::text, 8))::bit(32)::int";
 
@@ -26,7 +26,7 @@ async fn a_delivery_is_sent_published_and_acknowledged() {
     let call = Call { delivery: order.delivery_id, attempt: 1, provider: "main".to_owned() };
     assert_eq!(scripted.calls(), [call]);
     assert_eq!(world.settlings().await, [(1, Status::Sent)]);
-    // Without the U+0000 that PostgreSQL does not store.
+    // The recorded message lacks the U+0000 that the provider sent, because PostgreSQL cannot store it.
     let attempt = "SELECT count(*) FROM attempt JOIN delivery ON delivery_id = id
                    WHERE number = 1 AND outcome = 'sent' AND provider_message = 'within'
                      AND attempt.provider_id = 'p-1' AND status = 'sent'";
@@ -130,7 +130,7 @@ async fn a_retry_that_a_cancellation_ends_is_published() {
     world.order(&order).await;
     world.acknowledged(1).await;
     assert_eq!(world.context.store.deliveries().cancel_request(world.app, SEND, "test").await.unwrap(), 1);
-    // The retry and the cancellation event.
+    // One timer holds the retry, the other the cancellation event.
     world.fire_timers(2).await;
     world.acknowledged(2).await;
     assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Cancelled)]);
@@ -254,7 +254,7 @@ async fn a_target_registered_after_it_died_is_not_published_as_suppressed() {
         .await;
     world.order(&order).await;
     world.acknowledged(1).await;
-    // A redelivered job publishes the same.
+    // When the job is redelivered, the worker publishes the same outcome again.
     world.order(&order).await;
     world.acknowledged(2).await;
     assert_eq!(world.settlings().await, [(1, Status::Failed)]);
@@ -343,7 +343,7 @@ async fn no_more_jobs_are_fetched_than_can_start() {
         let order = world.delivery(number).await;
         world.order(&order).await;
     }
-    eventually(SOON, "two are under way", async || (scripted.calls().len() == 2).then_some(())).await;
+    eventually(SOON, "two calls are in progress", async || (scripted.calls().len() == 2).then_some(())).await;
     let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap().unwrap();
     assert_eq!((progress.ack_pending, progress.pending), (2, 6));
     scripted.release();

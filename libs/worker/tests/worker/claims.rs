@@ -1,4 +1,4 @@
-//! Claims: the right to call a provider.
+//! Claims: only the worker with the claim may call the provider.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,19 +19,22 @@ async fn a_job_that_is_delivered_twice_calls_once() {
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
-    eventually(SOON, "the first calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the first job calls the provider", async || {
+        (!scripted.calls().is_empty()).then_some(())
+    })
+    .await;
     world.order(&order).await;
-    eventually(SOON, "the second is returned", async || {
+    eventually(SOON, "the second job is returned", async || {
         let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
         (progress.pending == 0).then_some(())
     })
     .await;
-    // The second may wait for the lease; its delivery ends long before.
+    // The second job may wait until this lease ends. The delivery is settled long before.
     world.run("UPDATE delivery SET lease_until = now() + interval '2 seconds'").await;
     scripted.release();
     world.reaches(order.delivery_id, Status::Sent).await;
     world.order(&order).await;
-    eventually(SOON, "the third is done", async || {
+    eventually(SOON, "the third job is done", async || {
         let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
         (progress.pending == 0 && progress.ack_pending <= 1).then_some(())
     })
@@ -47,9 +50,12 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
-    eventually(SOON, "the first calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the first worker calls the provider", async || {
+        (!scripted.calls().is_empty()).then_some(())
+    })
+    .await;
 
-    // Another worker finds the lease expired.
+    // End the lease, so that another worker can claim the delivery.
     world.run("UPDATE delivery SET lease_until = now()").await;
     let (app, delivery, provider) = (world.app, order.delivery_id, Some("main".to_owned()));
     let request = ClaimRequest { app, delivery, attempt: 1, provider: provider.clone() };
@@ -89,7 +95,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     };
     assert_eq!(world.context.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     world.order(&order).await;
-    eventually(SOON, "the holder's outcome is published", async || {
+    eventually(SOON, "the outcome of the worker with the claim is published", async || {
         (world.settlings().await == [(1, Status::Sent)]).then_some(())
     })
     .await;
@@ -98,7 +104,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
 
 #[tokio::test]
 async fn two_workers_never_call_for_the_same_delivery() {
-    // Jobs of claimed deliveries are returned until the lease is over.
+    // Jobs of claimed deliveries are returned until the lease ends.
     let world = World::with(|config| {
         config.delivery.lease = Duration::from_secs(10);
         config.delivery.max_concurrency = 160;
@@ -125,7 +131,7 @@ async fn after_an_unknown_outcome_no_other_provider_replaces_a_disabled_one() {
     let world = World::start().await;
     let scripted = ScriptedChannel::new([]);
     let order = world.delivery(1).await;
-    // The lease of an attempt expired during the attempt.
+    // The state after a lease that ended during an attempt.
     world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;
     world.serve(&scripted);
     world.order(&order).await;

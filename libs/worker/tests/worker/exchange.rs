@@ -1,4 +1,4 @@
-//! HTTP calls whose answer is cut short.
+//! HTTP calls whose reply breaks off.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn a_refusal_that_is_cut_short_before_its_reason_is_retried() {
         assert_eq!(silence, Silence::CutShort(status));
         let answer = silence.answer();
         assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "cut_short"));
-        assert_eq!(answer.blame, Blame::None, "the provider answers");
+        assert_eq!(answer.blame, Blame::None, "a provider that answers is not to blame");
     }
 }
 
@@ -29,7 +29,7 @@ async fn a_sufficient_status_needs_no_body() {
     }
 }
 
-/// Calls a server whose answer ends in the middle of its body.
+/// Calls a server whose reply breaks off in the middle of its body.
 async fn broken_off(status: u16) -> Result<Reply, Silence> {
     let (url, server) = half_answer(status).await.unwrap();
     let outbound = Outbound::new(true);

@@ -1,4 +1,4 @@
-//! Targets of one user never affect the deliveries of others.
+//! Failing or slow targets of one user do not affect deliveries to other users.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,13 +12,13 @@ use crate::world::{SOON, World};
 
 const MALLORY: UserNumber = UserNumber(1_000);
 
-/// A channel with scripted answers for Mallory; all other messages are sent.
+/// A channel with scripted answers for user Mallory. All messages to other users are sent.
 #[derive(Clone)]
 struct ProvokedChannel {
     answers: Arc<dyn Fn(usize) -> Answer + Send + Sync>,
     /// True if targets name their hosts.
     names_hosts: bool,
-    /// Calls for Mallory hang while this has no permits.
+    /// Calls for Mallory hang while this semaphore has no permits.
     gate: Arc<Semaphore>,
     called: Arc<Mutex<Vec<UserNumber>>>,
 }
@@ -56,7 +56,7 @@ impl ChannelSender for ProvokedChannel {
     }
 }
 
-/// Publishes jobs for `targets` targets of Mallory, each at a different host.
+/// Publishes jobs for Mallory with `targets` different targets, each at its own host.
 async fn send_to_mallory(world: &World, targets: i64) {
     for number in 1..=targets {
         let order = world.delivery(number).await;
@@ -116,7 +116,7 @@ async fn a_dead_host_is_not_called_while_others_are() {
         world.order(&DeliveryJob { user: MALLORY, target, ..order }).await;
         world.acknowledged(u64::try_from(number).unwrap()).await;
     }
-    // In addition to the calls that open the breaker, a slow machine may make a trial or two.
+    // On a slow machine, one or two trial calls of the half-open breaker may add to the calls that opened it.
     let calls = provoked.calls_of(MALLORY);
     assert!((10..15).contains(&calls), "{calls} calls of 30");
     bob_is_served(&world).await;

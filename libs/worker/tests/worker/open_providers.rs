@@ -1,4 +1,4 @@
-//! Kinds of providers and the settings of providers in use.
+//! Kinds of providers, and the cached settings of providers in use.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use worker::{Attempt, Call, ChannelKind, OpenProviders, Probe, Provider, ProviderChannel, ProviderKind};
 
-/// Counts what its kinds do.
+/// A channel that counts the calls of its providers.
 #[derive(Default)]
 struct Counts {
     calls: AtomicUsize,

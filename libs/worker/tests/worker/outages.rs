@@ -1,4 +1,4 @@
-//! Unavailable servers and shutdown.
+//! Unavailable servers, and shutdown of the worker.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
     world.postgres.kill();
     world.context.tasks.stop();
     scripted.release();
-    // Two queries take at least as long as the first try to settle.
+    // These two queries take at least as long as the first try to settle the attempt.
     for _ in 0..2 {
         world
             .context
@@ -99,7 +99,7 @@ async fn a_call_that_hangs_when_the_process_stops_is_abandoned_in_time_and_settl
     let order = world.delivery(1).await;
     world.order(&order).await;
     eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
-    // Waits no longer than a process may take to stop, and fails if a task hangs.
+    // `stop` waits as long as a process may take to stop, and fails the test if a task is still running then.
     stop(&world.context).await;
     world.reaches(order.delivery_id, Status::Retrying).await;
     let unknown = "SELECT count(*) FROM attempt WHERE outcome = 'unknown' AND provider_code = 'stopped'";
@@ -109,7 +109,7 @@ async fn a_call_that_hangs_when_the_process_stops_is_abandoned_in_time_and_settl
 
 #[tokio::test]
 async fn jobs_that_were_not_started_are_returned_at_once_when_the_process_stops() {
-    // Only a returned job reaches another worker within ten minutes.
+    // With this `ack_wait`, the second worker gets the job in time only if the first worker returns it.
     let world = World::with(|config| config.delivery.ack_wait = Duration::from_secs(600)).await;
     let (first, second) = (ScriptedChannel::new([]), ScriptedChannel::new([]));
     world.serve(&first);

@@ -1,4 +1,4 @@
-//! A channel that answers by a script and records its calls.
+//! A channel with scripted answers, which records its calls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use worker::ChannelSender;
 
 pub(crate) const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
-/// As many failures as open a provider's breaker for the duration of any test.
+/// Returns enough failures to open a provider's breaker for longer than any test runs.
 pub(crate) fn overloaded() -> impl Iterator<Item = Step> {
     let asks_for_patience = || Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
     (0..domain::breaker::RUN).map(move |_| Step::Answer(asks_for_patience()))
@@ -20,7 +20,7 @@ pub(crate) fn overloaded() -> impl Iterator<Item = Step> {
 pub(crate) enum Step {
     Answer(Outcome),
     Panic,
-    /// The answer comes once [`ScriptedChannel::release`] is called.
+    /// The answer comes when [`ScriptedChannel::release`] is called.
     Hold(Outcome),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Call {
     pub(crate) provider: String,
 }
 
-/// A channel that answers by a script. Clones share script and calls. After the last step, all messages are sent.
+/// A channel with scripted answers. When the script has ended, every message is sent. Clones share the script and the calls.
 #[derive(Clone)]
 pub(crate) struct ScriptedChannel {
     steps: Arc<Mutex<VecDeque<Step>>>,
@@ -52,7 +52,7 @@ impl ScriptedChannel {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Lets every held call continue.
+    /// Lets all held calls continue.
     pub(crate) fn release(&self) {
         self.released.close();
     }

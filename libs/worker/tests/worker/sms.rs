@@ -1,4 +1,4 @@
-//! A channel whose messages must not be repeated, and whose providers send receipts.
+//! A channel whose messages must not be sent twice, and whose providers send receipts.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn the_call_is_marked_and_not_repeated_after_the_lease_has_expired() {
         (world.settlings().await == [(1, Status::Unknown)]).then_some(())
     })
     .await;
-    // The answer arrives late, and the holder of the token overrides the recorded end.
+    // The answer arrives late. The worker that made the call corrects the recorded status.
     scripted.release();
     world.reaches(order.delivery_id, Status::Sent).await;
     world.acknowledged_by(Channel::Sms, 2).await;
@@ -62,7 +62,7 @@ async fn a_provider_that_deduplicates_is_called_again_and_no_other() {
     assert_eq!(called, ["another", "another"]);
     assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Sent)]);
     let open = "SELECT count(*) FROM attempt WHERE (number, outcome) = (1, 'unknown')";
-    assert_eq!(world.count(open).await, 1, "the attempt is recorded as unknown");
+    assert_eq!(world.count(open).await, 1, "the outcome of the first attempt is recorded as unknown");
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn a_lease_that_ended_before_the_call_was_marked_is_free() {
 #[tokio::test]
 async fn a_worker_that_cannot_mark_the_call_because_it_lost_the_claim_does_not_call() {
     let world = world().await;
-    // Every claim expires at once.
+    // Every lease ends as soon as the delivery is claimed.
     world.run("CREATE FUNCTION over() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.lease_until := now(); RETURN NEW; END'").await;
     world
         .run("CREATE TRIGGER over BEFORE UPDATE OF token ON delivery FOR EACH ROW EXECUTE FUNCTION over()")
@@ -89,7 +89,7 @@ async fn a_worker_that_cannot_mark_the_call_because_it_lost_the_claim_does_not_c
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
-    eventually(SOON, "it was tried twice", async || {
+    eventually(SOON, "the job was tried twice", async || {
         let progress = world.context.log.consumer_progress(SMS_JOBS, "sms").await.unwrap()?;
         (progress.redelivered == 1).then_some(())
     })

@@ -1,4 +1,4 @@
-//! Servers, an app with a provider, and deliveries to make.
+//! Servers, an app with a provider, and deliveries for the worker.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl World {
         World::with(|_| {}).await
     }
 
-    /// Attempts at once and after 100 ms. The waits are short, so that lost jobs are redelivered soon.
+    /// Starts servers with a retry schedule of 0 ms and 100 ms. A short `ack_wait` makes the log redeliver lost jobs soon.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let files = tempfile::tempdir().unwrap();
         let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
@@ -59,7 +59,7 @@ impl World {
         serve(&self.context, scripted);
     }
 
-    /// Adds a provider; providers are tried in alphabetical order.
+    /// Adds a provider. Providers are tried in alphabetical order.
     pub(crate) async fn provider(&self, identifier: &str, sealed: Option<&[u8]>) {
         self.provider_of(identifier, Channel::Email, "smtp", sealed).await;
     }
@@ -85,12 +85,12 @@ impl World {
         .unwrap();
     }
 
-    /// Creates the planned delivery with this number, for the user with this number.
+    /// Plans a delivery with this number to the user with this number, and returns its job.
     pub(crate) async fn delivery(&self, number: i64) -> DeliveryJob {
         self.planned(number, job(number)).await
     }
 
-    /// As [`delivery`](Self::delivery), for an SMS.
+    /// Plans a delivery like [`delivery`](Self::delivery), but for an SMS.
     pub(crate) async fn sms(&self, number: i64) -> DeliveryJob {
         let content = Content::Sms(SmsContent { text: "Text".to_owned(), from: None });
         let target = format!("+491511234{number}");
@@ -123,7 +123,7 @@ impl World {
         self.publish(jobs, envelope.encode().unwrap()).await;
     }
 
-    /// Opens the provider's breaker by failing deliveries.
+    /// Opens the provider's breaker by deliveries that fail.
     pub(crate) async fn overload(&self) {
         for number in 101..101 + i64::from(domain::breaker::RUN) {
             let order = self.delivery(number).await;
@@ -133,7 +133,7 @@ impl World {
         self.run("DELETE FROM timer").await;
     }
 
-    /// Waits for `count` timers, and publishes them.
+    /// Waits until `count` timers exist, and publishes their messages.
     pub(crate) async fn fire_timers(&self, count: usize) {
         let due = eventually(SOON, "timers are due", async || {
             let due = self.context.store.deliveries().due_timers(100).await.unwrap();
@@ -166,13 +166,13 @@ impl World {
         self.consumed(stream, channel.as_str(), jobs).await;
     }
 
-    /// All outcome events published so far.
+    /// Returns all outcome events published so far.
     pub(crate) async fn told(&self) -> Vec<Event> {
         let envelopes = self.events_in(StreamName::Outcome).await;
         envelopes.into_iter().map(|envelope| envelope.event).collect()
     }
 
-    /// Attempt and status of every `DeliverySettled` published so far.
+    /// Returns attempt and status of each `DeliverySettled` event published so far.
     pub(crate) async fn settlings(&self) -> Vec<(u32, Status)> {
         let settled = |event| match event {
             Event::DeliverySettled(DeliverySettled { attempt, status, .. }) => Some((attempt, status)),

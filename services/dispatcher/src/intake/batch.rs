@@ -1,4 +1,4 @@
-//! Planning a batch of chunks, and handling those that cannot be planned with it.
+//! Planning of a batch of chunks, and handling of the chunks that cannot be planned with it.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,15 @@ use crate::intake::Intake;
 use crate::orders::Cause;
 use crate::planner::{BusyChunks, PlanError, Planner};
 
-/// A chunk to plan, with the message that ordered it.
+/// A chunk to plan, with the fetched message that ordered it.
 pub(super) struct OrderedChunk {
     pub(super) delivered: DeliveredMessage,
     pub(super) chunk: Chunk,
-    /// Approximate bytes of the chunk's send in memory.
+    /// Approximate size of the chunk's send in memory, in bytes.
     pub(super) size: usize,
     pub(super) cause: Cause,
 }
 
-/// Chunks that are planned together.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) chunks: Vec<OrderedChunk>,
@@ -37,14 +36,14 @@ impl Batch {
 }
 
 impl Intake {
-    /// Plans and acts on a batch. Chunks whose users are locked leave it and are planned alone. If another lock blocks the
-    /// batch, the chunks of each app are planned separately, so that only the blocked app waits.
+    /// Plans a batch and publishes its messages. Chunks whose users are locked are taken out of the batch and planned alone. If
+    /// another lock blocks the batch, the chunks of each app are planned separately, so that only the blocked app waits.
     pub(super) async fn plan_batch(&mut self, batch: Vec<OrderedChunk>) {
         let Err((batch, error)) = self.attempt(batch).await else { return };
         if !error.is_lock_timeout() {
             return self.fail(batch, &error).await;
         }
-        tracing::info!(lane = %self.lane, sends = batch.len(), %error, "a lock timed out; planning app by app");
+        tracing::info!(lane = %self.lane, sends = batch.len(), %error, "waiting for a lock timed out; planning the sends of each app separately");
         for batch in by_app(batch) {
             match self.attempt(batch).await {
                 Ok(()) => {}
@@ -58,9 +57,9 @@ impl Intake {
         }
     }
 
-    /// Handles a failed batch. If the database or the log is down, retries all of it later. Otherwise plans each chunk alone to
-    /// find the failing one. Only a rejected chunk counts as a failed message; after any other error, such as a row of a newer
-    /// release, the chunk is retried later.
+    /// Handles a failed batch. If the database or the log is unavailable, retries the whole batch later. Otherwise plans each
+    /// chunk alone to find the chunk that fails. Only a rejected chunk counts as a failed message. After any other error, such
+    /// as a row of a newer release, the chunk is retried later.
     async fn fail(&mut self, batch: Vec<OrderedChunk>, error: &PlanError) {
         if error.is_outage() {
             return self.retry_later(&batch, error).await;
@@ -73,7 +72,7 @@ impl Intake {
         }
     }
 
-    /// Plans and acts on a batch. Returns the batch with the error if that fails.
+    /// Plans a batch and publishes its messages. If that fails, returns the batch with the error.
     async fn attempt(&mut self, batch: Vec<OrderedChunk>) -> Result<(), (Vec<OrderedChunk>, PlanError)> {
         if batch.is_empty() {
             return Ok(());
@@ -95,11 +94,11 @@ impl Intake {
         }
     }
 
-    /// Plans a chunk outside the batches, where it can wait for locks. If all slots of its app are in use, the chunk is
-    /// retried in a moment.
+    /// Plans a chunk outside of a batch, where it can wait for locks. If all slots of its app are in use, the chunk is retried
+    /// soon.
     async fn plan_alone(&self, ordered: OrderedChunk) {
         let Some(slot) = self.alone.try_take(ordered.chunk.app) else {
-            tracing::debug!(send_id = %ordered.chunk.send_id, "users of the send are locked; retrying it");
+            tracing::debug!(send_id = %ordered.chunk.send_id, "the users of a send are locked by another transaction; retrying the send later");
             return self.inbound.return_later(&ordered.delivered).await;
         };
         let planner = self.planner.clone();
@@ -123,7 +122,7 @@ impl Intake {
     }
 }
 
-/// Plans and acts on a batch. Returns the positions of the chunks that were skipped.
+/// Plans a batch and publishes its messages. Returns the indexes of the chunks that were skipped.
 async fn plan(planner: &Planner, batch: &[OrderedChunk], busy: BusyChunks) -> Result<Vec<usize>, PlanError> {
     let chunks: Vec<_> = batch.iter().map(|ordered| ordered.chunk.clone()).collect();
     let causes: Vec<_> = batch.iter().map(|ordered| ordered.cause.clone()).collect();
@@ -131,11 +130,12 @@ async fn plan(planner: &Planner, batch: &[OrderedChunk], busy: BusyChunks) -> Re
 }
 
 async fn done(inbound: &Inbound, ordered: &OrderedChunk) {
-    tracing::debug!(send_id = %ordered.chunk.send_id, chunk = ordered.chunk.chunk, "dispatched");
+    tracing::debug!(send_id = %ordered.chunk.send_id, chunk = ordered.chunk.chunk, "dispatched a chunk of a send");
     inbound.acknowledge(&ordered.delivered).await;
 }
 
-/// Returns chunks that failed when planned alone to the log, and counts the failure if they caused it.
+/// Handles chunks that failed when planned alone: returns their messages to the log, or counts a failure if the chunk itself is
+/// at fault.
 async fn fail_alone(inbound: &Inbound, failed: &[OrderedChunk], error: &PlanError) {
     for OrderedChunk { delivered, chunk, .. } in failed {
         if error.is_own_failure() {
@@ -148,7 +148,6 @@ async fn fail_alone(inbound: &Inbound, failed: &[OrderedChunk], error: &PlanErro
     }
 }
 
-/// Splits the batch by app.
 fn by_app(batch: Vec<OrderedChunk>) -> impl Iterator<Item = Vec<OrderedChunk>> {
     let mut parts: BTreeMap<AppId, Vec<OrderedChunk>> = BTreeMap::new();
     for ordered in batch {

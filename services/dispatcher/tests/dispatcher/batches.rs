@@ -1,4 +1,4 @@
-//! Sizes of batches, and the return of fetched messages that a batch leaves out.
+//! Sizes of batches, and the return of fetched messages that do not fit into a batch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_to};
 
-/// Unprojected events in each inbox partition. Bulk sends wait from one more event on.
+/// Number of unprojected events in each inbox partition. With one more, bulk sends wait.
 const BEHIND: usize = 999;
 
 fn crowd() -> Vec<Recipient> {
@@ -38,14 +38,14 @@ impl World {
         .await;
     }
 
-    /// Fetches the messages that the dispatcher has returned, as another instance would.
+    /// Fetches the messages that the dispatcher has returned, like another dispatcher.
     async fn await_returned(&self, lane: Lane, messages: usize) {
         let settings =
             ConsumerSettings { ack_wait: self.context.config.delivery.ack_wait, max_ack_pending: 2_000 };
         let stream = StreamName::Send(lane);
         let consumer = self.context.log.consumer(stream, dispatcher::DURABLE, settings).await.unwrap();
         let mut taken = Vec::new();
-        eventually(SOON, "the rest is returned", async || {
+        eventually(SOON, "the messages outside the batch are returned", async || {
             taken.extend(consumer.fetch(messages, Duration::from_secs(1)).await.unwrap());
             (taken.len() == messages).then_some(())
         })
@@ -58,7 +58,7 @@ impl World {
 async fn a_bulk_batch_returns_the_rest_until_inboxes_catch_up() {
     let world = World::with(|_| {}).await;
     world.leave_inboxes_behind().await;
-    // The first chunks are small, so the dispatcher fetches more messages than it may plan in one batch of large chunks.
+    // The first chunks are small. So the dispatcher then fetches more messages than it may plan in one batch of large chunks.
     for people in [0, 0, 500, 500, 500, 500] {
         let recipients = crowd().split_off(500 - people);
         world.accept(&SendRequest { lane: Lane::Bulk, ..send_to(recipients) }).await;

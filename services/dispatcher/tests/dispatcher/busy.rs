@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::world::{SOON, World, person, send_to};
 
-/// More sends than a lane has slots for chunks that wait for locks outside the batches.
+/// Number of sends of an app: more than a lane has slots for chunks that wait for locks outside of a batch.
 const MANY: i64 = 20;
 
 impl World {
@@ -43,7 +43,7 @@ impl World {
     }
 }
 
-/// Holds a lock that the sends of one app need, and checks that sends of another app in the same batches are planned meanwhile.
+/// Holds a lock that the sends of one app need. Checks that sends of another app in the same batches are planned meanwhile.
 async fn only_the_apps_own_sends_wait_for(statement: &'static str) {
     let world = World::with(|_| {}).await;
     let other = world.app("other").await;

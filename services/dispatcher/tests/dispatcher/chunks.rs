@@ -1,4 +1,4 @@
-//! Chunks, schedules and repeats.
+//! Chunks, scheduled sends, and repeated events.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
 #[tokio::test]
 async fn a_scheduled_send_is_kept_until_its_time() {
     let world = World::start().await;
-    // Far in the future, so that the test sees the send wait. Then the test moves the timer instead of waiting.
+    // The time is far in the future, so that the send certainly waits. Then the test moves the timer instead of waiting.
     let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
     world.accept(&SendRequest { send_at: Some(send_at), ..send_to(vec![person("ada")]) }).await;
     world.dispatched(Lane::Transactional, 1).await;
@@ -64,7 +64,7 @@ async fn a_scheduled_send_is_kept_until_its_time() {
 async fn a_scheduled_send_whose_chunk_is_already_frozen_is_carried_out_at_once() {
     let world = World::with(|_| {}).await;
     world.provider(Channel::Email).await;
-    // By the clock of a dispatcher that froze the chunk and died, the send was due.
+    // The send was due by the clock of another dispatcher, which froze the chunk and then died.
     let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
     let send = SendRequest { send_at: Some(send_at), ..send_to(vec![person("ada@example.com")]) };
     let send_id = world.accept(&send).await;
@@ -129,7 +129,7 @@ async fn the_next_chunk_is_ordered_only_after_all_messages_of_this_one_are_store
     for _ in 0..31 {
         world.publish(jobs, b"filler".to_vec()).await;
     }
-    // Most jobs become timers, which the locked table does not accept yet.
+    // Most jobs become timers. The lock on the table delays writing them.
     let mut held = world.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
     world.serve();

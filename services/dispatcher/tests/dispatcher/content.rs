@@ -1,4 +1,4 @@
-//! Content that recipients read.
+//! Rendering of the content that recipients read.
 
 use std::collections::HashSet;
 
@@ -215,7 +215,7 @@ async fn a_frozen_chunk_whose_template_no_longer_compiles_fails_without_other_co
         .execute(&world.pool)
         .await
         .unwrap();
-    // The planner caches templates per lane, and this lane has not compiled the template.
+    // The planner caches compiled templates per lane, and the planner of this lane has not compiled the template yet.
     world.accept_as(send_id, &SendRequest { lane: Lane::Bulk, ..send }).await;
     world.dispatched(Lane::Bulk, 1).await;
     assert_eq!((world.inboxes().await.len(), world.jobs(Channel::Email).await.len()), (1, 1));

@@ -1,4 +1,4 @@
-//! Messages that fail for their own reasons.
+//! Messages that fail because of their own content.
 
 use std::time::Duration;
 
@@ -75,8 +75,7 @@ async fn a_message_of_a_newer_version_waits_and_other_sends_are_planned() {
     })
     .await;
 
-    // This consumer stands for a dispatcher of the newer release. The log delivers the message to whichever of the two fetches
-    // first.
+    // This consumer plays a dispatcher of the newer release. The log delivers the message to the consumer that fetches first.
     let settings =
         ConsumerSettings { ack_wait: world.context.config.delivery.ack_wait, max_ack_pending: 2_000 };
     let consumer = world.context.log.consumer(SENDS, "dispatcher", settings).await.unwrap();

@@ -1,4 +1,4 @@
-//! Nearly full streams: messages that wait, messages that are published nevertheless, and the end of the wait.
+//! Nearly full streams: messages that wait, messages that are still published, and what happens when there is room again.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn small_world() -> World {
 }
 
 impl World {
-    /// A message that no service reads in these tests.
+    /// Returns a message to fill streams with. No service reads it in these tests.
     fn filling(&self) -> Vec<u8> {
         let planned =
             SendPlanned { chunk: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
@@ -45,7 +45,7 @@ impl World {
         &self.context.log
     }
 
-    /// Accepts a send to users with an email address: each gets an inbox item and an email.
+    /// Accepts a send to `people` users with an email address. Each user gets an inbox item and an email.
     async fn accept_for(&self, lane: Lane, people: usize) {
         let recipients = (0..people).map(|number| {
             let mut recipient = person(&format!("person-{number}"));
@@ -124,7 +124,7 @@ async fn outcomes_and_erasures_use_the_reserved_room() {
         (world.count("SELECT count(*) FROM timer").await == 2).then_some(())
     })
     .await;
-    // No process follows OUTCOME in this test, so the janitor has already made room in it.
+    // In this test no process follows OUTCOME for webhooks, so the janitor has already made room in that stream.
     assert_eq!((world.last_seq(inbox).await, world.last_seq(StreamName::Outcome).await), (33, 33));
     assert_eq!(world.last_seq(JOBS).await, 32);
 
@@ -162,8 +162,10 @@ async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled
     };
     assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
     world.serve();
-    eventually(SOON, "its chunk is published", async || (world.last_seq(sends).await == 33).then_some(()))
-        .await;
+    eventually(SOON, "the continuation is published", async || {
+        (world.last_seq(sends).await == 33).then_some(())
+    })
+    .await;
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 0, "the lane waits");
 
     world.log().purge_below(JOBS, 20).await.unwrap();

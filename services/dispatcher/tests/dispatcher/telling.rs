@@ -1,4 +1,4 @@
-//! Outcomes of deliveries that end without a job are published by the dispatcher, because no worker sees them.
+//! The dispatcher publishes the outcomes of deliveries that end without a job, because no worker sees these deliveries.
 
 use domain::event::{DeliverySettled, SendPlanned};
 use domain::send::SendRequest;
@@ -9,14 +9,14 @@ use store::sends::plan::RenderFailure;
 use crate::world::{World, person, send_to};
 
 impl World {
-    /// An email to Bob whose subject is empty after rendering.
+    /// Creates a send of an email to Bob whose subject is empty after rendering.
     async fn unwritable(&self) -> SendRequest {
         self.provider(Channel::Email).await;
         let template = self.template(json!({"email": {"subject": "{{ recipient.name }}"}})).await;
         SendRequest { template: Some(template), ..send_to(vec![person("bob@example.com")]) }
     }
 
-    /// All `DeliverySettled` events in the log. Checks that each has the id that every process derives for it.
+    /// Returns all `DeliverySettled` events in the log. Checks that each has the id that every process derives for it.
     async fn settled_events(&self) -> Vec<DeliverySettled> {
         let mut told = Vec::new();
         for envelope in self.events_in(StreamName::Outcome).await {

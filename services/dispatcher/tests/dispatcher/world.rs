@@ -39,7 +39,7 @@ impl World {
         world
     }
 
-    /// Prepares everything without starting a dispatcher.
+    /// Prepares the servers and the app, without starting a dispatcher.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let installation = Installation::start(|config| {
             config.streams.partitions = PARTITIONS;
@@ -90,7 +90,7 @@ impl World {
         self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
     }
 
-    /// Freezes the first chunk of a send, like a dispatcher that dies before it acts on the chunk.
+    /// Freezes the first chunk of a send, like a dispatcher that dies before it publishes the messages of the chunk.
     pub(crate) async fn freeze(&self, send_id: SendId, send: &SendRequest) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];

@@ -1,4 +1,4 @@
-//! Classification of the API's answers.
+//! Classification of Postmark's answers.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use domain::{Answer, Outcome};
 use serde::Deserialize;
 use worker::verdict::{self, AnswerDetails, Verdict, presentable};
 
-/// Verdicts by HTTP status and `ErrorCode`. The first matching row applies. `x` matches any digit, and a status alone
-/// matches any code.
+/// Verdicts by HTTP status and Postmark's `ErrorCode`. The first matching row applies. `x` matches any digit. A row
+/// without an `ErrorCode` matches every one.
 pub const TABLE: &[(&str, Verdict)] = &[
     ("200 0", Verdict::Sent),
-    // Bad token, with any status.
+    // The server token is invalid.
     ("4xx 10", Verdict::PauseProvider),
     ("401", Verdict::PauseProvider),
     ("403", Verdict::PauseProvider),
-    // Maintenance; rate limit.
+    // 100 is maintenance, 429 is the rate limit.
     ("4xx 100", Verdict::Retry),
     ("5xx 100", Verdict::Retry),
     ("4xx 429", Verdict::Retry),
-    // Bad request: an address, the JSON, or an attachment's type.
+    // An address, the JSON or the type of an attachment is invalid.
     ("422 300", Verdict::Failed),
     ("422 402", Verdict::Failed),
     ("422 403", Verdict::Failed),
     ("422 409", Verdict::Failed),
     ("422 411", Verdict::Failed),
-    // The sender is unknown or unconfirmed; the account has no credit, awaits approval, may not send, or not from this
-    // address; the stream does not exist or is not for sending.
+    // The sender is unknown or unconfirmed. Or the account has no credit, awaits approval, may not send, or may not
+    // send from this address. Or the message stream does not exist or is not for sending.
     ("422 400", Verdict::PauseProvider),
     ("422 401", Verdict::PauseProvider),
     ("422 405", Verdict::PauseProvider),
@@ -40,17 +40,18 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("408", Verdict::Retry),
     ("413", Verdict::Failed),
     ("429", Verdict::Retry),
-    // The API never sends these statuses, so `baseUrl` is wrong: redirects are not followed, and every email would fail.
+    // The API never answers with these statuses, so `baseUrl` is wrong and every email would fail. Redirects are not
+    // followed.
     ("3xx", Verdict::PauseProvider),
     ("404", Verdict::PauseProvider),
     ("4xx", Verdict::Failed),
-    // Documented: the API is unavailable.
+    // Postmark documents this status for times when the API is unavailable.
     ("503", Verdict::Retry),
     // The API or a proxy failed during the call; the email may have been accepted.
     ("5xx", Verdict::Unknown),
 ];
 
-/// Answer of the API.
+/// Postmark's answer to one call.
 #[derive(Clone, Debug)]
 pub struct PostmarkReply {
     status: u16,
@@ -70,13 +71,12 @@ struct Body {
 }
 
 impl PostmarkReply {
-    /// Parses an answer.
     #[must_use]
     pub fn read(status: u16, retry_after: Option<Duration>, body: &[u8]) -> PostmarkReply {
         PostmarkReply { status, retry_after, body: serde_json::from_slice(body).ok() }
     }
 
-    /// Status and code, such as `422 406`; the status alone if there is no code.
+    /// HTTP status and `ErrorCode`, such as `422 406`; only the status if there is no code.
     #[must_use]
     pub fn codes(&self) -> String {
         match (self.status, &self.body) {
@@ -86,7 +86,7 @@ impl PostmarkReply {
         }
     }
 
-    /// Name of the Postmark server; empty if the body has none.
+    /// Name of the Postmark server; empty if the answer contains no name.
     pub(super) fn name(&self) -> &str {
         self.body.as_ref().map_or("", |body| &body.name)
     }
@@ -96,12 +96,12 @@ impl PostmarkReply {
     }
 }
 
-/// Converts a reply to an answer. The first of the `recipients` is that of the delivery. All their addresses are removed
-/// from the API's message.
+/// Converts Postmark's reply to the answer of the attempt. The first address in `recipients` is the delivery's
+/// recipient. All these addresses are removed from Postmark's message.
 #[must_use]
 pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
     let Some((_, verdict)) = row(reply) else {
-        // The email may have been accepted.
+        // The answer is not in the API's format, so it does not show whether the email was accepted.
         return Answer::new(Outcome::Unknown, reply.codes(), "the answer does not come from the API");
     };
     let verdict = match verdict {
@@ -114,7 +114,7 @@ pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
     Answer::new(verdict.outcome(hints), reply.codes(), presentable(reply.message(), &recipients))
 }
 
-/// The first row of [`TABLE`] that matches.
+/// Returns the first row of [`TABLE`] that matches the reply.
 #[must_use]
 pub fn row(reply: &PostmarkReply) -> Option<&'static (&'static str, Verdict)> {
     let codes = reply.codes();
@@ -122,8 +122,8 @@ pub fn row(reply: &PostmarkReply) -> Option<&'static (&'static str, Verdict)> {
     verdict::row(TABLE, reply.status, code)
 }
 
-/// Returns true if the API accepted the email but will not send it to the delivery's recipient, because that address is
-/// inactive there. This happens if the API accepts the email for others in cc or bcc.
+/// Returns true if Postmark accepted the email only for cc or bcc recipients, because the address of the delivery's
+/// recipient is inactive at Postmark.
 fn is_inactive(reply: &PostmarkReply, recipients: &[String]) -> bool {
     let lower = reply.message().to_ascii_lowercase();
     let Some((_, named)) = lower.split_once("inactive addresses:") else { return false };

@@ -1,4 +1,4 @@
-//! Request bodies of the API.
+//! Request bodies for Postmark's API.
 
 use domain::content::Object;
 use lettre::Address;

@@ -1,4 +1,4 @@
-//! The kind `postmark`.
+//! Sending and testing with providers of kind `postmark`.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const TOKEN: &str = "X-Postmark-Server-Token";
 /// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Kind of Postmark's HTTP API.
+/// Provider kind `postmark`: Postmark's HTTP API.
 pub struct Postmark;
 
 impl ProviderKind for Postmark {
@@ -56,7 +56,7 @@ impl ProviderKind for Postmark {
         }
     }
 
-    /// Requests the Postmark server that the token belongs to.
+    /// Reads the name of the Postmark server that the token belongs to. Sends no email.
     async fn probe(settings: &PostmarkSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let caller = probe.caller(PROBE_LIMIT)?;
         let call = caller.client().get(url(settings, "server"));
@@ -87,9 +87,10 @@ async fn send(
     Ok(match ask(caller, request, settings, call.now).await {
         Ok(reply) => {
             let answer = answer(&reply, &recipients);
-            // The subject is hidden too: it may contain a one-time code.
+            // Postmark's message may repeat the subject, which may contain a one-time code.
             let answer = Answer { message: presentable(&answer.message, &[letter.subject]), ..answer };
-            // A refusal caused by a send's own sender or stream must not pause the provider.
+            // If Postmark refuses the sender or stream that the send chose, other sends still work: do not pause the
+            // provider.
             match answer.outcome {
                 Outcome::PauseProvider
                     if is_about_choice(&answer.code) && chose(settings, letter, overrides) =>
@@ -118,7 +119,7 @@ async fn ask(
     Ok(PostmarkReply::read(reply.status, reply.retry_after, &reply.body))
 }
 
-/// Returns true if a code may be about the sender or the stream.
+/// Returns true if Postmark may have answered with this code because it refuses the sender or the message stream.
 fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }

@@ -11,16 +11,13 @@ use crate::settings::{identity, line};
 
 const BASE_URL: &str = "https://api.postmarkapp.com";
 
-/// Settings of the API and of the sender.
+/// Settings of a Postmark server, and the sender of its emails.
 #[derive(Clone, Debug)]
 pub struct PostmarkSettings {
-    /// URL of the API.
     pub base_url: Url,
-    /// Server token.
     pub token: SecretString,
     /// Message stream; None uses the server's default.
     pub stream: Option<String>,
-    /// Sender of emails.
     pub identity: Identity,
 }
 
@@ -28,7 +25,7 @@ impl PostmarkSettings {
     /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// All problems; none repeats the token.
+    /// Returns all problems of the settings. No problem contains the token.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let token = reader.required_as("serverToken", line).filter(|token| {

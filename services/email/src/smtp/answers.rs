@@ -1,4 +1,4 @@
-//! Classification of a server's answers.
+//! Classification of a mail server's replies, and of failures without a reply.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use worker::verdict::presentable;
 
 use super::failure::{Failure, Reply, Stage};
 
-/// Verdict on an answer.
+/// Meaning of a reply for the delivery and the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpVerdict {
     /// Retry on the normal schedule.
     Retry,
     /// Retry after at least this delay.
     RetryAfter(Duration),
-    /// Retry on a separate schedule.
+    /// Retry with a limit on the number of retries and on their total time.
     RetryWithin(RetryLimit),
     /// Permanent failure.
     Failed,
-    /// Permanent failure because of the sender's reputation or policy: operators are alerted.
+    /// Permanent failure: the server blocks the sender, because of a policy or a bad reputation. Operators are alerted.
     Blocked,
     /// Permanent failure: the address is dead.
     TargetGone,
-    /// The login or the account failed: pause the provider.
+    /// The server rejects the login or the account: pause the provider.
     PauseProvider,
 }
 
 const MAILBOX_FULL: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(24 * 3600) };
 const GREYLISTED: Duration = Duration::from_secs(5 * 60);
 
-/// Verdicts by reply code. The first matching row applies. `x` matches any number of an enhanced code (RFC 3463), or any
-/// digit of a basic one (RFC 5321).
+/// Verdicts by reply code. The first matching row applies. `x` matches any number of an enhanced code (RFC 3463), or
+/// any digit of a basic code (RFC 5321).
 pub const TABLE: &[(&str, SmtpVerdict)] = &[
     // Authentication (RFC 4954 section 6), with any enhanced code.
     ("530", SmtpVerdict::PauseProvider),
@@ -44,11 +44,11 @@ pub const TABLE: &[(&str, SmtpVerdict)] = &[
     ("5.1.6", SmtpVerdict::TargetGone),
     ("5.2.1", SmtpVerdict::TargetGone),
     ("5.2.2", SmtpVerdict::RetryWithin(MAILBOX_FULL)),
-    // Too big; protocol; content.
+    // The email is too large, a command is invalid, or the content is refused.
     ("5.3.4", SmtpVerdict::Failed),
     ("5.5.x", SmtpVerdict::Failed),
     ("5.6.x", SmtpVerdict::Failed),
-    // Policy, SPF, DKIM, block lists: about the sender, never the address.
+    // Policy, SPF, DKIM and block lists. These replies are about the sender, never about the recipient's address.
     ("5.7.x", SmtpVerdict::Blocked),
     ("4.7.x", SmtpVerdict::RetryAfter(GREYLISTED)),
     ("4.x.x", SmtpVerdict::Retry),
@@ -61,8 +61,8 @@ pub const TABLE: &[(&str, SmtpVerdict)] = &[
     ("5xx", SmtpVerdict::Failed),
 ];
 
-/// Converts the result of an exchange to an answer. The texts in `hidden`, such as addresses and the subject, are removed
-/// from the server's message.
+/// Converts the result of sending an email to the answer of the attempt. The texts in `hidden`, such as addresses and
+/// the subject, are removed from the server's message.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
     let recorded =
@@ -76,7 +76,8 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             let answer = recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text);
             match stage {
                 Stage::Connect | Stage::Login => answer.blaming_provider(),
-                // From RCPT on the reply is about this recipient or message, unless it closes the connection (421).
+                // From RCPT on, a reply is about this recipient or message and does not count against the provider. The
+                // exception is 421, with which the server closes the connection.
                 stage if *stage >= Stage::Rcpt && reply.code != 421 => answer.sparing_provider(),
                 _ => answer,
             }
@@ -91,10 +92,10 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             recorded(Outcome::RETRY, "oauth", cause).blaming_provider()
         }
         Err(Failure::Unsupported { stage: Stage::Login, what }) => {
-            recorded(Outcome::PauseProvider, "auth", &format!("the server has no {what}"))
+            recorded(Outcome::PauseProvider, "auth", &format!("the server does not support {what}"))
         }
         Err(Failure::Unsupported { what, .. }) => {
-            recorded(Outcome::Failed, "unsupported", &format!("the server has no {what}"))
+            recorded(Outcome::Failed, "unsupported", &format!("the server does not support {what}"))
         }
         Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
             recorded(outcome(SmtpVerdict::Retry), "connect", cause).blaming_provider()
@@ -107,7 +108,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
     }
 }
 
-/// Returns true if operators must be alerted: the server blocks the sender, and so every email.
+/// Returns true if operators must be alerted because the server blocks the sender, and therefore all its emails.
 #[must_use]
 pub fn is_alarming(result: &Result<Reply, Failure>) -> bool {
     let Err(Failure::Refused { stage, reply }) = result else { return false };
@@ -124,7 +125,7 @@ impl Reply {
         }
     }
 
-    /// The enhanced code at the start of the text, if its class agrees with the basic code (RFC 2034 section 4).
+    /// Enhanced code at the start of the text, if its class agrees with the basic code (RFC 2034 section 4).
     #[must_use]
     pub fn enhanced(&self) -> Option<&str> {
         let word = self.text.split_whitespace().next()?;
@@ -138,7 +139,7 @@ impl Reply {
     }
 }
 
-/// The first row of [`TABLE`] that matches.
+/// Returns the first row of [`TABLE`] that matches the reply.
 #[must_use]
 pub fn row(reply: &Reply) -> Option<&'static (&'static str, SmtpVerdict)> {
     let basic = reply.code.to_string();
@@ -163,7 +164,8 @@ fn matches<'a>(mut pattern: impl Iterator<Item = &'a str>, mut code: impl Iterat
     }
 }
 
-/// Adapts the verdict to the stage: before RCPT the reply cannot be about the recipient.
+/// Adapts a verdict to the stage. Before RCPT the server does not know the recipient, so a reply can only be about the
+/// connection, the login or the sender.
 fn at(stage: Stage, verdict: SmtpVerdict) -> SmtpVerdict {
     match (stage, verdict) {
         (_, SmtpVerdict::Retry | SmtpVerdict::RetryAfter(_)) => verdict,
@@ -185,13 +187,13 @@ fn outcome(verdict: SmtpVerdict) -> Outcome {
     }
 }
 
-/// Outcome if the server did not reply. Once content is being sent, the outcome is unknown: the server may have accepted the
-/// message.
+/// Returns the outcome if the server did not reply. At the stage `Content` it is unknown, because the server may have
+/// accepted the email. At earlier stages the email is retried.
 fn undecided(stage: Stage) -> Outcome {
     if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }
 
-/// Extracts the server's id of the message in its common forms: `queued as X`, `id=X`.
+/// Extracts the id that the server gave the email. Servers commonly report it as `queued as X` or `id=X`.
 fn queue_id(text: &str) -> Option<String> {
     let (_, after) = text.split_once("queued as ").or_else(|| text.split_once("id="))?;
     let id = after.split([' ', ';', ',']).next()?.trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! One connection to a server.
+//! One SMTP connection.
 
 use lettre::Address;
 use lettre::transport::smtp::Error;
@@ -12,7 +12,7 @@ use super::login::Credentials;
 use super::route::Route;
 use crate::message::OutgoingMail;
 
-/// An open connection, logged in. Dropping it closes it.
+/// An open SMTP connection, logged in if the provider has a login. Dropping the value closes the connection.
 pub(crate) struct Connection {
     smtp: AsyncSmtpConnection,
     /// True if the server supports PIPELINING (RFC 2920).
@@ -28,11 +28,11 @@ pub(crate) struct Connection {
 /// Next command that the connection can send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// MAIL.
+    /// MAIL: the connection is ready for an email.
     Ready,
-    /// RSET, because the last transaction was refused midway.
+    /// RSET, because the server refused a command and the transaction is still open.
     Unfinished,
-    /// No command: content is due, the state of the connection is unknown, or it was closed.
+    /// No command: the server waits for content, closed the connection, or is in an unknown state.
     Spent,
 }
 
@@ -46,7 +46,8 @@ impl State {
 }
 
 impl Connection {
-    /// Connects along `route` and logs in.
+    /// Connects to the server of `route` and logs in. Keeps `stage` up to date, so that the caller knows it if the call
+    /// times out.
     pub(crate) async fn open(
         route: &Route,
         credentials: Option<&Credentials>,
@@ -59,7 +60,8 @@ impl Connection {
             credentials.log_in(&mut smtp).await?;
         }
         *stage = Stage::Connect;
-        // A second EHLO, because the library keeps only some of the features.
+        // Send EHLO again to find out whether the server supports PIPELINING and SIZE, which the library does not
+        // report.
         let features = smtp.command(Ehlo::new(client)).await.map_err(|error| failure(*stage, &error))?;
         let offers = |keyword: &str| {
             let mut words = features.message().filter_map(|line| line.split(' ').next());
@@ -70,17 +72,18 @@ impl Connection {
         Ok(Connection { smtp, pipelining, sizes, state: State::Ready, messages: 0, refused_others: None })
     }
 
-    /// Number of messages tried on the connection.
+    /// Number of emails started on the connection, including refused ones.
     pub(crate) fn messages(&self) -> u32 {
         self.messages
     }
 
-    /// Returns true if the connection can be reused: only if the last exchange ended in a defined state.
+    /// Returns true if the connection can be reused, because the last email ended in a defined state.
     pub(crate) fn is_usable(&self) -> bool {
         self.state != State::Spent
     }
 
-    /// Sends all commands before a message's content, and updates `stage`.
+    /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
+    /// caller knows it if the call times out.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;
@@ -96,7 +99,7 @@ impl Connection {
     async fn commands(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         if self.state == State::Unfinished {
             let reset = self.smtp.command(Rset).await;
-            // A refusal of RSET is about the connection, not about this message.
+            // A refusal of RSET is about the connection, not about this email, so it counts as a broken connection.
             reset.map_err(|error| Failure::Broken { stage: *stage, cause: error.to_string() })?;
         }
         let utf8 = if mail.needs_utf8 { " BODY=8BITMIME SMTPUTF8" } else { "" };
@@ -106,7 +109,8 @@ impl Connection {
             (Stage::Rcpt, format!("RCPT TO:<{}>\r\n", mail.to)),
             (Stage::Data, "DATA\r\n".to_owned()),
         ];
-        // With pipelining, DATA could reach the other recipients although the first one was refused.
+        // Pipelining is only safe for a single recipient. With cc or bcc, the server could send the email to them
+        // although it refused the delivery's recipient.
         if self.pipelining && mail.others.is_empty() {
             self.at_once(&commands, stage).await
         } else {
@@ -130,7 +134,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends RCPT for cc and bcc. Refusals are only noted, because the delivery's recipient decides the outcome.
+    /// Sends RCPT for cc and bcc. Refusals are counted but do not fail the attempt, because only the reply for the
+    /// delivery's recipient decides its outcome.
     async fn name_others(&mut self, others: &[Address]) -> Result<(), Failure> {
         for other in others {
             let answer = self.smtp.command(format!("RCPT TO:<{other}>\r\n")).await;
@@ -146,7 +151,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all commands at once, then reads every reply. The first refusal is the result.
+    /// Sends all commands at once, then reads every reply. Returns the first refusal, if there is one.
     async fn at_once(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
         let together = commands.iter().map(|(_, command)| command.as_str()).collect::<String>();
         let mut refusal = None;
@@ -159,8 +164,8 @@ impl Connection {
             *stage = *at;
             match understood(*at, answer) {
                 Ok(_) if *at == Stage::Data && refusal.is_some() => {
-                    // DATA was accepted although a command was refused: empty content ends the transaction (RFC 2920
-                    // section 3.1). A connection that breaks here is noticed by the RSET before its next use.
+                    // The server refused a command but accepted DATA. Empty content ends the transaction (RFC 2920
+                    // section 3.1). If the connection breaks here, the RSET before its next use fails.
                     drop(self.smtp.command(".\r\n").await);
                 }
                 Ok(_) => {}
@@ -190,7 +195,7 @@ impl Connection {
 
     /// Closes the connection with QUIT.
     pub(crate) async fn quit(mut self) {
-        // The connection closes in any case.
+        // The connection is closed even if QUIT fails.
         drop(self.smtp.quit().await);
     }
 }

@@ -1,10 +1,10 @@
-//! Failures to send a message over SMTP.
+//! Failures to send an email over SMTP.
 
 use std::error::Error as _;
 
 use lettre::transport::smtp::Error;
 
-/// Stage of an exchange.
+/// Stage of sending an email over SMTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// No usable connection yet: connecting, TLS, greeting, EHLO.
@@ -15,41 +15,41 @@ pub enum Stage {
     Mail,
     /// RCPT.
     Rcpt,
-    /// DATA; no content was sent.
+    /// DATA; no content was sent yet.
     Data,
-    /// Content is being sent: from here on the server may have accepted the message.
+    /// Content is being sent. From this stage on, the server may have accepted the email.
     Content,
 }
 
-/// Reply of a server.
+/// Reply of a mail server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Basic code, such as 550.
     pub code: u16,
-    /// Text with lines joined by spaces; starts with the enhanced code, if any.
+    /// Text, with its lines joined by spaces. It starts with the enhanced code if the server sent one.
     pub text: String,
 }
 
-/// Failure to send a message.
+/// Failure to send an email.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// All allowed connections stayed in use; the server was not called.
+    /// All connections of the pool were in use until the time limit. The server was not called.
     Busy,
-    /// The server's addresses must not be called.
+    /// The server has only private addresses, which the configuration forbids.
     Forbidden {
-        /// The addresses, and the setting that would allow them.
+        /// The host, and the setting that would allow calling it.
         cause: String,
     },
-    /// No access token is available.
+    /// Requesting an access token failed.
     NoToken {
-        /// True if the token endpoint refused permanently.
+        /// True if the refusal is permanent, so that a retry would fail too.
         is_refused: bool,
-        /// Error of the token endpoint, or of the call.
+        /// Error that the token endpoint answered, or error of the call.
         cause: String,
     },
     /// The server refused a command.
     Refused { stage: Stage, reply: Reply },
-    /// The server lacks a feature that the exchange needs.
+    /// The server lacks a feature that the login or the email needs.
     Unsupported {
         stage: Stage,
         /// The missing feature.
@@ -57,11 +57,11 @@ pub enum Failure {
     },
     /// The connection failed, was lost, or delivered an invalid reply.
     Broken { stage: Stage, cause: String },
-    /// A part of the exchange timed out.
+    /// The server did not answer in time at this stage.
     TimedOut { stage: Stage },
 }
 
-/// Converts an error of the library.
+/// Converts an error of the SMTP library. An error with a reply code is a refusal by the server.
 pub(crate) fn failure(stage: Stage, error: &Error) -> Failure {
     match error.status() {
         Some(code) => {

@@ -1,4 +1,5 @@
-//! AUTH (RFC 4954), our own implementation: the library treats a refused XOAUTH2 as a broken connection.
+//! Login with AUTH (RFC 4954). We do not use the library's login, because it reports a refused XOAUTH2 as a broken
+//! connection.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,7 @@ use super::failure::{Failure, Stage, failure};
 use super::oauth::Tokens;
 use super::settings::{Login, Mechanism, Proof, Token};
 
-/// User name with its proof, and the source of tokens for XOAUTH2.
+/// Login of a provider, and the source of access tokens if the login uses XOAUTH2.
 pub(crate) struct Credentials {
     login: Login,
     tokens: Option<Tokens>,
@@ -27,7 +28,7 @@ impl Credentials {
         Credentials { login, tokens }
     }
 
-    /// Logs in on a connection after EHLO.
+    /// Logs in. The connection must have finished EHLO.
     pub(crate) async fn log_in(&self, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
         let username = &self.login.username;
         match &self.login.proof {
@@ -44,7 +45,8 @@ impl Credentials {
         }
     }
 
-    /// Logs in with a token. If the server refuses a cached token, which may have been revoked, tries once with a new one.
+    /// Logs in with a token. A cached token may have been revoked: if the server refuses it, requests a new one and
+    /// retries once.
     async fn by_token(&self, smtp: &mut AsyncSmtpConnection, token: &Token) -> Result<(), Failure> {
         let username = &self.login.username;
         let (Some(tokens), Token::Refreshed { .. }) = (&self.tokens, token) else {
@@ -64,7 +66,7 @@ impl Credentials {
     }
 }
 
-/// Chooses a mechanism: PLAIN if the server offers both, because it needs one round trip less.
+/// Chooses a mechanism that the server offers. Prefers PLAIN to LOGIN, because PLAIN needs fewer round trips.
 fn choose(server: &ServerInfo, wanted: Option<Mechanism>) -> Result<Mechanism, Failure> {
     let offers = |mechanism| match mechanism {
         Mechanism::Plain => server.supports_auth_mechanism(Offered::Plain),
@@ -108,7 +110,8 @@ async fn xoauth2(
         STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
     let answer = say(smtp, &format!("AUTH XOAUTH2 {response}\r\n")).await?;
     if u16::from(answer.code()) == 334 {
-        // The challenge contains the error; the refusal follows an empty response to it.
+        // The server refuses the token: the challenge contains the error. After an empty response the server sends the
+        // final reply code.
         return done(&say(smtp, "\r\n").await?);
     }
     done(&answer)

@@ -17,17 +17,17 @@ use super::settings::Token;
 /// Time limit of one call of the token endpoint.
 const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Maximum octets read of a response.
+/// Number of octets that are read of a response. The rest is ignored.
 const ANSWER: usize = 64 << 10;
 /// Lifetime of a token if the response states none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
-/// Maximum lifetime of a token. A longer one in the response is shortened to it.
+/// Maximum lifetime of a token. If the response states a longer one, this one applies.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Remaining lifetime from which a token is no longer used, because clocks differ and a login takes time.
+/// Last part of a token's lifetime, in which the token is no longer used: clocks differ, and a login takes time.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// Tokens for one login. One task at a time requests a new token before the old one ends; other tasks use the old one
-/// while it is valid.
+/// Source of access tokens for one login. Before a token expires, one task requests a new one. The other tasks continue
+/// to use the old token while it is valid.
 pub(crate) struct Tokens {
     client: Client,
     outbound: Outbound,
@@ -35,7 +35,7 @@ pub(crate) struct Tokens {
     client_id: String,
     client_secret: Option<SecretString>,
     kept: Mutex<TokenState>,
-    /// Locked while a new token is requested.
+    /// Lock that a task holds while it requests a new token.
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -65,7 +65,7 @@ struct TokenError {
 }
 
 impl Tokens {
-    /// Creates the source of a refreshed token; None for a fixed token.
+    /// Creates a source of tokens. Returns None if the settings contain a fixed token.
     pub(crate) fn of(token: &Token, outbound: Outbound, client: &Client) -> Option<Tokens> {
         let Token::Refreshed { url, client_id, client_secret, refresh_token } = token else { return None };
         let kept = TokenState { token: None, refresh_token: refresh_token.clone() };
@@ -80,7 +80,8 @@ impl Tokens {
         })
     }
 
-    /// Returns a valid token other than the `refused` one, and true if it is newly issued.
+    /// Returns a valid token that is not equal to `refused`. The boolean is true if the token was issued during this
+    /// call.
     pub(crate) async fn get(&self, refused: Option<&SecretString>) -> Result<(SecretString, bool), Failure> {
         let cached = self.cached(refused);
         if let Some(cached) = &cached
@@ -89,7 +90,7 @@ impl Tokens {
             return Ok((cached.value.clone(), false));
         }
         if let Some(cached) = cached {
-            // Due for renewal but still valid: renew it unless another task already does.
+            // The token is due for renewal but still valid. Renew it, unless another task is renewing it already.
             let Ok(_guard) = self.refreshing.try_lock() else { return Ok((cached.value, false)) };
             return match self.refresh().await {
                 Ok(value) => Ok((value, true)),
@@ -101,7 +102,7 @@ impl Tokens {
         }
         let _guard = self.refreshing.lock().await;
         match self.cached(refused) {
-            // Another task renewed it meanwhile.
+            // Another task renewed the token while this task waited for the lock.
             Some(cached) => Ok((cached.value, true)),
             None => Ok((self.refresh().await?, true)),
         }
@@ -151,7 +152,7 @@ impl Tokens {
 
     fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
         let lifetime = granted.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs).min(LONGEST);
-        // Renew ahead by a tenth of the lifetime, but at most five minutes.
+        // Renew the token a tenth of its lifetime before it ends, but at most five minutes before.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();
@@ -175,7 +176,7 @@ fn no_token(is_refused: bool, cause: &str) -> Failure {
     Failure::NoToken { is_refused, cause: cause.to_owned() }
 }
 
-/// Text of an error, without the URL.
+/// Returns the text of an error, without the URL.
 fn cause(error: reqwest::Error) -> String {
     error.without_url().to_string()
 }
@@ -193,7 +194,8 @@ mod tests {
 
     use super::*;
 
-    /// Issues a token for every call, or fails every call.
+    /// Token endpoint that counts its calls. If the flag is true, it issues a token for every call; otherwise every
+    /// call fails.
     struct Endpoint(AtomicU64, bool);
 
     impl Handler for Endpoint {
@@ -207,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Tokens with one that is due for renewal and valid for another hour.
+    /// Starts an endpoint, and creates a source whose cached token is due for renewal but valid for another hour.
     async fn due(issues: bool) -> (Tokens, HttpServer, Arc<Endpoint>) {
         let endpoint = Arc::new(Endpoint(AtomicU64::new(0), issues));
         let server = HttpServer::start(HttpSettings::default(), endpoint.clone()).await.unwrap();

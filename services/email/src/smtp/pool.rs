@@ -1,7 +1,8 @@
-//! Pool of connections to one server.
+//! Pool of connections to one mail server.
 //!
-//! An exchange owns its connection, and returns it only after ending in a defined state. If an exchange is dropped or
-//! times out, its connection is closed, so a message never continues a half-finished exchange.
+//! While an email is sent, its task owns the connection. The task returns the connection to the pool only if the server
+//! is in a defined state. If the task is dropped or times out, the connection is closed, so that the next email never
+//! starts in the middle of another one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,23 +27,25 @@ use crate::message::OutgoingMail;
 pub struct PoolLimits {
     /// Maximum number of connections, including idle ones.
     pub connections: usize,
-    /// Messages sent on one connection before it is closed; many servers close it after some hundred.
+    /// Number of emails after which a connection is closed. Many servers close a connection after some hundred emails.
     pub messages_per_connection: u32,
-    /// Time that an unused connection is kept.
+    /// Time for which an unused connection stays open.
     pub idle: Duration,
-    /// Time to load attachments and the unsubscribe link, and to wait for a permit for a large email.
+    /// Time limit for loading attachments and the unsubscribe link, including the wait for a permit if the email is
+    /// large.
     pub preparing: Duration,
-    /// Time to wait for a free connection and to open a new one.
+    /// Time limit for getting a connection: the wait until one is free, and opening a new one.
     pub connecting: Duration,
-    /// Time for the commands before the content, and for replacing a connection that the server closed meanwhile.
+    /// Time limit for the commands before the content. If the server had closed the idle connection, this includes
+    /// opening another.
     pub commands: Duration,
-    /// Time for the content and the reply to it. On a timeout here the outcome is unknown.
+    /// Time limit for sending the content and receiving the reply. After this timeout the outcome is unknown.
     pub content: Duration,
 }
 
 impl PoolLimits {
-    /// Creates limits whose sum is less than three fifths of a lease, the worker's own limit for a call. On a timeout, only
-    /// the pool knows the stage of the message.
+    /// Creates limits that add up to less than three fifths of a lease, which is the worker's time limit for a call.
+    /// The pool must time out before the worker, because only the pool knows whether the email may have been accepted.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
@@ -62,8 +65,8 @@ pub(crate) struct Pool {
     route: Route,
     credentials: Option<Credentials>,
     limits: PoolLimits,
-    /// A permit is held from before a connection is taken or opened until after it is returned, so that used and idle
-    /// connections together never exceed the limit.
+    /// One permit per connection in use. A task acquires its permit before it takes or opens a connection, and releases
+    /// it after it has returned the connection. So used and idle connections together never exceed the limit.
     room: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }
@@ -88,12 +91,11 @@ impl Pool {
         Ok(Pool { settings, route, credentials, limits, room, idle: Mutex::new(Vec::new()) })
     }
 
-    /// Settings of the provider.
     pub(crate) fn settings(&self) -> &SmtpSettings {
         &self.settings
     }
 
-    /// Sends one message. A message that times out before its content was certainly not accepted.
+    /// Sends one email. If it times out before the content is sent, the server has certainly not accepted it.
     pub(crate) async fn send(&self, mail: &OutgoingMail) -> Result<Reply, Failure> {
         let connected_by = Instant::now() + self.limits.connecting;
         // The semaphore is never closed, so an error is a timeout.
@@ -109,7 +111,7 @@ impl Pool {
         result
     }
 
-    /// Returns a connection, and true if it was used before.
+    /// Returns an idle connection and true, or a new connection and false.
     async fn connect(&self, stage: &mut Stage) -> Result<(Connection, bool), Failure> {
         match self.take() {
             Some(connection) => Ok((connection, true)),
@@ -117,7 +119,8 @@ impl Pool {
         }
     }
 
-    /// Returns a connection on which the server waits for the content of `mail`.
+    /// Sends the commands before the content of `mail`. Returns the connection on which the server waits for the
+    /// content: `connection`, or a new one if the server had closed `connection` while it was idle.
     async fn begin(
         &self,
         mut connection: Connection,
@@ -142,12 +145,12 @@ impl Pool {
         Connection::open(&self.route, self.credentials.as_ref(), stage).await
     }
 
-    /// Server and protection, for display.
+    /// Server and encryption, for display.
     pub(super) fn describe(&self) -> String {
         self.route.describe()
     }
 
-    /// Takes the connection used last, so that surplus connections expire.
+    /// Takes the idle connection that was used last. The others stay idle longer, so surplus connections expire.
     fn take(&self) -> Option<Connection> {
         let idle = self.lock().pop()?;
         (idle.since.elapsed() < self.limits.idle).then_some(idle.connection)
@@ -175,7 +178,8 @@ impl Pool {
     }
 }
 
-/// Returns true if the server had closed the idle connection: nothing was sent, so a new connection can be used at once.
+/// Returns true if the server had closed the connection while it was idle. No part of the email was accepted, so the
+/// email can be sent over a new connection at once.
 fn was_closed_meanwhile(result: &Result<(), Failure>) -> bool {
     match result {
         Err(Failure::Broken { stage, .. }) => *stage == Stage::Mail,

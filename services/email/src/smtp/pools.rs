@@ -1,4 +1,4 @@
-//! The pools of all providers.
+//! Connection pools of all SMTP providers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -11,10 +11,10 @@ use worker::ProviderVersion;
 use super::connection::Connection;
 use super::pool::{Pool, PoolLimits};
 
-/// Time limit for closing idle connections with QUIT; after it they are just dropped.
+/// Time limit for closing idle connections with QUIT. After it they are closed without QUIT.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// One pool for each provider version in use.
+/// Connection pools: one for each provider in use, and a new one for each change of its settings.
 pub(crate) struct Pools {
     limits: PoolLimits,
     pools: Mutex<HashMap<ProviderVersion, Arc<Pool>>>,
@@ -25,7 +25,7 @@ impl Pools {
         Pools { limits, pools: Mutex::default() }
     }
 
-    /// Returns the pool of a provider version, creating it if needed.
+    /// Returns the pool for a version of a provider, and creates the pool if it does not exist.
     pub(crate) fn get<E>(
         &self,
         provider: ProviderVersion,
@@ -40,7 +40,8 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Closes idle connections and drops unused pools, until the returned future is dropped.
+    /// Closes idle connections and removes unused pools from time to time. The future never completes; the caller drops
+    /// it.
     pub(crate) async fn reap(&self) -> Infallible {
         let mut ticks = interval(self.limits.idle / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,7 +61,7 @@ impl Pools {
     fn take_expired(&self) -> Vec<Connection> {
         let mut pools = self.lock();
         let expired = pools.values().flat_map(|pool| pool.take_expired()).collect();
-        // Under the lock, a count of one means that no exchange uses the pool.
+        // While the map is locked, a count of one means that no task uses the pool.
         pools.retain(|_, pool| Arc::strong_count(pool) > 1 || !pool.is_empty());
         expired
     }

@@ -1,4 +1,4 @@
-//! Check that a server accepts the login, without sending an email.
+//! Check that a mail server accepts the login, without sending an email.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Route to a server: name resolution, TCP, TLS, greeting.
+//! Connecting to a mail server: name resolution, TCP, TLS, greeting.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,12 +21,13 @@ use super::settings::{Security, SmtpSettings};
 use super::starttls;
 use super::tls::{self, TlsError};
 
-/// Time limit for one address of the server, so that a dead one leaves time for the next.
+/// Time limit for connecting to one address of the server. It leaves time for the next address if one does not respond.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
-/// Greeting passed to the library after STARTTLS: the library expects one, but the server sends none.
+/// Greeting that is passed to the library after STARTTLS. The library waits for a greeting, but the server sends none
+/// there.
 const GREETED_BEFORE: &[u8] = b"220 \r\n";
 
-/// Host, port and encryption of a server.
+/// Host, port and encryption of a mail server.
 pub(crate) struct Route {
     host: String,
     port: u16,
@@ -53,8 +54,8 @@ impl Route {
         Ok(Route { host, port: settings.port, outbound, protection })
     }
 
-    /// Connects up to and including EHLO, over TLS if configured. Also returns the name used in EHLO: the local address,
-    /// because a resolvable host name is not available everywhere (RFC 5321 section 4.1.4).
+    /// Connects, over TLS if configured, and sends EHLO. Also returns the client name that EHLO contained. It is the
+    /// local IP address, because not every machine has a host name that resolves (RFC 5321 section 4.1.4).
     pub(crate) async fn open(&self) -> Result<(AsyncSmtpConnection, ClientId), Failure> {
         let mut stream = self.dial().await.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Failure::Forbidden { cause: error.to_string() },
@@ -89,7 +90,8 @@ impl Route {
         format!("{}:{} {protection}", self.host, self.port)
     }
 
-    /// Opens a TCP connection without Nagle's algorithm: the last small piece of a message must not wait for an ACK.
+    /// Opens a TCP connection. It turns Nagle's algorithm off, because the last piece of an email would otherwise wait
+    /// for an ACK.
     async fn dial(&self) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in self.outbound.resolve(&self.host, self.port).await? {
@@ -110,11 +112,11 @@ fn broken(error: &io::Error) -> Failure {
     Failure::Broken { stage: Stage::Connect, cause: error.to_string() }
 }
 
-/// A TLS connection with the stream traits of the library.
+/// A TLS connection that implements the library's trait for streams.
 #[derive(Debug)]
 struct TlsConnection {
     stream: TlsStream<TcpStream>,
-    /// Bytes to read before those of the server.
+    /// Bytes that the library reads before the bytes that the server sends.
     first: &'static [u8],
 }
 

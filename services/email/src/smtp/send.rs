@@ -1,4 +1,4 @@
-//! The kind `smtp`.
+//! Sending and testing with providers of kind `smtp`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::message::OutgoingMail;
 /// Lease from which the time limits of a probe are derived.
 const PROBE_LEASE: Duration = Duration::from_secs(90);
 
-/// Kind of a relay that speaks SMTP.
+/// Provider kind `smtp`: a mail server.
 pub struct Smtp;
 
 impl ProviderKind for Smtp {
@@ -39,7 +39,7 @@ impl ProviderKind for Smtp {
       "auth": "auto",              optional: auto, plain, login or xoauth2
       "username": "shop",          with a password or a token, if the server needs a login
       "password": "...",           stored encrypted; if absent, the old one stays
-      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead its source:
+      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead these four, to request tokens:
       "tokenUrl": "https://login.example.com/token",
       "clientId": "...",
       "clientSecret": "...",       stored encrypted; optional
@@ -89,14 +89,14 @@ async fn send(
     let others: Vec<String> = mail.others.iter().map(ToString::to_string).collect();
     let mut hidden = vec![call.job.target.as_str(), mail.to.as_ref()];
     hidden.extend(others.iter().map(String::as_str));
-    // The subject is hidden too: it may contain a one-time code.
+    // The server's message may repeat the subject, which may contain a one-time code.
     hidden.push(letter.subject);
     let answer = answers::answer(&result, &hidden);
     if is_alarming(&result) {
         counter!(PROVIDER_ALERTS, "channel" => Channel::Email.as_str()).increment(1);
         let code = &answer.code;
         let provider = &call.provider.identifier;
-        tracing::error!(app = %call.app, provider, code, "the mail server refuses the provider's sender, and so all its emails");
+        tracing::error!(app = %call.app, provider, code, "the mail server blocks the provider's sender; the delivery fails");
     }
     Ok(answer)
 }

@@ -15,7 +15,7 @@ use crate::dkim::Signer;
 use crate::identity::Identity;
 use crate::settings::{identity, line};
 
-/// Settings of the server and of the sender.
+/// Settings of a mail server, and the sender of its emails.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
     /// DNS name or IP address.
@@ -39,23 +39,23 @@ pub struct SmtpSettings {
 pub enum Security {
     /// No encryption.
     None,
-    /// TLS after STARTTLS (RFC 3207); a server without it is not used.
+    /// TLS after STARTTLS (RFC 3207). Connecting fails if the server does not offer STARTTLS.
     StartTls,
     /// TLS from the first byte (RFC 8314).
     Tls,
 }
 
-/// User name with its proof.
+/// User name, and the password or token for it.
 #[derive(Clone, Debug)]
 pub struct Login {
     pub username: String,
     pub proof: Proof,
 }
 
-/// Proof of a user name.
+/// Password or token of a login.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// A password, with this mechanism or the best that the server offers.
+    /// A password. Without a mechanism, the best mechanism that the server offers is used.
     Password(SecretString, Option<Mechanism>),
     /// A token (XOAUTH2).
     Token(Token),
@@ -64,9 +64,9 @@ pub enum Proof {
 /// SASL mechanisms for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// RFC 4616.
+    /// PLAIN (RFC 4616).
     Plain,
-    /// Never standardized; the only mechanism of some servers.
+    /// A mechanism that was never standardized, but is the only one of some servers.
     Login,
 }
 
@@ -90,7 +90,7 @@ impl SmtpSettings {
     /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// All problems; none repeats a secret.
+    /// Returns all problems of the settings. No problem contains a secret.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let host = host(&mut reader);
@@ -112,7 +112,7 @@ impl SmtpSettings {
         }))
     }
 
-    /// Returns true if the login would be sent without encryption.
+    /// Returns true if there is a login and it would be sent unencrypted.
     pub(crate) fn exposes_login(&self) -> bool {
         self.security == Security::None && self.login.is_some()
     }
@@ -146,7 +146,7 @@ fn ca_certificate(reader: &mut SettingsReader) -> Option<String> {
     Some(pem)
 }
 
-/// Reads the login. Without `auth`, the given members determine the mechanism.
+/// Reads the login. If `auth` is absent or `auto`, a token without a password selects XOAUTH2.
 fn login(reader: &mut SettingsReader) -> Option<Login> {
     let auth = line(reader, "auth");
     let username = line(reader, "username");
@@ -187,7 +187,7 @@ fn login(reader: &mut SettingsReader) -> Option<Login> {
     Some(Login { username: username?, proof })
 }
 
-/// Members that together are the source of access tokens.
+/// Settings for requesting access tokens with a refresh token.
 const SOURCE: [&str; 4] = ["tokenUrl", "clientId", "clientSecret", "refreshToken"];
 
 fn token(reader: &mut SettingsReader) -> Option<Token> {

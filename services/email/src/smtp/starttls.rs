@@ -1,15 +1,15 @@
-//! The plain-text part before STARTTLS (RFC 3207), our own implementation: the library would treat bytes that an attacker
-//! injects after the server's reply as part of the encrypted conversation.
+//! The unencrypted conversation up to STARTTLS (RFC 3207). We do not use the library's implementation: it would treat
+//! bytes that an attacker injects after the reply to STARTTLS as part of the encrypted conversation.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::failure::{Failure, Reply, Stage};
 
-/// Maximum octets of one reply; a greeting or the reply to EHLO needs fewer.
+/// Maximum size of one reply in octets. A greeting and the reply to EHLO are smaller.
 const ANSWER: usize = 16 << 10;
 
-/// Reads the greeting and sends EHLO and STARTTLS. After it the server speaks TLS.
+/// Reads the greeting, and sends EHLO and STARTTLS. Afterwards the server waits for the TLS handshake.
 pub(super) async fn negotiate(stream: &mut TcpStream, client: &str) -> Result<(), Failure> {
     let mut conversation = Conversation { stream, read: Vec::new() };
     conversation.answer().await?;
@@ -28,7 +28,7 @@ pub(super) async fn negotiate(stream: &mut TcpStream, client: &str) -> Result<()
 
 struct Conversation<'a> {
     stream: &'a mut TcpStream,
-    /// Bytes received and not yet used.
+    /// Bytes that were received but not parsed yet.
     read: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Conversation<'_> {
         self.answer().await
     }
 
-    /// Reads the next reply, which must be positive. Lines of its text are separated by line feeds.
+    /// Reads the next reply. Line feeds separate the lines of its text. Returns an error if the code is not 2xx.
     async fn answer(&mut self) -> Result<Reply, Failure> {
         let mut text = String::new();
         let code = loop {

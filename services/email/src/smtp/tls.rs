@@ -1,4 +1,4 @@
-//! TLS connectors and trusted authorities.
+//! TLS connectors, and the certificate authorities that they trust.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 #[error("TLS cannot be set up: {0}")]
 pub(crate) struct TlsError(pub(super) String);
 
-/// Creates a connector that trusts only the authorities of this PEM text, or those of the system.
+/// Creates a connector. It trusts only the authorities in `ca_certificate` (PEM); if that is None, those of the system.
 pub(super) fn connector(ca_certificate: Option<&str>) -> Result<TlsConnector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -29,7 +29,7 @@ pub(super) fn connector(ca_certificate: Option<&str>) -> Result<TlsConnector, Tl
     Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
 }
 
-/// Reads the certificates of a PEM text. None if there is none, or if one is invalid.
+/// Reads the certificates of a PEM text. Returns None if the text contains no certificate or an invalid one.
 pub(super) fn roots(pem: &str) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {

@@ -15,7 +15,8 @@ const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300
 const FULL: Outcome =
     Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) }) };
 
-/// A case for each row of the table: stage and text of the server's reply, the outcome, and the recorded code.
+/// At least one case for each row of [`TABLE`]: the row, the stage and text of the server's reply, the outcome, and the
+/// recorded code.
 #[rustfmt::skip]
 const CASES: &[(&str, Stage, &str, Outcome, &str)] = &[
     ("530", Stage::Mail, "530 5.7.0 log in first", Outcome::PauseProvider, "530 5.7.0"),
@@ -70,9 +71,10 @@ async fn every_row_of_the_table_has_its_outcome() {
             "{says} at {stage:?}: {answer:?}"
         );
         let reply = Reply { code: says[..3].parse().unwrap(), text: says[4..].to_owned() };
-        assert_eq!(row(&reply).unwrap().0, *pattern, "the row that decides {says}");
+        assert_eq!(row(&reply).unwrap().0, *pattern, "first matching row for {says}");
         assert!(mailer.captures().is_empty());
-        // A 421 and a refused login or greeting end the connection; after any other reply it stays open.
+        // A 421 and a refused login or greeting end the connection. After any other reply, the next email uses the same
+        // connection.
         let ended = says.starts_with("421") || matches!(stage, Stage::Auth | Stage::Connect | Stage::Hello);
         assert_sent(&mailer.send(TO).await);
         assert_eq!(mailer.server.connections(), if ended { 2 } else { 1 }, "after {says} at {stage:?}");

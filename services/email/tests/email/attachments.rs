@@ -14,7 +14,8 @@ use crate::fixture::{LIMIT, Mailer, SEND, TO, assert_sent, attempt, limits, text
 
 const NAME: &str = "Prüfung \"2026\" – a name long enough to be continued on another line of the header.pdf";
 
-/// A sender for a send with three files: 0 contains all bytes, 1 has 512 KiB, 2 cannot be read now. Other files do not exist.
+/// Creates a sender for a send with three files: 0 contains every byte value, 1 has 512 KiB, and reading 2 fails. Other
+/// files do not exist.
 fn sender(reads: &Arc<AtomicUsize>) -> EmailSender {
     let reads = Arc::clone(reads);
     let sources = Sources::new(
@@ -32,7 +33,7 @@ fn sender(reads: &Arc<AtomicUsize>) -> EmailSender {
         }),
         Box::new(|_, _, _| async { Ok(None) }.boxed()),
     );
-    // Long enough for a busy machine.
+    // The limit must be long enough for a busy machine.
     let limits = PoolLimits { preparing: LIMIT * 3, ..limits() };
     EmailSender::new(limits, Outbound::new(true), sources).unwrap()
 }
@@ -101,7 +102,7 @@ async fn a_file_is_read_once_for_all_recipients_of_its_send() {
     }
     sends.join_all().await.iter().for_each(assert_sent);
     assert_eq!((reads.load(Ordering::Relaxed), mailer.captures().len()), (1, 12));
-    // Large emails wait for each other, not for connections.
+    // At most four large emails are sent at the same time, although more connections are allowed.
     assert!(mailer.server.most_open_connections() <= 4, "{}", mailer.server.most_open_connections());
 }
 

@@ -19,7 +19,7 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(9));
 
-/// A stand-in, and a sender with the stand-in as its provider.
+/// A stand-in for a mail server, and a sender whose provider is the stand-in.
 pub(crate) struct Mailer {
     pub(crate) server: SmtpStandIn,
     pub(crate) sender: EmailSender,
@@ -54,12 +54,12 @@ impl Mailer {
     }
 }
 
-/// A sender that may call this machine, without attachments or links.
+/// Creates a sender that may call this machine, without attachments and unsubscribe links.
 pub(crate) fn sender(limits: PoolLimits) -> EmailSender {
     sender_within(limits, Outbound::new(true))
 }
 
-/// A sender that calls only hosts that `outbound` allows.
+/// Creates a sender that calls only hosts that `outbound` allows, without attachments and unsubscribe links.
 pub(crate) fn sender_within(limits: PoolLimits, outbound: Outbound) -> EmailSender {
     let nothing = Sources::new(
         Box::new(|_, _, _| async { Ok(None) }.boxed()),
@@ -91,7 +91,7 @@ pub(crate) fn limits() -> PoolLimits {
     PoolLimits::for_lease(Duration::from_secs(90))
 }
 
-/// Limits that give each part of an exchange the same time.
+/// Creates limits with the same time for each part of sending an email.
 pub(crate) fn limits_each(time: Duration) -> PoolLimits {
     PoolLimits { connecting: time, commands: time, content: time, ..limits() }
 }
@@ -105,7 +105,7 @@ pub(crate) fn job(to: &str, content: EmailContent) -> DeliveryJob {
     DeliveryJob::first(id, Channel::Email, UserNumber(1), to.to_owned(), Content::Email(content))
 }
 
-/// Probes a provider as `tidings provider test` does.
+/// Tests a provider as `tidings provider test` does.
 pub(crate) async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let probe = Probe { provider, outbound, now: clock::now(), installation: None };
     worker::probe(email::KINDS, &probe).await

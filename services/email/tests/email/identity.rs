@@ -39,7 +39,7 @@ async fn a_send_can_override_the_sender_for_all_providers_or_for_one() {
     let headers = headers_of(&mailer);
     assert!(headers.contains("<other@example.net>\r\n") && headers.contains("From: =?utf-8?"), "{headers}");
     assert!(headers.contains("Reply-To: answers@example.com\r\n"), "{headers}");
-    assert!(headers.contains("@example.net>\r\n"), "the Message-ID is of From's domain: {headers}");
+    assert!(headers.contains("@example.net>\r\n"), "the Message-ID has the domain of From: {headers}");
 
     let others = overriding(options, "another", &config);
     assert_sent(&attempt_job(&mailer.sender, &mailer.provider, &others).await);
@@ -90,7 +90,7 @@ async fn a_name_or_address_that_could_inject_a_header_is_refused() {
         json!({"from": "nobody"}),
         json!({"from": 7}),
         json!({"fromName": "a\r\nBcc: b@example.com"}),
-        // Such a name cannot be folded, and servers may refuse the line (RFC 5322 section 2.1.1).
+        // A name without spaces cannot be folded, and servers may refuse the long line (RFC 5322 section 2.1.1).
         json!({"fromName": "x".repeat(MAX_SENDER + 1)}),
         json!({"replyTo": "a b"}),
     ] {
@@ -132,7 +132,7 @@ async fn headers_of_a_send_are_added_unless_the_email_has_them_already() {
     assert_eq!(mailer.captures().len(), 1);
 }
 
-/// A sender whose links are `link`.
+/// Creates a sender whose unsubscribe link is always `link`.
 fn linking(link: Result<Option<&'static str>, &'static str>) -> EmailSender {
     let sources = Sources::new(
         Box::new(|_, _, _| async { Ok(None) }.boxed()),

@@ -1,4 +1,5 @@
-//! Whatever a send contains, it results in one message with only the allowed headers and recipients, or in none.
+//! Property tests against header injection. Whatever a send contains, the mail server receives either one email with
+//! only the allowed headers and recipients, or none.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ use worker::Outbound;
 
 use crate::fixture::{Mailer, attempt_job, job, limits};
 
-/// Headers that every email may have once, in lower case.
+/// Headers that Tidings may write, in lower case. Each may occur once.
 const OURS: [&str; 13] = [
     "cc",
     "content-transfer-encoding",
@@ -35,7 +36,7 @@ const OURS: [&str; 13] = [
     "to",
 ];
 
-/// Texts that have caused other programs to add a header, a recipient or a message.
+/// Texts with which attackers made other programs add a header, a recipient or an email.
 const TRICKS: [&str; 26] = [
     ".",
     "..",
@@ -81,7 +82,7 @@ const NAMES: [&str; 14] = [
     "X-Mailer",
 ];
 
-/// Arbitrary text, sometimes with a trick.
+/// Generates arbitrary text, sometimes with one of [`TRICKS`].
 fn anything() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         3 => prop::sample::select(&TRICKS[..]).prop_map(str::to_owned),
@@ -111,7 +112,7 @@ fn header_name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Mostly empty: an email with a text in every place is nearly always refused.
+/// Generates a list that is mostly empty, because an email with arbitrary text in every field is nearly always refused.
 fn few<T: std::fmt::Debug + Clone>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)]
 }
@@ -137,7 +138,7 @@ fn options() -> impl Strategy<Value = EmailOptions> {
     )
 }
 
-/// A job in which every text can be arbitrary, but most are harmless: otherwise every email would be refused.
+/// Generates a job. Every text can be arbitrary, but most are harmless, because otherwise every email would be refused.
 fn any_job() -> impl Strategy<Value = DeliveryJob> {
     let plain = Just(EmailOptions::default());
     let target = prop_oneof![3 => Just("ada@example.org".to_owned()), 1 => address()];
@@ -161,7 +162,7 @@ fn any_job() -> impl Strategy<Value = DeliveryJob> {
     )
 }
 
-/// A sender for which every attachment exists and every link is `link`.
+/// Creates a sender for which every attachment exists and the unsubscribe link is always `link`.
 fn sender(link: String) -> EmailSender {
     let sources = Sources::new(
         Box::new(|_, _, _| async { Ok(Some(b".\r\n.\n".to_vec())) }.boxed()),
@@ -208,7 +209,8 @@ fn check(job: &DeliveryJob, captures: &[Capture]) {
     }
 }
 
-/// Sends `cases` jobs to a stand-in that refuses everything that does not follow the RFCs. About one in ten is sent.
+/// Sends `cases` jobs to a stand-in that refuses emails that violate the RFCs. The stand-in accepts about one job in
+/// ten.
 fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
     let runtime = Runtime::new().unwrap();
     let sent = Cell::new(0);
@@ -225,7 +227,8 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
                 sent.set(sent.get() + 1);
                 check(&job, &captures);
             }
-            // Refused before a server was called, or because the stand-in takes the recipient's name as an instruction.
+            // Refused before the server was called, or refused by the stand-in because the recipient's name is a reply
+            // code.
             Outcome::Failed => {
                 assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
                 assert!(captures.is_empty());
@@ -236,7 +239,7 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
     });
     run.unwrap();
     let sent = sent.get();
-    assert!(sent * 40 > cases, "too few were sent to prove anything: {sent} of {cases}");
+    assert!(sent * 40 > cases, "too few emails were sent: {sent} of {cases}");
 }
 
 #[test]

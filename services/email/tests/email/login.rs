@@ -89,11 +89,11 @@ async fn a_given_token_logs_in() {
     assert_eq!(cut.send(TO).await.code, "connect");
 }
 
-/// Grants a token per call: `token 1`, `token 2`, …
+/// Token endpoint that grants a new token for each call: `token 1`, `token 2`, …
 #[derive(Default)]
 struct TokenEndpoint {
     calls: AtomicUsize,
-    /// Lifetime of its tokens, in seconds.
+    /// Lifetime of the tokens, in seconds.
     lifetime: u64,
     refuses: Option<(u16, &'static str)>,
 }
@@ -148,7 +148,7 @@ async fn a_token_is_renewed_when_the_server_rejects_it() {
         with_refreshed(TokenEndpoint { lifetime: 3_600, ..TokenEndpoint::default() }).await;
     assert_sent(&mailer.send(TO).await);
     mailer.server.accept_token("user@example.com", "token 2");
-    // The open connection is logged in already; the next connection needs a new token.
+    // The open connection is logged in already. The 421 closes it, and the next connection needs a new token.
     mailer.server.script(Rule::answer(Stage::Mail, "421 4.3.2 going down"));
     assert_sent(&mailer.send(TO).await);
     assert_eq!(endpoint.calls.load(Ordering::Relaxed), 2);

@@ -1,4 +1,4 @@
-//! The email channel with the SMTP stand-in.
+//! Tests of the email channel with the stand-ins for a mail server and Postmark.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;

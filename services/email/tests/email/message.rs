@@ -82,12 +82,12 @@ async fn arrives_whole(email: EmailContent, content: &str) {
     let message = parsed(only);
     assert!(text_of(&message).is_some());
     for (sent, arrived) in [(email.text, text_of(&message)), (email.html, html_of(&message))] {
-        // Another test covers the text of an HTML email.
+        // An HTML email without a text gets a generated text, which another test covers.
         if sent.is_none() && arrived.is_some() {
             continue;
         }
         assert_eq!(sent.is_some(), arrived.is_some(), "{content:?}");
-        // A single part without a line end gets one.
+        // If the content does not end with a line end, the email has one more.
         let same = |arrived: &str| arrived == expected || arrived.strip_suffix("\r\n") == Some(&expected);
         assert!(arrived.as_deref().is_none_or(same), "{content:?} arrived as {arrived:?}");
     }
@@ -96,7 +96,7 @@ async fn arrives_whole(email: EmailContent, content: &str) {
 #[track_caller]
 fn assert_refused(mailer: &Mailer, answer: &Answer, code: &str) {
     assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Failed, code), "{answer:?}");
-    assert_eq!(mailer.server.connections(), 0, "refused before any server was asked");
+    assert_eq!(mailer.server.connections(), 0, "the email is refused before the server is called");
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn waiting_for_a_connection_does_not_shorten_the_time_for_content() {
     let limits = PoolLimits { connections: 1, content: Duration::from_millis(500), ..limits_each(LIMIT) };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
-    // The first call is polled first, and holds the only connection until its time for content is over.
+    // `join!` polls the first call first, so that call holds the only connection until its time limit for the content.
     let (first, second) = tokio::join!(mailer.send("first@example.org"), mailer.send("second@example.org"));
     assert_eq!(first.outcome, Outcome::Unknown, "{first:?}");
     assert_sent(&second);
@@ -156,7 +156,7 @@ async fn a_connection_closed_by_the_server_while_idle_is_replaced_within_the_att
         assert_eq!((mailer.server.connections(), mailer.captures().len()), (round, round));
     }
     mailer.server.script(Rule::cut(Stage::Connect));
-    assert_eq!(mailer.send(TO).await.code, "connect", "the second try is the last");
+    assert_eq!(mailer.send(TO).await.code, "connect", "the sender must not open a third connection");
 }
 
 #[tokio::test]

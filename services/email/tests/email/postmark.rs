@@ -28,7 +28,7 @@ async fn start() -> (PostmarkStandIn, Provider) {
     (server, provider("postmark", settings))
 }
 
-/// A case for each row of the table: status, code and outcome.
+/// At least one case for each row of [`TABLE`]: the row, the status and code of the answer, and the outcome.
 #[rustfmt::skip]
 const CASES: &[(&str, u16, u32, Outcome)] = &[
     ("4xx 10", 422, 10, Outcome::PauseProvider),
@@ -77,7 +77,7 @@ async fn every_row_of_the_table_has_its_outcome() {
         assert_eq!(answer.message, "no [recipient] here");
         let body = json!({"ErrorCode": code}).to_string();
         let said = PostmarkReply::read(*status, None, body.as_bytes());
-        assert_eq!(row(&said).unwrap().0, *pattern, "the row that decides {status} {code}");
+        assert_eq!(row(&said).unwrap().0, *pattern, "first matching row for {status} {code}");
         assert_eq!(answer.code, said.codes());
     }
     assert!(server.outbox().captures().is_empty());
@@ -114,7 +114,7 @@ async fn possibly_accepted_messages_are_unknown_and_certainly_unaccepted_ones_ar
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "connect"));
 }
 
-/// A 2xx without a body of the API, and a 2xx that lists the recipient as inactive.
+/// Covers a 2xx whose body is not from the API, and a 2xx that lists the recipient as inactive.
 #[tokio::test]
 async fn a_success_counts_only_if_it_is_for_the_recipient() {
     let (server, provider) = start().await;

@@ -44,7 +44,7 @@ async fn no_password_is_sent_to_a_server_with_a_certificate_of_another_authority
         mailer.server.script(Rule::cut(Stage::Auth));
         let answer = mailer.send(TO).await;
         assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::RETRY, "connect"), "{answer:?}");
-        // The right authority, but another name than that in the certificate.
+        // The provider trusts the right authority, but the certificate is for another name.
         mailer.provider.settings["caCertificate"] = json!(authority.pem());
         mailer.provider.settings["host"] = json!("127.0.0.2");
         mailer.provider.version += 1;

@@ -1,10 +1,10 @@
-//! The caller of a change, for the audit log.
+//! The caller of a change, as the audit log records it.
 
 use actix_web::HttpRequest;
 
 use crate::shares::peer::Peer;
 
-/// `api:` and the address of the caller, who has proven the API secret.
+/// Returns `api:` and the address of the caller, who has proven the API secret.
 pub(crate) fn of(request: &HttpRequest) -> String {
     format!("api:{}", Peer::of_request(request))
 }

@@ -17,22 +17,23 @@ use crate::shares::peer::Peer;
 use crate::shares::room::{FOR_STRANGERS, Room};
 use crate::waiting::{DATABASE_OVERDUE, STEP, database};
 
-/// Time within which a change to an app or its secrets takes effect.
+/// Time for which an app is cached. A change to an app or its secrets takes effect within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// Time for which a key may stay unknown after its app was created.
+/// Time for which an unknown key is cached. A key may stay unknown for this time after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Time for which a key that named an app is looked up without the limits for unknown keys.
+/// Time for which a key of an app counts as seen after its last use. Seen keys are looked up without the limits for unknown
+/// keys.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Size of the cache of known keys.
+/// Maximum number of cached apps, and of seen keys.
 const CAPACITY: u64 = 100_000;
-/// Size of the cache of unknown keys. It is separate, so that unknown keys never evict an app.
+/// Maximum number of cached unknown keys. Their cache is separate, so that unknown keys never evict an app.
 const UNKNOWN_CAPACITY: u64 = 10_000;
-/// Concurrent look-ups of unknown keys.
+/// Maximum number of concurrent look-ups of unknown keys.
 pub const LOOK_UPS: usize = 64;
-/// Longest key, in bytes. Longer keys are unknown without a look-up.
+/// Maximum length of a key in bytes. A longer key is treated as unknown, without a look-up.
 const LONGEST_KEY: usize = 256;
 
-/// Apps by API key. Concurrent requests for the same key share one look-up.
+/// Cache of apps by API key. Concurrent requests for the same key share one look-up.
 pub(crate) struct Apps {
     store: Store,
     master_key: MasterKey,
@@ -50,7 +51,6 @@ enum LookupFailure {
 }
 
 impl Apps {
-    /// Creates empty caches.
     pub(crate) fn new(context: &Context) -> Apps {
         Apps {
             store: context.store.clone(),
@@ -62,8 +62,8 @@ impl Apps {
         }
     }
 
-    /// Returns the app with this key. A key that named an app before is always looked up; other keys only within the
-    /// limits of their peer.
+    /// Returns the app with this key. A key that belonged to an app before is always looked up. Any other key is looked up only
+    /// within the limits of its peer.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -94,7 +94,8 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Requests that share a look-up must not depend on the shares of the request that started it.
+        // Several requests may share this look-up. It must not depend on the shares and the time limit of the request that
+        // started it.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

@@ -1,4 +1,4 @@
-//! Callers. A handler states by its argument type who may call it.
+//! Callers of the API. The argument type of a handler states which callers may call it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ pub(crate) struct AppCaller {
     pub(crate) app: AppId,
 }
 
-/// A user, or the app acting for one.
+/// A user, or an app's backend that acts for a user.
 pub(crate) struct UserCaller {
     pub(crate) app: Arc<App>,
-    /// The user's identifier. The service may not know the user yet.
+    /// The user's identifier. The user may not exist yet.
     pub(crate) user: String,
     /// True if the app acts for the user.
     pub(crate) by_app: bool,
@@ -30,10 +30,10 @@ pub(crate) struct UserCaller {
     signed: bool,
 }
 
-/// An app's backend, for itself or for a user; or a user.
+/// An app's backend that calls for itself or for a user, or a user.
 pub(crate) struct Caller {
     pub(crate) app: AppId,
-    /// The user, unless the app calls for itself.
+    /// Identifier of the user; None if the app calls for itself.
     pub(crate) user: Option<String>,
     /// True if the app's secret was verified.
     pub(crate) by_app: bool,
@@ -51,13 +51,13 @@ impl UserCaller {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        // Without a token, an app with HMAC has verified a signature.
+        // If the app uses HMAC, a caller without a token has sent a valid signature.
         let signed = identity.by_token() || app.hmac;
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
 
-    /// Returns the author of this caller's changes to the profile. In an app that guards addresses, the public key alone
-    /// is not a proof: any caller could redirect another user's messages.
+    /// Returns the author of this caller's changes to the profile. If the app guards addresses (`address-keys=guarded`), the
+    /// public key alone is no proof: with the key, any caller could redirect another user's messages.
     pub(crate) fn author(&self) -> Author {
         if self.by_app {
             Author::App
@@ -87,7 +87,8 @@ macro_rules! extracted {
                 let request = request.clone();
                 Box::pin(async move {
                     let caller = $caller::read(request.clone()).await?;
-                    // A body that is too large is reported first.
+                    // Reading the body checks `Accept` after the size, so that a body that is too large gets a 413 and not a
+                    // 406.
                     if !Body::is_read(&request) {
                         accept::check(&request)?;
                     }

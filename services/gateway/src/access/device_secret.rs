@@ -1,4 +1,4 @@
-//! Device secrets: proof of one device of a user, for callers without another proof.
+//! Device secrets. They prove the device of a user if the caller has only the app's public key.
 
 use actix_web::HttpRequest;
 use credentials::secrets::{constant_time_eq, random_token, sha256};
@@ -12,14 +12,13 @@ use crate::waiting::database;
 /// Number of random bytes of a secret.
 const BYTES: usize = 32;
 
-/// Creates a secret.
 pub(crate) fn create() -> Result<String, Failure> {
     random_token("ds_", BYTES).map_err(|error| Failure::Defect(error.to_string()))
 }
 
 impl Gateway {
-    /// Verifies the device secret of a request in constant time and returns its digest. None if none was sent; 401 if it
-    /// is wrong.
+    /// Verifies the device secret of a request in constant time and returns its digest. None if the request has no device
+    /// secret; 401 if it is wrong.
     pub(crate) async fn device_proof(
         &self,
         request: &HttpRequest,

@@ -19,7 +19,7 @@ use crate::http::query::Query;
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
 
-/// An app and the verified identity of its caller. All credentials that were sent are valid.
+/// An app, and the verified identity of its caller. All credentials of the request are valid.
 pub(crate) struct Identity<'a> {
     request: &'a HttpRequest,
     known: Arc<KnownApp>,
@@ -27,7 +27,7 @@ pub(crate) struct Identity<'a> {
     pub(crate) by_app: bool,
     /// The user of the bearer token, if one was sent.
     token_user: Option<String>,
-    /// The user of the header.
+    /// The user in the header, if one was sent.
     header_user: Option<&'a str>,
 }
 
@@ -41,8 +41,9 @@ pub(crate) enum Demand {
 }
 
 impl<'a> Identity<'a> {
-    /// Verifies every credential of a request, demands a proof, and counts the request against the limits of its holder.
-    /// 401 if a credential is wrong or missing, or two disagree; 429 beyond a rate limit.
+    /// Verifies every credential of a request and the demanded proof, and counts the request against the rate limits of its
+    /// caller. 401 if a credential is wrong or missing, or if two credentials contradict each other; 429 if a rate limit is
+    /// exceeded.
     pub(crate) async fn prove(request: &'a HttpRequest, demand: Demand) -> Result<Identity<'a>, Failure> {
         let gateway = Gateway::of(request)?;
         let proven = Identity::verify(request, gateway).await.and_then(|identity| {
@@ -83,7 +84,7 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// Returns the holder whose shares the request uses. 401 if the caller lacks the demanded proof.
+    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the demanded proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
@@ -104,7 +105,7 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// Demands that a call by a script of another site comes from an origin of the app.
+    /// Demands that the app allows the origin of the page whose script made the call. 403 if it does not.
     fn demand_origin(&self) -> Result<(), Failure> {
         if self.by_app || Admission::admits_origin(self.request) {
             return Ok(());
@@ -114,7 +115,8 @@ impl<'a> Identity<'a> {
         Err(Failure::refused(StatusCode::FORBIDDEN, "origin_not_allowed", message))
     }
 
-    /// Returns the app, which must be enabled. This check comes last, so that only the app's own callers learn the result.
+    /// Returns the app; 403 if the app is disabled. The credentials are verified before, so that only the app's own callers
+    /// learn that it is disabled.
     pub(crate) fn app(&self) -> Result<Arc<App>, Failure> {
         if self.known.app.disabled {
             return Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"));
@@ -122,12 +124,12 @@ impl<'a> Identity<'a> {
         Ok(self.known.app.clone())
     }
 
-    /// Returns true if a bearer token was sent.
     pub(crate) fn by_token(&self) -> bool {
         self.token_user.is_some()
     }
 
-    /// Demands the proof that the app requires of its users. Returns the user, and true if the app signed for the user.
+    /// Demands the proof that the app requires of its users. Returns the user, and true if the caller has the app's signature
+    /// for the user.
     fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {
@@ -147,7 +149,7 @@ impl<'a> Identity<'a> {
         Ok((user, app.hmac))
     }
 
-    /// Returns the user that the request is about. The query may name a user only if the API secret was sent.
+    /// Returns the user that the request is about. The parameter `userIdentifier` counts only if the API secret was sent.
     pub(crate) fn user(&self) -> Result<Option<String>, Failure> {
         let mut problems = Vec::new();
         let in_query =
@@ -163,7 +165,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns a value that a request may give in one of two places, or in both with the same value.
+/// Returns the value that a request gives in one place, in its bearer token, or in both. 401 if the two values differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,
@@ -183,7 +185,7 @@ fn no_credentials() -> Failure {
     Failure::unauthorized("no_credentials", message)
 }
 
-/// 401 for a call that needs a user and names none.
+/// Creates the 401 for a call that needs a user and names none.
 pub(crate) fn user_required() -> Failure {
     Failure::unauthorized("user_required", "this call needs a user id in addition to the API key")
 }

@@ -1,4 +1,4 @@
-//! An app with the opened keys that verify its callers.
+//! An app, with the decrypted keys that verify its callers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct KnownApp {
     pub(crate) app: Arc<App>,
     /// Keys that verify bearer tokens.
     pub(crate) token_keys: Vec<TokenKey>,
-    /// Secrets of HMAC signatures; empty while the app does not use them.
+    /// Keys that verify HMAC signatures of user ids; empty if the app does not use them.
     signature_keys: Vec<SignatureKey>,
 }
 
@@ -26,14 +26,14 @@ struct SignatureKey {
 }
 
 impl KnownApp {
-    /// Opens sealed secrets. A secret that cannot be opened is left out: it authenticates no caller, and callers with another
-    /// secret are not affected.
+    /// Decrypts the app's secrets. A secret that cannot be decrypted is left out: it authenticates no caller. Callers with
+    /// another secret of the app are not affected.
     pub(crate) fn open(app: App, master_key: &MasterKey) -> KnownApp {
         let token_keys = app.signing_keys.iter().filter_map(|key| {
             let opened = TokenKey::open(app.id, key, master_key);
             opened
                 .inspect_err(|error| {
-                    tracing::error!(app = %app.id, kid = key.kid, %error, "cannot load a signing key; its tokens are rejected");
+                    tracing::error!(app = %app.id, kid = key.kid, %error, "cannot load a signing key; rejecting tokens signed with it");
                 })
                 .ok()
         });

@@ -1,4 +1,5 @@
-//! Refused credentials. All are counted; log lines have a bounded rate, so that guessing does not fill the disk.
+//! Metrics and log lines for refused credentials. All refusals are counted; the rate of log lines is limited, so that an
+//! attacker who guesses credentials does not fill the disk.
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +11,11 @@ use service_kit::metrics;
 
 use crate::http::failure::Failure;
 
-/// Number of slots that apps are hashed into. Each slot gets one log line per [`INTERVAL`].
+/// Number of slots to which apps are assigned by their number. Each slot gets at most one log line per [`INTERVAL`].
 const PLACES: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Refusals that have not been logged yet.
+/// State of the limit on log lines, by slot.
 pub(crate) struct Refusals {
     places: Mutex<[Place; PLACES]>,
 }
@@ -30,8 +31,8 @@ impl Refusals {
         Refusals { places: Mutex::new([Place::default(); PLACES]) }
     }
 
-    /// Counts a failure if it is a 401, and logs it unless its app had a line within the last second. The line names the
-    /// app of the API key, if known, and the peer; never a credential.
+    /// Counts a failure if it is a 401. Logs it too, unless its slot had a log line within the last second. The line names the
+    /// peer and, if known, the app of the API key, but never a credential.
     pub(crate) fn note(&self, failure: &Failure, app: Option<AppId>, peer: impl Display) {
         let Failure::Refused { status: StatusCode::UNAUTHORIZED, code, .. } = failure else { return };
         ::metrics::counter!(metrics::REFUSED_CREDENTIALS, "code" => *code).increment(1);
@@ -41,7 +42,7 @@ impl Refusals {
         }
     }
 
-    /// Returns the number of refusals without a log line since the last one; None if this one gets none either.
+    /// Returns the number of refusals since the last log line that were not logged. None if this refusal is not logged either.
     fn line(&self, app: Option<AppId>, now: Instant) -> Option<u64> {
         let number = app.map_or(0, |app| app.0.unsigned_abs());
         let place = usize::try_from(number).unwrap_or_default() % PLACES;

@@ -7,9 +7,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::access::known_app::KnownApp;
 use crate::http::failure::Failure;
 
-/// Bytes of HMAC-SHA256.
+/// Length of an HMAC-SHA256 in bytes.
 const LENGTH: usize = 32;
-/// Longest encoding of a signature: 64 hex digits.
+/// Maximum length of an encoded signature: 64 hex digits.
 const LONGEST: usize = 2 * LENGTH;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -17,7 +17,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Demands that `sent` is the app's signature of the user's identifier.
+/// Verifies that `sent` is the app's signature of the user's identifier. 401 if it is missing or wrong.
 pub(crate) fn check(app: &KnownApp, user: &str, sent: Option<&str>) -> Result<(), Failure> {
     let Some(sent) = sent else {
         let message = "the app demands a bearer token, or a user signature: HMAC-SHA256 of the user id, keyed by \
@@ -34,7 +34,7 @@ pub(crate) fn check(app: &KnownApp, user: &str, sent: Option<&str>) -> Result<()
     }
 }
 
-/// Reads base64, standard or URL-safe, padded or not, or 64 hex digits of either case.
+/// Decodes a signature: standard or URL-safe base64, with or without padding, or 64 hex digits in upper or lower case.
 fn decode(text: &str) -> Option<Vec<u8>> {
     match text.len() {
         LONGEST => hex(text),

@@ -13,18 +13,18 @@ use crate::access::known_app::KnownApp;
 use crate::access::token_key::TokenKey;
 use crate::http::failure::Failure;
 
-/// Longest token, in bytes.
+/// Maximum length of a token in bytes.
 const LONGEST: usize = 8 * 1024;
-/// Tolerated difference between the clocks of an app's backend and of this service, in seconds.
+/// Tolerated difference between the clocks of an app's backend and of the gateway, in seconds.
 const LEEWAY: f64 = 60.0;
 /// Prefix of the user's identifier in the claim `sub`.
 const USER_PREFIX: &str = "user:";
 
-/// A token as it was sent, not verified.
+/// A bearer token as the caller sent it, not verified yet.
 pub(crate) struct Token<'a> {
     header: Header,
     claims: Claims,
-    /// Signed part: header and claims, encoded.
+    /// The signed part of the token: its encoded header and claims.
     message: &'a str,
     signature: &'a str,
 }
@@ -37,7 +37,7 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// Times are seconds since 1970 (RFC 7519, section 2).
+/// Claims of a token. Times are seconds since 1970 (RFC 7519, section 2).
 #[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,
@@ -85,7 +85,7 @@ impl<'a> Token<'a> {
         Ok(Token { header, claims, message, signature })
     }
 
-    /// Returns the API key that the token claims. Use it only to find the app.
+    /// Returns the API key in the token's claims. The signature is not verified yet, so use the key only to find the app.
     pub(crate) fn unverified_api_key(&self) -> Result<&str, Failure> {
         let key = self.claims.api_key.as_deref();
         key.ok_or_else(|| invalid("the bearer token must have the claim apiKey, a string"))
@@ -104,8 +104,8 @@ impl<'a> Token<'a> {
         self.claims.user(app.app.token_subject)
     }
 
-    /// Returns true if the key may have signed the token: `kid` selects the key, and without it every key is tried. The
-    /// algorithm that the token states must be that of the key.
+    /// Returns true if the token's header allows this key. If the header has a `kid`, it must be that of the key; otherwise
+    /// every key is allowed. The algorithm in the header must be that of the key.
     fn may_be_of(&self, key: &TokenKey) -> bool {
         self.header.kid.as_ref().is_none_or(|kid| *kid == key.kid)
             && self.header.alg == key.algorithm.as_str()

@@ -9,7 +9,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use secrecy::ExposeSecret;
 use store::control::signing_key::{SigningKey, Verifier};
 
-/// A valid signing key of an app, ready for use.
+/// A signing key of an app, decrypted and parsed.
 pub(crate) struct TokenKey {
     pub(crate) kid: String,
     /// The only algorithm that the key may be used with.
@@ -17,14 +17,14 @@ pub(crate) struct TokenKey {
     key: DecodingKey,
 }
 
-/// Error of loading a stored key.
+/// Error while loading a stored signing key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenKeyError {
     #[error(transparent)]
     Sealed(#[from] SecretsError),
     #[error("cannot read the public key: {0}")]
     PublicKey(#[from] jsonwebtoken::errors::Error),
-    #[error("the stored key does not fit {0}: a secret in place of a public key, or vice versa")]
+    #[error("the stored key (a secret or a public key) is of the wrong kind for {0}")]
     OtherKind(SigningAlgorithm),
 }
 
@@ -47,7 +47,7 @@ impl TokenKey {
         Ok(TokenKey { kid: kid.clone(), algorithm: *algorithm, key })
     }
 
-    /// Returns true if the key signed `message`. The algorithm is that of the key, not the one that a token names.
+    /// Returns true if the key signed `message`. The key determines the algorithm; the algorithm that a token names is ignored.
     pub(crate) fn has_signed(&self, message: &str, signature: &str) -> bool {
         let algorithm = match self.algorithm {
             SigningAlgorithm::Rs256 => Algorithm::RS256,

@@ -1,4 +1,4 @@
-//! Authentication of callbacks: the provider that a callback names, and its signature.
+//! Authentication of callbacks: look-up of the provider that a callback names, and verification of its signature.
 
 use actix_web::HttpRequest;
 use credentials::secrets::provider_context;
@@ -18,18 +18,18 @@ use crate::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
-/// Positions of the app, the provider and the subject in a path, whose first segment is empty.
+/// Positions of the app's id, the provider's identifier and the last segment in the path. Position 0 is empty.
 const APP: usize = 4;
 const PROVIDER: usize = 5;
 const SUBJECT: usize = 6;
 
-/// A provider whose signature on a callback is verified.
+/// A provider that has proven by its signature that it sent a callback.
 pub(super) struct Account {
     pub(super) app: AppId,
     pub(super) provider: String,
 }
 
-/// Unverified claim of a callback, checked before its body is read: it names an existing provider and carries a signature.
+/// A callback whose provider exists and which carries a signature. The signature cannot be verified before the body is read.
 pub(super) struct Claim {
     account: Account,
     token: SecretString,
@@ -38,8 +38,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Reads the claim of a callback. The error does not reveal whether the provider is unknown, or the signature missing
-    /// or wrong.
+    /// Reads the provider and the signature that a callback claims. Every failure has the same 403, which does not reveal
+    /// whether the provider is unknown or the signature is missing or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
@@ -58,7 +58,7 @@ impl Claim {
         Ok(Claim { account, token, url, signature })
     }
 
-    /// Verifies the claim with the fields of the body.
+    /// Verifies the signature with the fields of the body. 403 if it is wrong.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
         if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
             continue_as(Holder::backend(self.account.app));
@@ -70,8 +70,9 @@ impl Claim {
 }
 
 impl Account {
-    /// Returns the token that signs for the provider, if any; both results are cached for a moment. Callbacks for one
-    /// provider share a look-up, so that strangers who name the provider do not delay its own callbacks.
+    /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
+    /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up. So callers who merely
+    /// name the provider do not delay its own callbacks.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
@@ -80,7 +81,8 @@ impl Account {
         let key = (self.app, self.provider.clone());
         match tokens.try_get_with(key, self.look_up(gateway)).await {
             Ok(token) => Ok(token),
-            // The caller that started the look-up had no share left; this one may have.
+            // The shared look-up may have failed because the caller that started it had used up its share. Try again on this
+            // caller's share.
             Err(_) => self.look_up(gateway).await,
         }
     }
@@ -91,18 +93,18 @@ impl Account {
     }
 }
 
-/// Returns the subject of the callback.
+/// Returns the last segment of the callback's path, such as the id of a delivery.
 pub(super) fn subject(request: &HttpRequest) -> Option<String> {
     segment(request, SUBJECT)
 }
 
-/// Returns a segment of the path as it was sent, decoded once.
+/// Returns a segment of the request path, percent-decoded once.
 fn segment(request: &HttpRequest, place: usize) -> Option<String> {
     let segment = request.uri().path().split('/').nth(place)?;
     percent_decode_str(segment).decode_utf8().ok().map(|text| text.into_owned())
 }
 
-/// Returns the URL that the provider has called, as it signs it.
+/// Returns the URL that the provider called. The provider's signature covers this URL.
 fn public_url(callbacks: &Callbacks, request: &HttpRequest) -> Option<String> {
     let path = request.uri().path_and_query()?;
     callbacks.public_url.as_ref().map(|base| format!("{base}{path}"))

@@ -4,19 +4,19 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use credentials::secrets::{constant_time_eq, hmac_sha1};
 
-/// Bytes of HMAC-SHA1.
+/// Length of an HMAC-SHA1 in bytes.
 const LENGTH: usize = 20;
-/// Characters of a signature in base64.
+/// Length of a signature in base64, in characters.
 const ENCODED: usize = 28;
 
-/// Reads a signature: 20 bytes in base64. None for anything else, which no account has signed.
+/// Decodes a signature: 20 bytes in base64. Returns None for any other text.
 pub(super) fn decode(signature: &[u8]) -> Option<Vec<u8>> {
     let decoded = (signature.len() == ENCODED).then(|| STANDARD.decode(signature).ok()).flatten();
     decoded.filter(|decoded| decoded.len() == LENGTH)
 }
 
-/// Returns true if `signature` is the HMAC-SHA1 of the URL and the fields in the order of their names, keyed by the
-/// account's token. Compares in constant time.
+/// Returns true if `signature` is the HMAC-SHA1, with the account's token as the key, of the URL followed by the fields in the
+/// order of their names. Compares in constant time.
 pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], signature: &[u8]) -> bool {
     let mut sorted: Vec<_> = fields.iter().collect();
     sorted.sort();
@@ -33,7 +33,7 @@ pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], sig
 mod tests {
     use super::*;
 
-    /// The example of Twilio's documentation.
+    /// The example in Twilio's documentation.
     #[test]
     fn only_twilios_own_example_is_valid() {
         let url = "https://mycompany.com/myapp.php?foo=1&bar=2";

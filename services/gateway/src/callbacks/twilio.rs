@@ -1,4 +1,4 @@
-//! `/v3/callbacks/twilio/…`: Twilio's reports about messages, and messages that people send back.
+//! `/v3/callbacks/twilio/…`: Twilio's reports about messages, and messages that people send to the account's numbers.
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
@@ -15,14 +15,14 @@ use crate::http::failure::Failure;
 use crate::openapi::callback::{TwilioMessage, TwilioStatus};
 use crate::waiting::database;
 
-/// Keywords by which people stop and start messages, for accounts without Twilio's own opt-out detection.
+/// Keywords with which people stop and restart messages. They apply to accounts without Twilio's own opt-out detection.
 const STOP: [&str; 6] = ["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"];
 const START: [&str; 3] = ["START", "YES", "UNSTOP"];
 
 /// Reports the status of a message.
 ///
-/// Twilio calls this URL: if `gateway.public_url` is set, the worker names it with each message. The call must carry
-/// `X-Twilio-Signature`, made with the provider's `authToken`. Repeated, late and reordered calls are harmless.
+/// Twilio calls this URL. If `gateway.public_url` is set, the worker passes the URL to Twilio with each message. The call must
+/// carry `X-Twilio-Signature`, made with the provider's `authToken`. Calls may be repeated, late or out of order.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/{delivery}",
@@ -33,7 +33,7 @@ const START: [&str; 3] = ["START", "YES", "UNSTOP"];
         ("app" = String, Path, description = "The app's id."),
         ("provider" = String, Path, description = "The provider's identifier."),
         ("delivery" = String, Path, description = "The delivery's id."),
-        ("attempt" = Option<String>, Query, description = "The attempt that sent the message."),
+        ("attempt" = Option<String>, Query, description = "Number of the attempt that sent the message."),
     ),
     request_body(content = TwilioStatus, content_type = "application/x-www-form-urlencoded"),
     responses(
@@ -76,7 +76,7 @@ pub(crate) async fn status(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Returns the answer for a final status; None for any other.
+/// Converts a final status to the answer to record. None for any other status.
 fn answer(fields: &[(String, String)]) -> Option<Answer> {
     let status = field(fields, "MessageStatus").or_else(|| field(fields, "SmsStatus"))?;
     let code = field(fields, "ErrorCode").and_then(|code| code.parse::<u32>().ok());
@@ -95,9 +95,9 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
 
 /// Receives a message that a person sent to the account's number.
 ///
-/// Set this URL as the account's messaging webhook. A person who writes `STOP` gets no more SMS of the app until the same
-/// number writes `START`. The service reads Twilio's `OptOutType`; without it, it looks for the usual keywords. Other
-/// messages are accepted and ignored.
+/// Set this URL as the account's messaging webhook. If a person writes `STOP`, the app's SMS no longer go to that number until
+/// the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the service looks for the
+/// usual keywords in the text. All other messages are accepted and ignored.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/messages",
@@ -165,7 +165,7 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// 404 for a delivery, also for one of another app.
+/// Creates the 404 for an unknown delivery, also for a delivery of another app.
 fn unknown() -> Failure {
     Failure::not_found("no such delivery")
 }

@@ -1,4 +1,4 @@
-//! `POST /v3/users/bulk`: many users at a time.
+//! `POST /v3/users/bulk`: creates or merges many users at once.
 
 use std::mem;
 
@@ -23,7 +23,6 @@ use crate::openapi::user::ManyUsers;
 use crate::openapi::vocabulary::Identifier;
 use crate::waiting::database;
 
-/// Maximum number of users in a request.
 const MAX_USERS: usize = 1_000;
 
 #[derive(Serialize, ToSchema)]
@@ -47,7 +46,7 @@ struct UserAnswer {
     identifier: Option<String>,
     #[schema(inline)]
     status: UserStatus,
-    /// Problems for which the user was not written.
+    /// Problems that prevented the service from writing the user.
     #[schema(value_type = Vec<error::Problem>)]
     errors: Vec<Problem>,
 }
@@ -60,7 +59,7 @@ enum UserStatus {
     Error,
 }
 
-/// A user of the request, with the problems found in it.
+/// One user of the request, with the problems found in it.
 struct Item {
     path: String,
     identifier: Option<String>,
@@ -68,10 +67,10 @@ struct Item {
     problems: Vec<Problem>,
 }
 
-/// Creates users, or merges pairs onto their profiles.
+/// Creates users, or merges key-value pairs into their profiles.
 ///
-/// The answer has a result for each user; an error in one does not affect the others. A user who is named twice is merged
-/// twice, in order.
+/// The answer has a result for each user. An error in one user does not affect the others. If a user is named twice, both sets
+/// of pairs are merged, in order.
 #[utoipa::path(
     post,
     path = "/v3/users/bulk",
@@ -135,7 +134,7 @@ fn read_item(path: String, item: Value, strict: bool) -> Item {
         profile::check(&format!("{path}.profile"), &pairs, &mut problems);
         fields.finish(strict, &mut problems);
     }
-    // Pairs that no profile can hold must not create a user.
+    // Check the pairs before anything is written: pairs that no profile can contain must not create a user.
     if let Err(refusal) = profile::merged(&Object::new(), &pairs) {
         problems.push(problem(&path, &refusal));
     }
@@ -152,7 +151,7 @@ fn problem(path: &str, refusal: &Refusal) -> Problem {
 }
 
 impl Item {
-    /// Builds the answer for this item. `merged` is None for an item with problems, which is not merged.
+    /// Builds the answer for this user. `merged` is None if the user has problems, because such a user is not merged.
     fn answer(self, merged: Option<MergeResult>) -> UserAnswer {
         let (status, errors) = match merged {
             Some(MergeResult::Created) => (UserStatus::Created, Vec::new()),

@@ -100,7 +100,7 @@ pub(crate) async fn create(
 
 /// Lists the categories, in order of creation.
 ///
-/// The answer has at most 1,000. If more exist, its header `Link` leads to the next page (`rel="next"`, RFC 8288).
+/// The answer has at most 1,000 categories. If more exist, the header `Link` leads to the next page (`rel="next"`, RFC 8288).
 #[utoipa::path(
     get,
     path = "/v3/categories",
@@ -122,7 +122,7 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=MOST_CATEGORIES, &mut problems).unwrap_or(MOST_CATEGORIES);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     valid_or_problems(Some(()), problems)?;
-    // One more than shown, to find out if a next page exists.
+    // Read one category more than the page shows, to find out if there is a next page.
     let categories =
         database(gateway.store.directory().list_categories(caller.app, after, limit + 1)).await?;
     let (shown, more) =
@@ -138,8 +138,8 @@ pub(crate) async fn list(
 
 /// Deletes a category and the users' preferences for it.
 ///
-/// Its past notifications keep their text, and no longer show a category. A later send that names the identifier creates a
-/// new category.
+/// Past notifications of the category keep their text, and no longer show a category. A later send that names the identifier
+/// creates a new category.
 #[utoipa::path(
     delete,
     path = "/v3/categories/{id}",

@@ -29,17 +29,17 @@ use crate::openapi::device;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 use crate::waiting::database;
 
-/// Push services; the first is the default.
+/// Push services. The first one is the default.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
 /// A device as the request describes it.
 struct Device {
     device_type: Option<DeviceType>,
-    /// Profile pairs that add its push token.
+    /// Profile pairs that add the device's push token; empty if there is none.
     token: Object,
 }
 
-/// Start-up data of a front end.
+/// Data that a front end needs at start-up.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -56,24 +56,24 @@ struct Connected<'a> {
     #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
-    /// Secret that proves this device in later calls without another proof. Returned once, if a call with the public key
-    /// alone created the user in an app that guards addresses; null in every other answer.
+    /// Secret that proves this device in later calls with only the public key. The service returns it once: if the app guards
+    /// addresses (`address-keys=guarded`) and a call with only the public key created the user. Null in every other answer.
     device_secret: Option<&'a str>,
 }
 
-/// The app, as its front ends see it.
+/// The app, as its front ends may see it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = App)]
 struct AppBody<'a> {
     id: String,
     name: &'a str,
-    /// True if the app has a provider for web push and a key that browsers subscribe with.
+    /// True if the app has an enabled web-push provider and a key with which browsers subscribe.
     enable_web_push: bool,
-    /// Key that browsers subscribe with (VAPID): an uncompressed point of P-256 in base64url.
+    /// Public key with which browsers subscribe (VAPID): an uncompressed point of P-256 in base64url.
     public_key: Option<&'a str>,
     hide_branding: bool,
-    /// The channels that the app can deliver on.
+    /// The channels on which the app can deliver.
     #[schema(value_type = Vec<vocabulary::Channel>)]
     channels: Vec<Channel>,
     /// The first 1,000 categories of the app.
@@ -88,11 +88,11 @@ struct CategoryBody<'a> {
     name: &'a str,
 }
 
-/// Signs a user in on a device: records the device, and creates the user if missing.
+/// Signs a user in on a device: stores the device, and creates the user if missing.
 ///
-/// An app that acts for the user may omit the body. In an app that guards addresses, a caller with the public key
-/// alone may register a push token only if this call creates the user; the answer then contains `deviceSecret`, with which
-/// the device can later replace its token. Any other push token is a 403 (`address_guarded`).
+/// If the app itself makes the call for the user, it may omit the body. If the app guards addresses (`address-keys=guarded`), a
+/// caller with only the public key may register a push token only if this call creates the user. The answer then contains
+/// `deviceSecret`, with which the device can replace its token later. Any other push token is a 403 (`address_guarded`).
 #[utoipa::path(
     post,
     path = "/v3/sdk/connect",
@@ -101,7 +101,7 @@ struct CategoryBody<'a> {
     security(("user" = [])),
     params(
         ("DEVICE-ID" = inline(HeaderIdentifier), Header, description = "Unique identifier of the device or installation."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     request_body(content(
         (device::Device = "application/json"),
@@ -120,7 +120,7 @@ pub(crate) async fn connect(
     let mut problems = Vec::new();
     let device_id = gateway.read_device_id(&request, &mut problems)?;
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
-    // An app that acts for a user may not know the type of the device.
+    // An app that makes the call for a user may not know the type of the device.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = valid_or_problems(device_id.zip(device), problems)?;
 
@@ -186,7 +186,7 @@ fn read_name<T: Copy + Display>(
 }
 
 impl Gateway {
-    /// Connects a device of a caller with the public key alone. Returns the device's secret if the call created the user.
+    /// Connects a device of a caller with only the public key. Returns the device's secret if the call created the user.
     async fn connect_unproven(
         &self,
         request: &HttpRequest,
@@ -209,7 +209,7 @@ impl Gateway {
         Ok(database(connecting).await?.then_some(fresh))
     }
 
-    /// Reads the identifier of the calling device. A problem names the header with the first prefix.
+    /// Reads the identifier of the calling device from its header. Problems name the header with the first configured prefix.
     fn read_device_id(
         &self,
         request: &HttpRequest,

@@ -18,12 +18,12 @@ use crate::openapi::subscription::Subscription;
 use crate::openapi::vocabulary::Identifier;
 use crate::waiting::database;
 
-/// Stores a browser's subscription; it replaces the previous one of the device.
+/// Stores the web-push subscription of a device. It replaces the device's previous subscription.
 ///
-/// The body is the browser's `PushSubscription` as JSON. Its endpoint must be at a push service that the installation
-/// knows. An endpoint belongs to one user of an app: the last one that sent it. The user and the device are created if
-/// missing. In an app that guards addresses, a caller with the public key alone needs the device's secret, and the endpoint
-/// must not belong to another device.
+/// The body is the browser's `PushSubscription` as JSON. Its endpoint must be at a push service that the service's
+/// configuration allows. Within an app, an endpoint belongs only to the user who sent it last. A missing user or device is
+/// created. If the app guards addresses (`address-keys=guarded`), a caller with only the public key needs the device's secret,
+/// and the endpoint must not belong to another device.
 #[utoipa::path(
     post,
     path = "/v3/devices/{deviceId}/webPushSubscription",
@@ -31,8 +31,8 @@ use crate::waiting::database;
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("deviceId" = Identifier, Path, description = "The identifier that the client chose for the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     request_body = Subscription,
     responses((status = 200, description = "The subscription is stored.", body = StatusBody)),
@@ -62,7 +62,7 @@ pub(crate) async fn subscribe(
     Ok(status_body(StatusCode::OK, "the subscription was stored"))
 }
 
-/// Removes the subscription of a device.
+/// Removes the web-push subscription of a device.
 #[utoipa::path(
     delete,
     path = "/v3/devices/{deviceId}/webPushSubscription",
@@ -70,8 +70,8 @@ pub(crate) async fn subscribe(
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("deviceId" = Identifier, Path, description = "The identifier that the client chose for the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     responses((status = 200, description = "The subscription is removed.", body = StatusBody)),
 )]
@@ -97,7 +97,7 @@ pub(crate) async fn unsubscribe(
 
 /// Removes the push token of a device, for example at sign-out.
 ///
-/// The token is removed from the user's profile; the tokens of other devices stay.
+/// The token is removed from the user's profile. The tokens of other devices stay.
 #[utoipa::path(
     delete,
     path = "/v3/devices/{deviceId}/pushToken",
@@ -105,8 +105,8 @@ pub(crate) async fn unsubscribe(
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
-        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+        ("deviceId" = Identifier, Path, description = "The identifier that the client chose for the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     responses((status = 200, description = "The push token is removed.", body = StatusBody)),
 )]
@@ -128,7 +128,8 @@ pub(crate) async fn remove_push_token(
 }
 
 impl Gateway {
-    /// Returns the digest of the device's secret for a caller that needs one; None for a caller with another proof.
+    /// Returns the digest of the device's secret if the caller has only the public key; None for a caller with another proof.
+    /// 403 if the caller needs the secret and did not send it.
     async fn device_secret(
         &self,
         request: &HttpRequest,

@@ -20,9 +20,9 @@ use crate::waiting::database;
 
 /// Erases a user.
 ///
-/// Once this call is answered, the user is unknown, and no send that was accepted before recreates or reaches the user.
-/// The inbox and the past deliveries are deleted soon after; messages in the event log are deleted when they reach the
-/// log's retention. The identifier may be used again for a new user with an empty inbox.
+/// Once this call is answered, the user is unknown, and no earlier send can recreate or reach the user. The inbox and the past
+/// deliveries are deleted soon after. Messages in the event log are deleted when they reach the log's retention. The identifier
+/// may be used again for a new user with an empty inbox.
 #[utoipa::path(
     delete,
     path = "/v3/users/{identifier}",
@@ -52,7 +52,8 @@ pub(crate) async fn erase(
 }
 
 impl Gateway {
-    /// Creates a timer that notifies the inbox immediately, so that an erasure does not need the log to be available.
+    /// Creates a timer that is due at once and publishes the erasure to the inbox's stream. With a timer, an erasure succeeds
+    /// even while the log is unavailable.
     fn erasure_timer(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
         let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
         let event = Envelope {

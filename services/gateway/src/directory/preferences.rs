@@ -23,14 +23,14 @@ use crate::waiting::database;
 
 /// Maximum number of categories in one request.
 const MAX_ELEMENTS: usize = 1_000;
-/// Maximum number of channels of one category in a request, including repeated ones.
+/// Maximum number of channels of one category in a request, including channels named repeatedly.
 const MAX_CHANNELS: usize = 100;
 
-/// Preferences that a request sets. If a channel of a category is named twice, the last one counts.
+/// Preferences that a request sets. If a request names a channel of a category twice, the last one counts.
 #[derive(Default)]
 struct Choices {
     channels: BTreeMap<(CategoryId, Channel), bool>,
-    /// The named categories, each with the paths that name it.
+    /// The named categories, each with the paths of the elements that name it.
     categories: BTreeMap<CategoryId, Vec<String>>,
 }
 
@@ -69,7 +69,7 @@ struct ChannelBody {
     enabled: bool,
 }
 
-/// Lists the user's preferences: one element for each category with at least one setting.
+/// Lists the user's preferences. Categories for which the user has no preference are left out.
 #[utoipa::path(
     get,
     path = "/v3/preferences",
@@ -82,10 +82,10 @@ pub(crate) async fn list(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
     answer(&caller, &gateway).await
 }
 
-/// Sets the preferences that the request names; others stay unchanged.
+/// Sets the preferences that the request names. All others stay unchanged.
 ///
-/// They apply from the next send on, but not to sends without a category or with a critical one. The user is created if
-/// missing.
+/// The preferences apply from the next send on. They never apply to sends without a category or with a critical category. A
+/// missing user is created.
 #[utoipa::path(
     patch,
     path = "/v3/preferences",
@@ -160,7 +160,7 @@ impl Choices {
     }
 }
 
-/// Returns the elements of an array with their paths; none if the array is too long.
+/// Returns the elements of an array with their paths. An array that is too long adds a problem and yields no elements.
 fn checked_elements(
     path: &str,
     elements: Vec<Value>,

@@ -17,13 +17,14 @@ use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
 use crate::waiting::database;
 
-/// Operations of a JSON Patch that count as one more request against the rate limits of a caller without the secret.
+/// Number of JSON Patch operations that count as one additional request against the rate limits. Applies only to callers
+/// without the API secret.
 pub const OPERATIONS_OF_A_REQUEST: usize = 10;
 
 /// Gets the user's profile.
 ///
-/// The profile of an unknown user is empty. In an app that guards addresses, a caller with the public key alone does not
-/// see `email`, `phoneNumber`, `phone`, `fcm` and `apns`, neither here nor in the answers of PUT and PATCH.
+/// The profile of an unknown user is empty. If the app guards addresses (`address-keys=guarded`), a caller with only the public
+/// key does not see the keys `email`, `phoneNumber`, `phone`, `fcm` and `apns`. The answers of PUT and PATCH omit them too.
 #[utoipa::path(
     get,
     path = "/v3/profile",
@@ -38,11 +39,12 @@ pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Resu
     Ok(HttpResponse::Ok().json(seen_by(profile, caller.author())))
 }
 
-/// Merges pairs onto the profile.
+/// Merges key-value pairs into the profile.
 ///
-/// The pairs replace existing keys; other keys stay. `fcm` and `apns` are merged one level deeper: `token` is appended to
-/// `tokens`, and `tokens` are merged with the existing ones. The latest 50 tokens of each push service are kept. Only the
-/// app's backend may set the key `app`; with other credentials it is a 403 (`app_only`). Creates the user if missing.
+/// The pairs replace existing keys; all other keys stay. `fcm` and `apns` are merged one level deeper: `token` is added to the
+/// list `tokens`, and the sent `tokens` are added to the existing ones. The service keeps the latest 50 tokens of each push
+/// service. Only the app's backend may set the key `app`; with other credentials the answer is 403 (`app_only`). A missing user
+/// is created.
 #[utoipa::path(
     put,
     path = "/v3/profile",
@@ -66,9 +68,9 @@ pub(crate) async fn merge(
 
 /// Patches the profile.
 ///
-/// An array is a JSON Patch (RFC 6902). It is applied atomically: all operations or none, and concurrent changes are not
-/// lost. It has at most 100 operations, or 1,000 with the API secret, and the number of operations times the size of the
-/// profile in bytes must not exceed 1 MiB. An object is merged as by PUT. Creates the user if missing.
+/// An array is a JSON Patch (RFC 6902). The service applies all of its operations or none, and concurrent changes are not lost.
+/// It may have at most 100 operations, or 1,000 with the API secret, and the number of operations times the size of the profile
+/// in bytes must not exceed 1 MiB. An object is merged as PUT does. A missing user is created.
 #[utoipa::path(
     patch,
     path = "/v3/profile",
@@ -110,7 +112,7 @@ pub(crate) async fn change(
 fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Result<Patch, Failure> {
     let most = if caller.by_app { MAX_OPERATIONS } else { MAX_USER_OPERATIONS };
     let mut problems = Vec::new();
-    // An array that is too long is rejected as a whole.
+    // Do not check every operation of an array that is too long: `Patch::read` rejects it as a whole.
     for (index, operation) in operations.iter().take(most).enumerate() {
         check_plain_json(&format!("[{index}]"), operation, &mut problems);
     }

@@ -1,4 +1,4 @@
-//! `/v3/unsubscribe/{token}`: the unsubscribe link of an email, which turns its category off for the reader.
+//! `/v3/unsubscribe/{token}`: the unsubscribe link of an email. It turns off the emails of one category for the reader.
 
 use actix_web::http::StatusCode;
 use actix_web::web::{Data, Path};
@@ -18,7 +18,7 @@ const LATER: &str = "the database did not answer in time; repeat the request";
 
 /// Shows the page behind the unsubscribe link of an email.
 ///
-/// The page asks for a confirmation. This call changes nothing, because mail scanners follow links.
+/// The page asks for a confirmation. This call changes nothing, because mail scanners open links automatically.
 #[utoipa::path(
     get,
     path = "/v3/unsubscribe/{token}",
@@ -56,8 +56,8 @@ pub(crate) async fn ask(
 
 /// Unsubscribes the reader of an email from emails of its category.
 ///
-/// The token is the only credential, and the body is ignored: mail programs send `List-Unsubscribe=One-Click` (RFC
-/// 8058). The user or the app can subscribe again through the preferences.
+/// The token is the only credential. The service ignores the body; mail programs send `List-Unsubscribe=One-Click` (RFC 8058).
+/// The user or the app can subscribe again through the preferences.
 #[utoipa::path(
     post,
     path = "/v3/unsubscribe/{token}",
@@ -97,7 +97,7 @@ pub(crate) async fn unsubscribe(
     if database(gateway.store.directory().turn_off(app, user, category, Channel::Email)).await? {
         Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription)))
     } else {
-        // The category was deleted or made critical since it was read.
+        // The category was deleted or became critical after it was read above.
         Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown))
     }
 }
@@ -111,7 +111,8 @@ struct LinkedSubscription {
 }
 
 impl Gateway {
-    /// Returns the subscription of a token; None if the token is not for unsubscribing, or its user or category no longer exists.
+    /// Returns the subscription that a token refers to. None if the token is not for unsubscribing, or if its user or category
+    /// no longer exists.
     async fn subscription(
         &self,
         request: &HttpRequest,

@@ -1,4 +1,4 @@
-//! The page behind an email's unsubscribe link, in the reader's language.
+//! The page behind an email's unsubscribe link, in a language that the reader prefers.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,8 @@ const STYLE: &str = "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;m
     color:#fff;background:#1a56c4;cursor:pointer}\
     @media(prefers-color-scheme:dark){body{color:#eee;background:#181818}}";
 
-/// Allows no content of other origins, no script and no framing; the form may post only to its own origin.
+/// Content security policy of the page. It allows no content from other origins, no script and no framing. The form may post
+/// only to the page's own origin.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = STANDARD.encode(secrets::sha256(STYLE.as_bytes()));
     format!(
@@ -29,11 +30,11 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 
 /// Content of the page.
 pub(crate) enum PageContent<'a> {
-    /// The question whether emails of a category should stop.
+    /// Question to the reader: unsubscribe from emails of a category?
     Asked(&'a Subscription),
-    /// Confirmation that they have stopped.
+    /// Confirmation that the reader gets no more emails of the category.
     Done(&'a Subscription),
-    /// Notice that they cannot be stopped.
+    /// Notice that the emails cannot be turned off, because their category is critical.
     Critical(&'a Subscription),
     /// Notice that the link is not valid.
     Unknown,
@@ -90,7 +91,6 @@ const WORDS: &[PageTexts] = &[
     },
 ];
 
-/// Builds the answer with this page.
 pub(crate) fn page(request: &HttpRequest, status: StatusCode, content: &PageContent<'_>) -> HttpResponse {
     let accepted = request.headers().get_all(ACCEPT_LANGUAGE).filter_map(|value| value.to_str().ok());
     let words = page_texts(accepted.flat_map(|value| value.split(',')));
@@ -106,7 +106,7 @@ pub(crate) fn page(request: &HttpRequest, status: StatusCode, content: &PageCont
         .body(html(words, content))
 }
 
-/// Returns the texts in the available language that the reader prefers (RFC 9110, section 12.5.4).
+/// Returns the texts in the available language that the reader prefers most (`Accept-Language`, RFC 9110, section 12.5.4).
 fn page_texts<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static PageTexts {
     let mut best: (f32, &PageTexts) = (0.0, &WORDS[0]);
     for range in accepted {
@@ -132,7 +132,7 @@ fn html(words: &PageTexts, content: &PageContent<'_>) -> String {
     let text = subscription.map_or_else(
         || (*text).to_owned(),
         |Subscription { app, category, .. }| {
-            // Both in one pass, because a name may itself contain a placeholder.
+            // The names are inserted in one pass, because a name may itself contain a placeholder.
             let (before, after) = text.split_once("{category}").unwrap_or((text, ""));
             [before.replace("{app}", &escaped(app)), escaped(category), after.replace("{app}", &escaped(app))]
                 .concat()

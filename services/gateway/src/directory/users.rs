@@ -54,7 +54,7 @@ struct KnownUserBody<'a> {
     identifier: &'a str,
     #[schema(value_type = FreeObject)]
     profile: &'a Object,
-    /// Devices, most recently connected first; at most 50.
+    /// The devices, most recently connected first; at most 50.
     devices: Vec<DeviceBody<'a>>,
     /// Time at which the user was created.
     #[schema(value_type = Time)]
@@ -72,7 +72,7 @@ struct DeviceBody<'a> {
     device_type: Option<&'a str>,
     #[schema(value_type = Time)]
     connected_at: Timestamp,
-    /// True if the device has a web-push subscription that is not known dead.
+    /// True if the device has a web-push subscription, unless the subscription is known to be dead.
     web_push: bool,
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Merges pairs onto a user's profile, and creates the user if missing.
+/// Merges key-value pairs into a user's profile, and creates the user if missing.
 #[utoipa::path(
     put,
     path = "/v3/users/{identifier}",
@@ -156,7 +156,7 @@ pub(crate) async fn merge(
     Ok(answer(&database(gateway.store.directory().merge_user(caller.app, &identifier, pairs)).await?))
 }
 
-/// Gets a user with the profile and the devices.
+/// Gets a user with profile and devices.
 #[utoipa::path(
     get,
     path = "/v3/users/{identifier}",
@@ -206,7 +206,7 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
     valid_or_problems(Some(()), problems)?;
-    // One more than shown, to find out if a next page exists.
+    // Read one user more than the page shows, to find out if there is a next page.
     let users = database(gateway.store.directory().list_users(caller.app, after, limit + 1)).await?;
     let (shown, more) = users.split_at(users.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
     let numbers: Vec<_> = shown.iter().map(|user| user.number).collect();
@@ -218,7 +218,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// Reads the pairs to merge onto a profile; a missing body has none.
+/// Reads the key-value pairs to merge into a profile. A missing body has no pairs.
 pub(super) fn read_pairs(body: Option<Value>) -> Result<Object, Failure> {
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
     let mut problems = Vec::new();

@@ -16,15 +16,16 @@ pub(crate) fn check(request: &HttpRequest) -> Result<(), Failure> {
     Err(Failure::refused(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message))
 }
 
-/// Returns true if the list accepts JSON. The most specific range that covers JSON decides; an empty list accepts everything.
+/// Returns true if the list of media ranges accepts JSON. The most specific range that matches JSON decides. An empty list
+/// accepts everything.
 fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
     let mut ranges = ranges.map(str::trim).filter(|range| !range.is_empty()).peekable();
     let by_default = ranges.peek().is_none();
     ranges.filter_map(admission).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
-/// Returns the rank of a media range that covers JSON (2 for the exact type, 0 for `*/*`), and true if its weight `q` is not 0.
-/// None if the range does not cover JSON.
+/// Returns how specific a media range is (2 for the exact type, 0 for `*/*`), and true if its weight `q` is not 0. None if the
+/// range does not match JSON.
 fn admission(range: &str) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {

@@ -23,8 +23,8 @@ pub(crate) struct Admission {
 }
 
 impl Gateway {
-    /// Counts a request with valid credentials, and charges it to the shares of `holder` from now on. Returns 429 if a limit is
-    /// exceeded.
+    /// Counts a request with valid credentials against the rate limits of `holder`. From now on, the request uses the shares of
+    /// `holder`. 429 if a rate limit is exceeded.
     pub(crate) async fn admit(
         &self,
         request: &HttpRequest,
@@ -39,14 +39,14 @@ impl Gateway {
         self.count(NonZeroU32::MIN, request, holder, Some(app)).await
     }
 
-    /// Counts a request that needs no credentials, or whose signature is verified later. Returns 429 if a limit is exceeded.
+    /// Counts a request that needs no credentials, or whose signature is verified later. 429 if a rate limit is exceeded.
     pub(crate) async fn admit_stranger(&self, request: &HttpRequest, holder: Holder) -> Result<(), Failure> {
         request.extensions_mut().insert(holder);
         self.count(NonZeroU32::MIN, request, holder, None).await
     }
 
-    /// Counts an expensive request `times` more times against the rate limits of its holder. Requests with the API secret are
-    /// exempt.
+    /// Counts an expensive request `times` additional times against the rate limits of `holder`. Requests with the API secret
+    /// are exempt. 429 if a rate limit is exceeded.
     pub(crate) async fn charge(
         &self,
         request: &HttpRequest,
@@ -93,7 +93,8 @@ impl Admission {
     }
 
     /// Returns true if scripts of the request's origin may make calls for users of the app. False only if the app has a list of
-    /// allowed origins without this one. A request without `Origin` is allowed, because no script of another site sent it.
+    /// allowed origins and this origin is not in it. A request without `Origin` is allowed, because it does not come from a
+    /// script of another site.
     pub(crate) fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
         let admission = Admission::of(request);
@@ -112,7 +113,7 @@ impl Admission {
         self.app.id
     }
 
-    /// Returns the app's own rate of sends per second in the transactional lane, if it has one.
+    /// Returns the app's own limit of transactional sends per second; None if the default applies.
     pub(crate) fn transactional_rate(&self) -> Option<NonZeroU32> {
         self.app.transactional_rate
     }

@@ -24,32 +24,34 @@ use crate::shares::peer::Peer;
 use crate::shares::room::{Place, Room};
 use crate::waiting::at_callers_pace;
 
-/// Largest body without files, in bytes.
+/// Maximum size of a body without files, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;
-/// Largest body of a send with files, in bytes: 10 MiB of files in base64 with line breaks, and everything else.
+/// Maximum size of the body of a send with files, in bytes: 10 MiB of files in base64 with line breaks, plus everything else.
 pub const MAX_BODY_WITH_FILES: usize = 15 * 1024 * 1024;
-/// Body size, in bytes, that counts as one additional request against the rate limits. Only for callers without the API secret.
+/// Number of body bytes that count as one additional request against the rate limits. Applies only to callers without the API
+/// secret.
 pub const BYTES_OF_A_REQUEST: usize = 8 * 1024;
-/// Largest body of a caller without the API secret, in bytes. A profile has at most 64 KiB.
+/// Maximum size of a body of a caller without the API secret, in bytes. The largest such bodies are profiles, which have at
+/// most 64 KiB.
 pub const MAX_USER_BODY: usize = 128 * 1024;
-/// Largest body of a provider's callback, in bytes. The limit is low because the body is read before its signature can be
-/// verified.
+/// Maximum size of the body of a provider's callback, in bytes. It is small because the body is read before its signature can
+/// be verified.
 pub const MAX_CALLBACK: usize = 16 * 1024;
-/// Maximum number of fields of a form.
 const MAX_FORM_FIELDS: usize = 200;
 /// Bytes that are read and dropped after a body exceeds its limit, so that a client that is still sending receives the 413.
 const MAX_IGNORED: usize = 3 * MAX_BODY;
-/// Member name of files. The first [`MAX_BODY`] bytes of a larger body must contain it, because everything except files fits into
-/// that size.
+/// Member name of files. A body larger than [`MAX_BODY`] is accepted only if its first `MAX_BODY` bytes contain this name,
+/// because everything except files fits into that size.
 const FILES: &[u8] = b"\"attachments\"";
 const EMPTY: &str = "the body is empty; it must be JSON";
 /// Time limit for receiving a body of any size.
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit for receiving the body of a provider's callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// Time by which a body may lag behind the minimum speed, [`SLOWEST`].
+/// Additional time for a body, besides the time that it takes at the minimum speed, [`SLOWEST`].
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Minimum average speed of a body, in bytes per second, apart from [`GRACE`]. It limits how long a stalled body occupies room.
+/// Minimum average speed of a body in bytes per second, after the additional time [`GRACE`]. It limits how long a stalled body
+/// occupies memory.
 pub const SLOWEST: usize = 64 * 1024;
 
 /// A request body that has not been read yet. The caller's credentials are checked before the body is read.
@@ -58,14 +60,14 @@ pub(crate) struct Body {
     payload: Payload,
     limit: usize,
     within: Duration,
-    /// Room for the first [`MAX_BODY`] bytes.
+    /// Selects the room (memory limit) against which the first [`MAX_BODY`] bytes count.
     room: fn(&Gateway) -> &Room,
 }
 
-/// Room that a body occupies until the request is answered.
+/// Memory that a body occupies until the request is answered, charged to the caller.
 struct ReservedRoom {
     usual: Place,
-    /// Room for the part of a body beyond [`MAX_BODY`] bytes.
+    /// Memory for the part of a body beyond [`MAX_BODY`] bytes.
     files: Place,
 }
 
@@ -137,8 +139,8 @@ impl Body {
         }
     }
 
-    /// Reads a JSON value, or a JSON Patch if the media type says so; a JSON Patch must be an array. None if the body is empty
-    /// and is not a JSON Patch.
+    /// Reads a JSON value, or a JSON Patch if the media type is `application/json-patch+json`. Returns None if the body is
+    /// empty. With the media type of a JSON Patch, an empty body, or one that is not an array, is a 400.
     pub(crate) async fn json_or_patch(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::JsonPatch {
             return self.optional_json().await;
@@ -160,8 +162,8 @@ impl Body {
         (!bytes.is_empty()).then(|| form(&bytes)).transpose()
     }
 
-    /// Reads the form fields of a provider's callback, in the order sent. Callbacks have a separate room, so that they occupy
-    /// none of the room of callers with credentials.
+    /// Reads the form fields of a provider's callback, in the order sent. The memory of callbacks has a separate limit, so that
+    /// callbacks use none of the memory for callers with credentials.
     pub(crate) async fn callback_form(self) -> Result<Vec<(String, String)>, Failure> {
         if media(&self.request) != Media::Form {
             return Err(unsupported("the media type must be application/x-www-form-urlencoded"));
@@ -190,8 +192,8 @@ impl Body {
         Ok(bytes)
     }
 
-    /// Reads the whole body. The room that it occupies grows with every chunk, and is released after the answer. 413 if the body
-    /// exceeds its limit, 503 if the holder has no room left.
+    /// Reads the whole body. The memory charged to the caller grows with every received piece and is released after the answer.
+    /// 413 if the body exceeds its limit, 503 if the caller's share of memory is used up.
     async fn collect(&mut self) -> Result<BytesMut, Failure> {
         let gateway = Gateway::of(&self.request)?.clone();
         let holder = holder(&self.request);
@@ -227,8 +229,8 @@ impl Body {
         Ok(bytes)
     }
 
-    /// Reads the next chunk of a body of which `total` bytes have arrived since `begin`; None at the end. 408 if the client is
-    /// too slow.
+    /// Reads the next piece of a body of which `total` bytes have arrived since `begin`. Returns None at the end of the body.
+    /// 408 if the client is too slow.
     async fn next(&mut self, begin: Instant, total: usize) -> Result<Option<Bytes>, Failure> {
         let at_slowest = Duration::from_secs_f64(total as f64 / SLOWEST as f64);
         let end = begin + self.within.min(GRACE + at_slowest);
@@ -245,20 +247,21 @@ impl Body {
 }
 
 impl ReservedRoom {
-    /// Extends the room to `bytes` in total.
+    /// Extends the charged memory to `bytes` in total.
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         grow(&mut self.usual, bytes.min(MAX_BODY))?;
         grow(&mut self.files, bytes.saturating_sub(MAX_BODY))
     }
 
-    /// Extends the room by `bytes`.
+    /// Extends the charged memory by `bytes`.
     fn extend(&mut self, bytes: usize) -> Result<(), Failure> {
         let taken = self.usual.units() * 1024;
         grow(&mut self.usual, taken + bytes)
     }
 }
 
-/// Returns the holder whose shares the request uses: its peer until the credentials are verified.
+/// Returns the caller whose shares the request uses. Until the credentials are verified, that is an unknown caller at the
+/// peer's address.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
@@ -280,7 +283,7 @@ fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
 }
 
-/// Extends a place, whose unit is 1 KiB, to hold `bytes`.
+/// Grows a place, whose unit is 1 KiB, until it holds `bytes`.
 fn grow(place: &mut Place, bytes: usize) -> Result<(), Failure> {
     let missing = bytes.div_ceil(1024).saturating_sub(place.units());
     Ok(place.grow(missing)?)
@@ -308,7 +311,7 @@ fn media(request: &HttpRequest) -> Media {
     }
 }
 
-/// Takes room for the parsed value, then parses the body.
+/// Charges the memory of the parsed value to the caller, then parses the body.
 fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
     let most = if holder(request).has_secret() { MAX_CONTAINERS } else { MAX_USER_CONTAINERS };
     take_room(request, structure::check(bytes, most, MAX_BODY)?)?;

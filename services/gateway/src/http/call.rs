@@ -14,18 +14,17 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Marks the call as one for users, which browsers may make from other origins.
+    /// Marks the call as a call for users. Browsers may make it from other origins.
     pub(crate) fn for_users(self) -> Call {
         Call { for_users: true, ..self }
     }
 }
 
-/// Marks several calls as calls for users.
 pub(crate) fn for_users<const CALLS: usize>(calls: [Call; CALLS]) -> [Call; CALLS] {
     calls.map(Call::for_users)
 }
 
-/// The calls of a path; the app data of its resource.
+/// All calls of a path. They are stored as app data of the path's resource.
 pub(crate) struct Calls {
     /// Each method, with true if it is a call for users.
     methods: Vec<(Method, bool)>,
@@ -45,8 +44,8 @@ impl Calls {
         Calls { allow: names.collect::<Vec<_>>().join(", "), methods }
     }
 
-    /// Returns true if scripts of other origins may read the answer to this method. They may read a 405 if the path has any call
-    /// for users.
+    /// Returns true if scripts of other origins may read the answer to this method. If the path does not support the method,
+    /// they may read the 405 if the path has any call for users.
     pub(crate) fn is_for_users(&self, method: &Method) -> bool {
         let call = self.methods.iter().find(|(known, _)| known == method);
         call.map_or_else(|| self.for_users().next().is_some(), |(_, for_users)| *for_users)
@@ -58,8 +57,8 @@ impl Calls {
     }
 }
 
-/// Builds the resource of a path from its calls. A GET also serves HEAD, every path answers OPTIONS, and any other method is a
-/// 405.
+/// Builds the resource of a path from its calls. GET also serves HEAD, every path answers OPTIONS, and every other method gets
+/// a 405.
 pub(crate) fn resource<const CALLS: usize>(
     path: &'static str,
     calls: [Call; CALLS],
@@ -79,7 +78,7 @@ pub(crate) fn resource<const CALLS: usize>(
 
 macro_rules! methods {
     ($($name:ident = $method:ident),+) => { $(
-        /// Creates a call of this method. It is for backends unless it is marked with `for_users`.
+        /// Creates a call with this method. Browsers may not make it from other origins, unless `for_users` marks it.
         pub(crate) fn $name<H, Arguments>(handler: H) -> Call
         where
             H: Handler<Arguments>,

@@ -1,5 +1,5 @@
-//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"). Browsers may make the calls for users, but not those for
-//! backends.
+//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"). From other origins, browsers may make the calls for users, but
+//! not the calls for backends.
 
 use actix_web::HttpRequest;
 use actix_web::http::Method;
@@ -17,12 +17,13 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
 );
-/// Seconds for which a browser may cache the answer to a preflight; browsers allow no more.
+/// Seconds for which a browser may cache the answer to a preflight request. Browsers allow no more.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
 const PREFLIGHT_VARIES: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
 
-/// Returns the CORS headers of the answer. Call it after the request is served, when its call and its app are known.
+/// Returns the CORS headers of an answer. Call it after the request is served, because only then are the called path and the
+/// app known.
 pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let Some(calls) = request.app_data::<Calls>() else {
         return Vec::new();
@@ -35,8 +36,8 @@ pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     }
 }
 
-/// Returns the CORS headers of a preflight; none if the method in `wanted` is not for users. A preflight has no credentials, so
-/// its app is unknown, and every origin is allowed.
+/// Returns the CORS headers of the answer to a preflight request; none if the method in `wanted` is not for users. A preflight
+/// request has no credentials, so its app is unknown, and every origin is allowed.
 fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<(HeaderName, HeaderValue)> {
     let methods: Vec<_> = calls.for_users().map(Method::as_str).collect();
     let may = wanted.to_str().is_ok_and(|wanted| methods.contains(&wanted));
@@ -54,8 +55,8 @@ fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<
     headers
 }
 
-/// Returns the CORS headers of an answer that is not a preflight. If the app is unknown, for example after wrong credentials,
-/// every origin is allowed, because the answer contains nothing that an origin could misuse.
+/// Returns the CORS headers of any other answer. If the app is unknown, for example after wrong credentials, every origin is
+/// allowed, because the answer contains nothing that a script of another origin could misuse.
 fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];
     let Some(origin) = request.headers().get(ORIGIN) else {

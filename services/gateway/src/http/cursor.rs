@@ -8,7 +8,7 @@ use domain::Problem;
 
 use crate::http::query::Query;
 
-/// Encodes the cursor of the next page. `place` is the position of the last element of this page.
+/// Encodes the cursor for the next page. `place` is the position of the last element of the current page.
 pub(crate) fn write(place: impl Display) -> String {
     URL_SAFE_NO_PAD.encode(place.to_string())
 }

@@ -11,7 +11,7 @@ const EXPLAINED: HeaderValue = HeaderValue::from_static("</docs>; rel=\"deprecat
 
 struct Deprecated;
 
-/// Marks a request as using a deprecated feature. Its answer has the headers with any status.
+/// Marks a request as using a deprecated feature. The answer gets both headers, whatever its status.
 pub(crate) fn note(request: &HttpRequest) {
     request.extensions_mut().insert(Deprecated);
 }

@@ -1,5 +1,5 @@
-//! Middleware around every request: request id, tracing span, duration metric, time limit, and the headers that all answers
-//! share.
+//! Middleware around every request: request id, tracing span, duration metric, limit on waiting time, and the headers that all
+//! answers have.
 
 use std::time::Instant;
 
@@ -60,8 +60,8 @@ pub(crate) async fn exchange(
     Ok(response)
 }
 
-/// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the
-/// caller has not proven the API secret.
+/// Returns true if the connection closes after this answer. That is so if the process is stopping, or if connections are scarce
+/// and the caller has not proven the API secret.
 fn closes_connection(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()
@@ -104,7 +104,7 @@ fn complete(response: &mut ServiceResponse, gateway: &Gateway) {
     }
 }
 
-/// Counts and logs the failure of an answer if it refuses the credentials.
+/// Counts and logs the refusal if the answer refuses the credentials of the request.
 fn note_refusal(response: &ServiceResponse) {
     let request = response.request();
     let failure = response.response().error().and_then(Error::as_error::<Failure>);

@@ -18,16 +18,15 @@ use crate::shares::room::Overuse;
 
 /// Seconds after which a client may retry a request that was answered with 503.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
-/// Maximum number of problems that an answer lists.
 const MOST_PROBLEMS: usize = 100;
 
-/// `WWW-Authenticate` of a 401. Bearer tokens are the only credentials with an HTTP authentication scheme (RFC 9110, section
-/// 11.6.1, and RFC 6750).
+/// Value of `WWW-Authenticate` in a 401. Bearer tokens are the only credentials of this API that have an HTTP authentication
+/// scheme (RFC 9110, section 11.6.1, and RFC 6750).
 const CHALLENGE: &str = "Bearer realm=\"tidings\"";
 const NO_SUCH_METHOD: &str = "the resource does not support this method";
 const LIMITED: &str = "the caller exceeded its limit of requests per second; repeat the request later";
 
-/// The reason why a request fails.
+/// Reason why a request fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// 400: the request is malformed or invalid. Contains every problem that was found.
@@ -51,10 +50,11 @@ pub(crate) enum Failure {
     Unavailable {
         /// One sentence for the caller.
         message: &'static str,
-        /// Cause, which only the service's log shows.
+        /// Cause, for the service's log only.
         cause: String,
     },
-    /// 500: an internal error. The answer has an id under which the service's log shows the cause.
+    /// 500: an internal error. Contains the cause, for the service's log only. The answer has an id under which the log shows
+    /// the cause.
     Defect(String),
 }
 
@@ -82,7 +82,6 @@ impl Failure {
         Failure::Invalid(vec![Problem::new(field, code, message)])
     }
 
-    /// Creates a 401.
     pub(crate) fn unauthorized(code: &'static str, message: impl Into<Cow<'static, str>>) -> Failure {
         Failure::refused(StatusCode::UNAUTHORIZED, code, message)
     }
@@ -107,7 +106,7 @@ impl Failure {
     }
 }
 
-/// Finishes validation: returns the value if there are no problems, otherwise a 400 with all of them.
+/// Finishes the validation of a request: returns the value if there are no problems, otherwise a 400 with all problems.
 pub(crate) fn valid_or_problems<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Failure> {
     match value {
         Some(value) if problems.is_empty() => Ok(value),
@@ -133,7 +132,7 @@ impl From<store::Error> for Failure {
                 "the resource was removed while the request was served; repeat the request",
                 error,
             ),
-            // During an upgrade, a gateway of the newer release can read the row.
+            // A newer release wrote the row. During an upgrade, a gateway of that release can serve the repeated request.
             error if error.is_unreadable() => {
                 Failure::unavailable("a newer release wrote the resource; repeat the request", error)
             }
@@ -200,7 +199,7 @@ impl From<Overuse> for Failure {
     }
 }
 
-/// Creates a 503 for a request whose caller has used up its share of places or memory.
+/// Creates a 503 for a request whose caller already uses its whole share of memory or of places for waiting requests.
 pub(crate) fn crowded() -> Failure {
     Failure::unavailable("too many requests are being served; repeat this one", "no room for another request")
 }
@@ -214,7 +213,8 @@ pub(crate) fn too_large() -> Failure {
     )
 }
 
-/// Returns the problems that an answer lists, at most [`MOST_PROBLEMS`]. If some are left out, the last one states their number.
+/// Returns the problems that an answer lists, at most [`MOST_PROBLEMS`]. If there are more, the last entry states how many are
+/// left out.
 fn listed(problems: &[Problem]) -> Cow<'_, [Problem]> {
     if problems.len() <= MOST_PROBLEMS {
         return Cow::Borrowed(problems);
@@ -276,7 +276,7 @@ impl ResponseError for Failure {
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(
                     cause,
-                    "answered a request with 503: the database or the log is unavailable or overloaded"
+                    "cannot serve a request now; answered it with 503, and the client may repeat it"
                 );
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
                 response.json(body(message, "unavailable", None))

@@ -1,4 +1,4 @@
-//! The credential headers of callers, under any of the configured prefixes.
+//! Headers that carry credentials. Their names begin with one of the configured prefixes.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, InvalidHeaderName};
 
@@ -12,7 +12,7 @@ pub(crate) enum Credential {
     ApiSecret,
     UserId,
     DeviceId,
-    /// Proves the device of a caller that has no other proof.
+    /// Secret that the gateway issued to a device. It proves the device of a caller that has only the app's public key.
     DeviceSecret,
     UserSignature,
 }
@@ -39,14 +39,14 @@ impl Credential {
     }
 }
 
-/// Accepted names of each credential header: every prefix with every suffix.
+/// Accepted names of each credential header: each prefix combined with each suffix.
 pub(crate) struct HeaderNames {
     names: [Vec<HeaderName>; Credential::ALL.len()],
     vary: HeaderValue,
 }
 
 impl HeaderNames {
-    /// Builds the names for these prefixes, which have no hyphen at the end. Fails if a prefix contains a character that header
+    /// Builds the names. The prefixes have no hyphen at the end. Returns an error if a prefix contains a character that header
     /// names must not have.
     pub(crate) fn new(prefixes: &[String]) -> Result<HeaderNames, InvalidHeaderName> {
         let mut names: [Vec<HeaderName>; Credential::ALL.len()] = Default::default();
@@ -64,20 +64,21 @@ impl HeaderNames {
         Ok(HeaderNames { names, vary })
     }
 
-    /// Returns `Vary` for answers that depend on the caller: every header that may carry a credential.
+    /// Returns the value of `Vary` for answers that depend on the caller: the names of all headers that may carry a credential.
     pub(crate) fn vary(&self) -> HeaderValue {
         self.vary.clone()
     }
 
-    /// Returns the name of a header with the first prefix, in capitals, for messages.
+    /// Returns the name of a header with the first prefix, in capitals, for error messages.
     pub(crate) fn name(&self, credential: Credential) -> String {
         let name = self.names[credential as usize].first();
         name.map(|name| name.as_str().to_ascii_uppercase()).unwrap_or_default()
     }
 
-    /// Reads the value of a header; None if it is missing or empty.
+    /// Returns the value of a credential header; None if the header is missing or empty.
     ///
-    /// 401 if it is not UTF-8, or if it was sent with different values under one or several of its names.
+    /// 401 if the value is not UTF-8. Also 401 if the request has the header more than once, under any of its names, with
+    /// different values.
     pub(crate) fn read<'a>(
         &self,
         headers: &'a HeaderMap,

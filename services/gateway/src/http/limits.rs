@@ -1,4 +1,4 @@
-//! Default rate limits, and the buckets of all holders.
+//! Default rate limits, and the token buckets of all callers.
 
 use std::num::NonZeroU32;
 
@@ -9,11 +9,10 @@ use crate::http::rate_limit::{BucketState, RateLimits};
 use crate::shares::holder::{Holder, Key, Proof};
 use crate::shares::peer::Peer;
 
-/// Default rate limits, and the buckets of all holders.
 pub(crate) struct Limits {
     buckets: RateLimits,
-    /// Buckets for requests with wrong credentials, by peer. They are separate, so that these requests do not use up the limits
-    /// of valid ones.
+    /// Buckets for requests with wrong credentials, by peer. They are separate, so that such requests do not use up the limits
+    /// of requests with valid credentials.
     refusals: RateLimits,
     /// Buckets for look-ups of unknown API keys, by peer.
     look_ups: RateLimits,
@@ -38,9 +37,9 @@ impl Limits {
         }
     }
 
-    /// Counts a request `times` times against each limit of its holder. Stops at the first limit that refuses the request, and
-    /// returns the state of its bucket. Otherwise returns the state of the bucket with the fewest requests left; None if the
-    /// holder has no limit.
+    /// Counts a request `times` times against each rate limit of its caller. If a limit refuses the request, the count stops
+    /// there and the state of that limit's bucket is returned. Otherwise returns the state of the bucket with the fewest
+    /// requests left, or None if the caller has no limit.
     pub(crate) async fn count(
         &self,
         times: NonZeroU32,
@@ -57,7 +56,7 @@ impl Limits {
                 Key::User(..) | Key::UserAt(..) => self.per_user.min(half),
                 Key::Peer(_) if app.is_some() => self.per_peer.min(half),
                 Key::Peer(_) => self.per_peer,
-                // Providers have no rate limit: a stranger who names one could use it up.
+                // A provider has no rate limit: any caller without credentials could name the provider and use the limit up.
                 Key::Provider(..) => continue,
             };
             let standing = self.buckets.count_times(times, holder.proof(), key, rate).await;
@@ -77,7 +76,7 @@ impl Limits {
         limited(look_ups)
     }
 
-    /// Counts a request that fails with 401.
+    /// Counts a request that fails with 401 against the limit of its peer.
     pub(crate) async fn count_refusal(&self, peer: Peer) -> BucketState {
         self.refusals.count(Proof::Nothing, Key::Peer(peer), self.refusals_per_peer).await
     }

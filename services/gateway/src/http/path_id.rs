@@ -1,4 +1,4 @@
-//! Ids in paths. The id is the segment for which the route's pattern has `{id}`.
+//! Ids in request paths. The pattern of a route marks the segment of the id with `{id}`.
 
 use std::future::{Ready, ready};
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use crate::http::failure::{Failure, valid_or_problems};
 
 const PLACE: &str = "{id";
 
-/// Id in a path, not validated yet. The raw path is split first and the id is decoded once after that, so that an id may contain
-/// a slash as `%2F`.
+/// Id in a path, not validated yet. The path is split at slashes before the id is percent-decoded, so that an id may contain a
+/// slash, sent as `%2F`.
 pub(crate) struct PathId {
     text: Option<String>,
 }
@@ -52,12 +52,12 @@ impl PathId {
         valid_or_problems(check_identifier(name, text, &mut problems), problems)
     }
 
-    /// Parses the id as that of a notification; 400 if it is not a whole number.
+    /// Parses the id as the id of a notification; 400 if it is not a whole number.
     pub(crate) fn item(&self) -> Result<ItemId, Failure> {
         self.number()
     }
 
-    /// Parses the id as that of a category; 400 if it is not a whole number.
+    /// Parses the id as the id of a category; 400 if it is not a whole number.
     pub(crate) fn category(&self) -> Result<CategoryId, Failure> {
         self.number()
     }
@@ -67,19 +67,19 @@ impl PathId {
         id.ok_or_else(|| Failure::problem("id", "invalid_number", "id must be a whole number"))
     }
 
-    /// Returns the id as the token of a link; None if it is not UTF-8.
+    /// Returns the id as the token of a link in a message; None if it is not UTF-8.
     pub(crate) fn token(self) -> Option<String> {
         self.text
     }
 
-    /// Parses the id as that of a request; 404 if it is not a UUID.
+    /// Parses the id as the id of a request; 404 if it is not a UUID.
     pub(crate) fn request(&self) -> Result<SendId, Failure> {
         let id = self.text.as_deref().and_then(|text| text.parse().ok());
         id.ok_or_else(no_such_request)
     }
 }
 
-/// Returns the 404 for an unknown request.
+/// Creates the 404 for an unknown request.
 pub(crate) fn no_such_request() -> Failure {
     Failure::not_found("no such request")
 }

@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use crate::http::failure::Failure;
 use crate::http::handling::Handling;
 
-/// Parameters that carry credentials. Every call accepts them, even with strict handling.
+/// Parameters that belong to the credentials of a call. Every call accepts them, even with strict handling.
 const OF_CREDENTIALS: [&str; 1] = ["userIdentifier"];
 
 /// A query string. Each parameter is validated when it is read.
@@ -33,12 +33,11 @@ impl FromRequest for Query {
 }
 
 impl Query {
-    /// Creates the query of a request.
     pub(crate) fn of(request: &HttpRequest) -> Query {
         Query { request: request.clone(), known: RefCell::default() }
     }
 
-    /// Reads a text; None if the parameter is missing, empty or invalid. An invalid one adds a problem.
+    /// Reads a text; None if the parameter is missing, empty or invalid. An invalid parameter adds a problem.
     pub(crate) fn text(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
         self.value(name, problems).filter(|text| !text.is_empty())
     }
@@ -66,8 +65,8 @@ impl Query {
         self.one_of(name, &[("true", true), ("false", false)], problems)
     }
 
-    /// Reads a name from `values`, and returns its value; None if the parameter is missing or empty. Any other name adds a
-    /// problem.
+    /// Reads one of the names in `values`, and returns the value paired with that name. None if the parameter is missing or
+    /// empty. Any other name adds a problem.
     pub(crate) fn one_of<T: Copy>(
         &self,
         name: &'static str,
@@ -84,7 +83,7 @@ impl Query {
         found.map(|(_, value)| *value)
     }
 
-    /// Finishes reading. With strict handling, every parameter that was not read adds a problem.
+    /// Finishes reading. With strict handling, every parameter that the handler has not read adds a problem.
     pub(crate) fn finish(&self, handling: Handling, problems: &mut Vec<Problem>) {
         if !handling.strict {
             return;

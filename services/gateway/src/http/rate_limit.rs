@@ -1,4 +1,4 @@
-//! Rate limits: a token bucket for each key of a holder.
+//! Rate limits: one token bucket for each key of a caller.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Maximum number of buckets per kind of proof. A key whose bucket was evicted gets a new bucket, which is full.
+/// Maximum number of buckets per kind of proof. If a bucket is evicted, its key later gets a new bucket, which is full.
 const CAPACITY: u64 = 100_000;
-/// Idle time after which a bucket is dropped. A bucket is full one second after its last request, so no state is lost.
+/// Idle time after which a bucket is dropped. Nothing is lost, because a bucket is full again one second after its last
+/// request.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// Buckets of all holders of one gateway. Each kind of proof has its own cache, so that callers without credentials cannot evict
-/// the buckets of others.
+/// Token buckets of all callers of one gateway. Each kind of proof has a separate cache, so that callers without credentials
+/// cannot evict the buckets of callers with credentials.
 pub(crate) struct RateLimits {
     buckets: [Cache<Key, Arc<Bucket>>; Proof::ALL.len()],
 }
@@ -39,7 +40,7 @@ pub(crate) struct BucketState {
     limit: u32,
     /// Number of requests that would be accepted now.
     pub(crate) remaining: u32,
-    /// Seconds until a request is accepted again; None if this one was accepted.
+    /// Seconds until a request is accepted again; None if this request was accepted.
     pub(crate) retry_after: Option<u64>,
 }
 
@@ -56,7 +57,7 @@ impl RateLimits {
         self.count_times(NonZeroU32::MIN, proof, key, rate).await
     }
 
-    /// Counts `times` requests of a key, but at most `rate`, the size of its bucket.
+    /// Counts `times` requests of a key at once. Counts at most `rate` requests, the size of the key's bucket.
     pub(crate) async fn count_times(
         &self,
         times: NonZeroU32,

@@ -1,4 +1,4 @@
-//! Large answers occupy room until the client has read them.
+//! Limit on the memory of large answers. An answer is charged to its caller until the client has read it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,16 +14,17 @@ use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
 use crate::shares::room::Place;
 
-/// Smallest answer that takes room, in bytes. A smaller one fits into the socket's send buffer.
+/// Size in bytes from which an answer is charged to its caller. A smaller answer fits into the socket's send buffer.
 const SMALL: u64 = 16 * 1024;
 
-/// Body of an answer, with its room. The room is released when the connection has sent the body or is closed.
+/// Body of a large answer. Its size is charged to the caller until the connection has sent the body or is closed.
 struct BodyWithRoom {
     body: BoxBody,
     _place: Place,
 }
 
-/// Takes room for a large answer from the share of its caller. If the share is used up, the answer becomes a 503.
+/// Counts the memory of a large answer against the share of its caller. If the share is used up, returns a 503 in place of the
+/// answer.
 pub(crate) fn kept_until_read(response: ServiceResponse, gateway: &Gateway) -> ServiceResponse {
     let BodySize::Sized(size @ SMALL..) = response.response().body().size() else { return response };
     let request = response.request();

@@ -11,8 +11,9 @@ pub const MAX_CONTAINERS: usize = 5 * MAX_RECIPIENTS;
 /// Maximum number of objects and arrays in the body of a caller without the API secret.
 pub const MAX_USER_CONTAINERS: usize = 5_000;
 
-/// Rejects a body whose parsed value would need much more memory than its text: 413 for more than `most_outside` bytes outside of
-/// strings, 400 for more than `most` objects and arrays. The parser detects malformed JSON later.
+/// Rejects a body whose parsed JSON would need much more memory than its text. 413 if more than `most_outside` bytes are
+/// outside of strings, 400 if there are more than `most` objects and arrays. Malformed JSON passes this check; the parser
+/// rejects it later.
 pub(crate) fn check(text: &[u8], most: usize, most_outside: usize) -> Result<Structure, Failure> {
     let structure = Structure::of(text);
     if structure.outside > most_outside {

@@ -1,10 +1,10 @@
-//! A slash at the end of a path, which every route accepts.
+//! Removal of a slash at the end of a path. Every route accepts such a slash.
 
 use actix_web::dev::ServiceRequest;
 use actix_web::http::Uri;
 
-/// Removes the slash before the request is routed, so that each route has one plain pattern. Patterns without parameters
-/// are then matched without a regular expression.
+/// Removes a slash at the end of the path before the request is routed. Each route then needs only one pattern, and the router
+/// can match patterns without parameters without a regular expression.
 pub(crate) fn trim(request: &mut ServiceRequest) {
     if let Some(uri) = trimmed(request.uri()) {
         request.match_info_mut().get_mut().update(&uri);
@@ -12,7 +12,7 @@ pub(crate) fn trim(request: &mut ServiceRequest) {
     }
 }
 
-/// Returns the URI without the slash at the end of its path; None if the path has none or is only a slash.
+/// Returns the URI without the slash at the end of its path. None if there is no such slash, or if the path is only `/`.
 fn trimmed(uri: &Uri) -> Option<Uri> {
     let path = uri.path().strip_suffix('/').filter(|path| !path.is_empty())?;
     let path_and_query = match uri.query() {

@@ -1,4 +1,4 @@
-//! `PUT /v3/notifications/{id}/state`: the app's own state of a notification.
+//! `PUT /v3/notifications/{id}/state`: a state of a notification that the app defines.
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
@@ -18,10 +18,10 @@ use crate::inbox::notification::Notification;
 use crate::openapi::inbox::NewState;
 use crate::openapi::vocabulary::Id;
 
-/// Longest state, in bytes.
+/// Maximum length of a state in bytes.
 pub(crate) const MAX_STATE: usize = 64;
 
-/// Sets or removes the app's own state of a notification.
+/// Sets or removes the app-defined state of a notification.
 ///
 /// The app chooses the text of the state, for example `archived`. `null` removes the state.
 #[utoipa::path(

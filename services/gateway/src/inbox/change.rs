@@ -1,4 +1,4 @@
-//! Durable changes to inboxes, and the wait until the inbox shows them.
+//! Durable changes to inboxes. A request waits until the inbox shows its change.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use crate::http::status_body::status_body;
 /// Maximum time for which a request waits until the inbox shows its change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 
-/// Visibility of a change in the inbox.
+/// Result of waiting for the inbox to show a change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// Every list shows the change from now on.
+    /// Every list now shows the change.
     Yes,
-    /// The change is durable, and the inbox will show it.
+    /// The change is durable, but the inbox does not show it yet.
     NotYet,
 }
 
 impl Gateway {
-    /// Appends a change of a user's inbox to the log, then waits up to 1.5 s until the inbox shows it. Fails if the log does not
-    /// confirm the change.
+    /// Publishes a change of a user's inbox, then waits up to 1.5 s until the inbox shows it. Fails if the log does not confirm
+    /// the change.
     pub(crate) async fn change_inbox(
         &self,
         app: AppId,
@@ -49,7 +49,7 @@ impl Gateway {
     }
 }
 
-/// Returns the 202 for a change that the inbox does not show in time.
+/// Creates the 202 for a change that the inbox did not show in time.
 pub(crate) fn not_shown_yet() -> HttpResponse {
     status_body(StatusCode::ACCEPTED, "the change is stored and will soon be visible")
 }

@@ -16,9 +16,9 @@ use crate::waiting::{WaitError, database, wait};
 
 /// Reports that a web-push notification was opened.
 ///
-/// The call marks the notification of the send as read in the user's inbox. The push message contains the link; its token
-/// identifies the send and the user, so the call needs no credentials, and it can do nothing else. A repeated report, or one for
-/// a notification that is not in the inbox, changes nothing.
+/// The call marks the notification of the send as read in the user's inbox. The push message contains the link. The link's
+/// token identifies the send and the user, so the call needs no other credentials; the token allows nothing else. A repeated
+/// report, or a report for a notification that is not in the inbox, changes nothing.
 #[utoipa::path(
     post,
     path = "/v3/push/click/{token}",

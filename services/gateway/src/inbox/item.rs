@@ -29,7 +29,7 @@ use crate::waiting::database;
     security(("either" = [])),
     params(
         ("id" = Id, Path, description = "The notification's id."),
-        ("markSeen" = Option<bool>, Query, description = "Marks the notification as seen; true by default. Ignored if an app calls."),
+        ("markSeen" = Option<bool>, Query, description = "If true, a call by the user marks the notification as seen. Default: true. Calls by the app never do."),
     ),
     responses((status = 200, description = "The notification.", body = Notification)),
 )]
@@ -171,7 +171,7 @@ impl Gateway {
         self.change_and_show(caller, &item, marked(&item, change)).await
     }
 
-    /// Changes an item. The answer is the item after the change, or a 202 if the inbox does not show the change in time.
+    /// Publishes a change of an item. Returns the changed item, or a 202 if the inbox does not show the change in time.
     pub(crate) async fn change_and_show(
         &self,
         caller: &Caller,
@@ -185,8 +185,8 @@ impl Gateway {
         Ok(HttpResponse::Ok().json(Notification::of(&item)?))
     }
 
-    /// Marks an item as seen, and returns it as changed. None if the change fails, or if the inbox does not show it in time: the
-    /// caller then gets the unchanged item.
+    /// Marks an item as seen, and returns the changed item. None if the change fails or if the inbox does not show it in time;
+    /// the answer then contains the unchanged item.
     async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
         let seen = async {
             match self.change_inbox(caller.app, item.user, marked(item, ItemChange::Seen)).await? {

@@ -19,14 +19,14 @@ use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::{Count, Cursor};
 use crate::waiting::database;
 
-/// Default length of a page.
+/// Default number of notifications on a page.
 pub(crate) const DEFAULT_LIMIT: i64 = 15;
-/// Maximum length of a page.
+/// Maximum number of notifications on a page.
 pub(crate) const MAX_LIMIT: i64 = 20;
 /// Highest page number.
 pub(crate) const LAST_PAGE: i64 = 1_000_000;
 
-/// State of the notifications to list.
+/// State that selects the notifications to list.
 #[derive(Clone, Copy, PartialEq, Eq, ToSchema)]
 #[schema(rename_all = "lowercase")]
 enum Filter {
@@ -34,7 +34,7 @@ enum Filter {
     Read,
     Unseen,
     Seen,
-    /// Notifications with a state set by the app.
+    /// Notifications that have an app-defined state.
     Interacted,
 }
 
@@ -46,7 +46,7 @@ const FILTERS: [(&str, Filter); 5] = [
     ("interacted", Filter::Interacted),
 ];
 
-/// The part of an inbox that a request asks for.
+/// The part of an inbox that a request selects.
 struct Page {
     /// Number of the page, from 1; None if the request has a cursor.
     number: Option<i64>,
@@ -77,8 +77,8 @@ struct Listing<'a> {
     data: Vec<Notification<'a>>,
 }
 
-/// Position of this page in the list. `totalCount` is the number of notifications that match the filter and the category. With a
-/// category or the filter `interacted`, the service counts at most 10,000.
+/// Position of this page in the list. `totalCount` is the number of notifications that match the filter and the category. If
+/// the request has a category or the filter `interacted`, the service counts only up to 10,000.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Pagination {
@@ -90,7 +90,8 @@ struct Pagination {
     limit: i64,
     #[schema(value_type = Count)]
     page_count: i64,
-    /// Cursor of the next page; null on the last page. Unlike page numbers, it does not shift when new notifications arrive.
+    /// Cursor of the next page; null on the last page. Pages by number shift when new notifications arrive; pages by cursor do
+    /// not.
     next_cursor: Option<String>,
 }
 
@@ -105,7 +106,7 @@ struct Pagination {
         ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of the page; 1 by default."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Maximum number of notifications on the page; 15 by default."),
         ("cursor" = inline(Option<Cursor>), Query, description = "A `pagination.nextCursor` in place of `pageNo`; both together are a 400 (`conflict`)."),
-        ("filter" = inline(Option<Filter>), Query, description = "Only notifications in this state; `interacted` ones have a state set by the app."),
+        ("filter" = inline(Option<Filter>), Query, description = "Only notifications in this state; `interacted` means that they have a state set by the app."),
         ("category" = Option<String>, Query, description = "Only notifications of the category with this identifier."),
     ),
     responses((status = 200, description = "A page of the inbox.", body = Listing)),
@@ -120,7 +121,7 @@ pub(crate) async fn list(
     let Some(owner) = database(gateway.store.inbox().inbox_owner(caller.app.id, &caller.user)).await? else {
         return answer(&page, InboxPage::default(), 0);
     };
-    // Requests one item more than the page shows, to detect a next page.
+    // Read one item more than the page shows, to find out if there is a next page.
     let shown = gateway.store.inbox().list_inbox(
         caller.app.id,
         owner.user,
@@ -208,7 +209,7 @@ fn answer(page: &Page, found: InboxPage, total: i64) -> Result<HttpResponse, Fai
     }))
 }
 
-/// Encodes the position of an item as the cursor for the items after it. Cursors are opaque to clients.
+/// Encodes the position of an item as the cursor for the items after it.
 fn cursor_after(item: &InboxItem) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}.{}", item.created_at.millis(), item.id))
 }

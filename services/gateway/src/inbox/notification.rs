@@ -32,11 +32,11 @@ pub(crate) struct Notification<'a> {
     clicked_at: Option<Timestamp>,
     #[schema(inline)]
     category: Option<Category<'a>>,
-    /// The app's own state of the notification; null if it has none.
+    /// App-defined state of the notification; null if it has none.
     state: Option<&'a str>,
 }
 
-// The stored JSON text is copied into the answer without being parsed further.
+// The JSON text of each member is copied from the stored content into the answer without being parsed.
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Content<'a> {
     #[serde(borrow)]

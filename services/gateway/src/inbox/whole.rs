@@ -36,7 +36,7 @@ pub(crate) struct Updated {
 
 /// Marks the 15 newest unseen notifications as seen.
 ///
-/// With `page`, `pageNo` or `limit`, it marks the unseen notifications on that page of the list instead.
+/// If `page`, `pageNo` or `limit` is sent, the call instead marks the unseen notifications on that page of the list.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsSeen",
@@ -46,7 +46,7 @@ pub(crate) struct Updated {
     params(
         ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of a page of the list, from 1."),
         ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Alias of `page`; a number other than that of `page` is a 400 (`conflict`)."),
-        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Length of the page; 15 by default."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Number of notifications on the page; 15 by default."),
     ),
     responses(
         (status = 200, description = "The notifications are marked as seen.", body = Updated),
@@ -84,7 +84,7 @@ pub(crate) async fn seen(
 
 /// Marks all current notifications as read and seen.
 ///
-/// Notifications that arrive after the call starts stay unread.
+/// Notifications that arrive after the call has started stay unread.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsRead",
@@ -102,7 +102,7 @@ pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
 
 /// Deletes all current notifications from the inbox.
 ///
-/// Notifications that arrive after the call starts stay in the inbox.
+/// Notifications that arrive after the call has started stay in the inbox.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsDeleted",
@@ -118,7 +118,7 @@ pub(crate) async fn delete(caller: UserCaller, gateway: Data<Gateway>) -> Result
     gateway.change_all(&caller, AllChange::Deleted, "the notifications were deleted").await
 }
 
-/// Reads the parameters of the page on which unseen items are marked. Returns its filter, start and length.
+/// Reads the parameters that name the page to mark. Returns the filter, the start and the length of that page.
 fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Failure> {
     let mut problems = Vec::new();
     let by_name = ["page", "pageNo"].map(|name| query.number(name, 1..=LAST_PAGE, &mut problems));
@@ -159,7 +159,8 @@ impl Gateway {
         if count == 0 {
             return Ok(updated(done, 0));
         }
-        // Items that arrive from now on have higher ids, because ids derive from the log's sequences.
+        // Ids derive from the sequences of the log. So items that arrive from now on have higher ids than `up_to`, and do not
+        // change.
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;

@@ -1,4 +1,4 @@
-//! Further paths and methods of the same handlers.
+//! Additional paths and methods of handlers.
 
 use serde_json::{Map, Value, json};
 
@@ -52,7 +52,7 @@ const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("post", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("put", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("patch", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
-    // The identifier of a user may be `bulk`.
+    // `bulk` is also a valid user identifier, so this path has the calls of a user too.
     ("get", "/v3/users/bulk", "get", "/v3/users/{identifier}"),
     ("put", "/v3/users/bulk", "put", "/v3/users/{identifier}"),
     ("delete", "/v3/users/bulk", "delete", "/v3/users/{identifier}"),
@@ -71,7 +71,8 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
         if let Some(parameters) = operation["parameters"].as_array_mut() {
             parameters.retain(|parameter| parameter["in"] != "path" || is_in(path, &parameter["name"]));
         }
-        // A literal segment stands for a parameter here, and the resource that it names may be missing.
+        // The alias has a literal segment in place of the parameter. The resource with that name may be missing, so a 404 is
+        // possible.
         if of_path.contains('{') && !path.contains('{') {
             operation["responses"]["404"] = shared::error("404");
         }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
     "ErrorCode": "30003"}))]
 #[allow(dead_code, non_snake_case, reason = "for the schema alone, in Twilio's spelling")]
 pub(crate) struct TwilioStatus {
-    /// `delivered`, `read`, `undelivered` and `failed` are final; others change nothing.
+    /// `delivered`, `read`, `undelivered` and `failed` are final; the service ignores every other status.
     MessageStatus: Option<String>,
     /// Twilio's error code, if the message was not delivered.
     ErrorCode: Option<String>,

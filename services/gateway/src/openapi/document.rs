@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::openapi::vocabulary::FreeObject;
 
-/// The document in its served form.
+/// The document as it is served: its text and its `ETag`.
 pub(crate) struct Document {
     text: Bytes,
     tag: EntityTag,
@@ -36,7 +36,7 @@ impl Document {
             status = 200,
             description = "An OpenAPI 3.1 document.",
             body = FreeObject,
-            headers(("ETag" = String, description = "Changes with the document.")),
+            headers(("ETag" = String, description = "Changes whenever the document changes.")),
         ),
         (status = 304, description = "The document has not changed since the `ETag` in `If-None-Match`."),
     ),

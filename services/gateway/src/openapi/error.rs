@@ -3,7 +3,7 @@
 
 use utoipa::ToSchema;
 
-/// The body of a 400. `errors` lists every problem; `message` repeats their sentences.
+/// The body of a 400. `errors` lists every problem; `message` contains only the messages of these problems.
 #[derive(ToSchema)]
 #[schema(example = json!({
     "status": "error",
@@ -28,15 +28,15 @@ pub(crate) struct Problem {
     message: String,
 }
 
-/// The body of every other error.
+/// The body of every error except 400 and 500.
 #[derive(ToSchema)]
 #[schema(as = Error, example = json!({"status": "error", "message": "no such notification", "code": "not_found"}))]
 pub(crate) struct Refusal {
     #[schema(pattern = "^error$")]
     status: String,
-    /// One sentence.
+    /// One sentence about the cause.
     message: String,
-    /// Stable code.
+    /// Stable code, such as `not_found`.
     code: String,
 }
 

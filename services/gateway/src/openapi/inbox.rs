@@ -3,7 +3,7 @@
 
 use utoipa::ToSchema;
 
-/// The app's own state of a notification.
+/// A state of a notification that the app itself defines.
 #[derive(ToSchema)]
 #[schema(example = json!({"state": "archived"}))]
 pub(crate) struct NewState {

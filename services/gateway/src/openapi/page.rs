@@ -1,4 +1,4 @@
-//! `/docs`: the document as a page, from files that are part of the binary.
+//! `/docs`: the OpenAPI document as a web page, from files that are part of the binary.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use utoipa_swagger_ui::Config;
 
 use crate::http::failure::Failure;
 
-/// Allows no content of other hosts, nothing inline, and no framing.
+/// Content security policy of the page. It allows no content from other hosts, no inline code and no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -55,7 +55,7 @@ enum PageFile {
 /// The files of the page that come from the Swagger UI package.
 const OF_THE_VIEWER: [&str; 3] = ["favicon-32x32.png", "swagger-ui.css", "swagger-ui-bundle.js"];
 
-/// Shows this document as a page.
+/// Shows this document as a web page.
 #[utoipa::path(
     get,
     path = "/docs",

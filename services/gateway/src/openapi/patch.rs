@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::openapi::user::Profile;
 
-/// Pairs to merge onto the profile, or a JSON Patch.
+/// Key-value pairs to merge into the profile, or a JSON Patch.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(crate) enum ProfileChange {

@@ -23,7 +23,7 @@ pub(crate) struct NewPreference {
     channels: Option<Vec<ChannelChoice>>,
 }
 
-/// Preference for one channel: `enabled` is true if notifications of the category may use it.
+/// Preference for one channel. If `enabled` is false, notifications of the category do not use the channel.
 #[derive(ToSchema)]
 pub(crate) struct ChannelChoice {
     #[schema(value_type = Channel)]

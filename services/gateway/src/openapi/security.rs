@@ -1,11 +1,11 @@
-//! Security schemes, and the combinations of them that `app`, `user` and `either` stand for in the handlers.
+//! Security schemes, and the combinations of schemes that handlers name `app`, `user` and `either`.
 
 use serde_json::{Map, Value, json};
 
 /// The credential headers: scheme, name without the configured prefix, description.
 const HEADERS: [(&str, &str, &str); 5] = [
     ("apiKey", "API-KEY", "The app's API key. It is public."),
-    ("apiSecret", "API-SECRET", "The app's API secret. Never for front ends."),
+    ("apiSecret", "API-SECRET", "The app's API secret. Only backends may send it, never front ends."),
     ("secretKey", "SECRET-KEY", "Alias of the API secret header."),
     ("userId", "USER-ID", "The identifier of the user that the request is about."),
     ("userSignature", "USER-SIGNATURE", SIGNATURE),
@@ -13,8 +13,8 @@ const HEADERS: [(&str, &str, &str); 5] = [
 const SIGNATURE: &str = "Deprecated in favour of `bearer`. HMAC-SHA256 of the user's identifier with the API secret as \
     the key, in base64 or hexadecimal; required if the app has HMAC turned on.";
 const BEARER: &str = "A JWT signed with the app's signing key; required if the app is in secure mode. \
-    `sub` is `user:<identifier>` (see `token-subject` of the app), `apiKey` the app's API key; `exp`, `nbf` and `iat` \
-    are checked.";
+    The claim `sub` is `user:<identifier>`, unless the app's setting `token-subject` says otherwise. The claim `apiKey` is \
+    the app's API key. The claims `exp`, `nbf` and `iat` are checked.";
 
 /// Credentials of an app's backend.
 const APP: [&[&str]; 2] = [&["apiKey", "apiSecret"], &["apiKey", "secretKey"]];
@@ -28,7 +28,7 @@ const USER: [&[&str]; 6] = [
     &["apiKey", "secretKey", "userId"],
 ];
 
-/// The callers that a handler admits.
+/// Callers that a handler accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     App,
@@ -63,7 +63,6 @@ fn requirement(schemes: &[&str]) -> Value {
     schemes.iter().map(|scheme| ((*scheme).to_owned(), json!([]))).collect::<Map<_, _>>().into()
 }
 
-/// Builds the schemes for this header prefix.
 pub(crate) fn schemes(prefix: &str) -> Value {
     let mut schemes = Map::new();
     for (scheme, suffix, description) in HEADERS {

@@ -25,7 +25,7 @@ pub(crate) struct SendRequest {
     /// Deprecated in favour of `sendTo.recipients`. The service merges both lists and removes duplicates.
     #[schema(deprecated, max_items = 10000)]
     recipients: Option<Vec<Recipient>>,
-    /// Identifier of a category, which is created if missing. Overrides `notification.category`.
+    /// Identifier of a category. The service creates the category if it is missing. Overrides `notification.category`.
     #[schema(value_type = Option<Identifier>)]
     category: Option<String>,
     data: Option<SendData>,
@@ -33,7 +33,7 @@ pub(crate) struct SendRequest {
     /// Earliest time of delivery, at most 90 days ahead. A time in the past means now.
     #[schema(value_type = Option<Time>)]
     send_at: Option<String>,
-    /// Latest time of delivery.
+    /// Latest time of sending. A delivery by email, push or SMS that is not sent by then ends as `expired`.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<String>,
     /// Lane of the send. A send to more than 100 recipients always takes `bulk`.
@@ -46,11 +46,11 @@ pub(crate) struct SendRequest {
     idempotency_key: Option<String>,
 }
 
-/// Data of the notification and variables of its template: at most 256 KiB without the attachments. Each key overrides
-/// that of `notification.data`; a recipient's own `data` overrides both.
+/// Data of the notification, and variables of its template: at most 256 KiB without the attachments. A key here overrides the
+/// same key of `notification.data`. A key of a recipient's own `data` overrides both.
 #[derive(ToSchema)]
 struct SendData {
-    /// Files for the email channel, at most 10 MiB in total. They are not stored on the notification.
+    /// Files for the email channel, at most 10 MiB in total. The inbox and the other channels do not show them.
     #[schema(max_items = 50)]
     attachments: Option<Vec<FileToSend>>,
     #[serde(flatten)]
@@ -97,7 +97,7 @@ pub(crate) struct NotificationContent {
     category: Option<String>,
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
-    /// Content blocks, passed through unchanged.
+    /// Content blocks. Clients receive them unchanged.
     #[schema(value_type = Option<Vec<FreeObject>>)]
     blocks: Option<Vec<String>>,
 }
@@ -124,23 +124,24 @@ pub(crate) enum Recipient {
     WithProfile(Box<RecipientProfile>),
 }
 
-/// A user to create, or to merge pairs onto, before the send is planned. Further members are pairs of the profile.
+/// A user with profile data. Before the send is planned, the service creates the user or merges the data into the profile.
+/// Members other than `identifier` and `data` are key-value pairs of the profile.
 #[derive(ToSchema)]
 pub(crate) struct RecipientProfile {
     #[schema(value_type = Identifier)]
     identifier: String,
-    /// Variables for this recipient only.
+    /// Template variables for this recipient only.
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
     #[serde(flatten)]
     profile: Profile,
 }
 
-/// Overrides of the template and of the app's settings for this send. The name of every further member is the identifier
-/// of one of the app's providers.
+/// Overrides of the template and of the app's settings, for this send only. Every other member is named by the identifier of
+/// one of the app's providers.
 #[derive(ToSchema)]
 pub(crate) struct Override {
-    /// The only channels to use. Channels that the service cannot deliver on are skipped.
+    /// The only channels to use. The service skips channels on which it cannot deliver.
     channels: Option<Vec<Channel>>,
     /// Overrides by channel.
     channel: Option<ChannelOverrides>,
@@ -148,7 +149,7 @@ pub(crate) struct Override {
     providers: BTreeMap<String, ProviderOverride>,
 }
 
-/// Content and options of single channels. A text given here replaces that of the template and is not rendered.
+/// Content and options by channel. A text given here replaces the text of the template and is not rendered as a template.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", example = json!({
     "email": {"fromName": "The shop", "subject": "Your invoice", "cc": ["books@example.com"]},
@@ -161,12 +162,12 @@ struct ChannelOverrides {
     web_push: Option<PushOverride>,
 }
 
-/// Overrides for email. With `text` or `html`, neither part comes from the template.
+/// Overrides for email. If `text` or `html` is given, the template supplies neither of the two.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 struct EmailOverride {
-    /// Sender address in place of the provider's. The provider's settings must allow it; by default, they allow every
-    /// address of the provider's own domain. Otherwise the delivery fails with the code `sender_not_allowed`.
+    /// Sender address instead of the one in the provider's settings. Those settings must allow the address; by default, they
+    /// allow every address of the provider's own domain. Otherwise the delivery fails with the code `sender_not_allowed`.
     from: Option<String>,
     #[schema(min_length = 1, max_length = 255)]
     from_name: Option<String>,
@@ -183,8 +184,8 @@ struct EmailOverride {
     text: Option<String>,
     #[schema(max_length = 262144)]
     html: Option<String>,
-    /// Further headers, at most 50. Names consist of letters, digits and hyphens. Headers that the service writes itself,
-    /// or that control a relay, are refused.
+    /// Further headers, at most 50. Names consist of letters, digits and hyphens. The service refuses headers that it writes
+    /// itself, and headers that control a relay.
     headers: Option<BTreeMap<String, String>>,
 }
 
@@ -200,7 +201,7 @@ enum Addresses {
 struct SmsOverride {
     #[schema(max_length = 65536)]
     text: Option<String>,
-    /// Sender in place of the provider's.
+    /// Sender instead of the one in the provider's settings.
     #[schema(min_length = 1, max_length = 255)]
     from: Option<String>,
 }
@@ -216,17 +217,17 @@ struct PushOverride {
     icon: Option<String>,
     #[schema(max_length = 2048)]
     url: Option<String>,
-    /// Data of the message. Each key overrides that of the send's `data`.
+    /// Data of the message. A key here overrides the same key of the send's `data`.
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
     #[serde(flatten)]
     options: BTreeMap<String, Value>,
 }
 
-/// Overrides for one provider: its own members, and the sender.
+/// Overrides for one provider: the sender, and members that only this provider understands.
 #[derive(ToSchema)]
 struct ProviderOverride {
-    /// Sender to use. Hosts and credentials belong to the provider's settings and are refused here.
+    /// Sender to use. Hosts and credentials belong to the provider's settings; the service refuses them here.
     _config: Option<SenderOverride>,
     #[serde(flatten)]
     members: BTreeMap<String, Value>,

@@ -48,7 +48,7 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
         "500",
         "InternalError",
         "Defect",
-        "An internal error. The service's log has the cause under the error id.",
+        "An internal error. The service's log shows the cause under the `errorId`.",
     ),
     (
         "503",
@@ -60,7 +60,12 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
 
 /// Headers of answers: key, name, true if it is always present, description.
 const HEADERS: [(&str, &str, bool, &str); 9] = [
-    ("RequestId", "X-Request-Id", true, "The id of the request: that of the client if it is well-formed."),
+    (
+        "RequestId",
+        "X-Request-Id",
+        true,
+        "Id of the request: the id that the client sent if it is well-formed, otherwise a new id.",
+    ),
     ("Allow", "Allow", true, "The methods that the path supports."),
     (
         "Challenge",
@@ -73,9 +78,14 @@ const HEADERS: [(&str, &str, bool, &str); 9] = [
         "RateLimit-Limit",
         "RateLimit-Limit",
         false,
-        "Requests per second that the caller may make: the one of its limits (app, user, peer) with the fewest left.",
+        "Rate limit of the caller in requests per second. If several limits apply (app, user, peer), it is the one with the fewest requests left.",
     ),
-    ("RateLimit-Remaining", "RateLimit-Remaining", false, "Requests left of that limit."),
+    (
+        "RateLimit-Remaining",
+        "RateLimit-Remaining",
+        false,
+        "Requests left under the limit in `RateLimit-Limit`.",
+    ),
     ("RateLimit-Reset", "RateLimit-Reset", false, "Seconds until the full limit is available again."),
     (
         "Deprecation",
@@ -86,7 +96,7 @@ const HEADERS: [(&str, &str, bool, &str); 9] = [
     ("Link", "Link", false, "Link to the explanation of the deprecation."),
 ];
 
-/// Headers that only answers with certain statuses have; an empty list means all statuses.
+/// Headers that only some answers have, with the statuses of these answers. An empty list means all statuses.
 const HEADERS_OF: [(&str, &[&str]); 4] =
     [("Allow", &["405"]), ("Challenge", &["401"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
 
@@ -185,7 +195,7 @@ fn add_parameters(access: Option<Access>, operation: &mut Value) {
     }
 }
 
-/// Returns the errors that any operation of this kind can answer.
+/// Returns the statuses of the errors that any operation of this kind can answer.
 fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
     let mut statuses = Vec::new();
     if is_api {
@@ -206,7 +216,7 @@ pub(super) fn error(status: &str) -> Value {
     json!({"$ref": format!("#/components/responses/{name}")})
 }
 
-/// Adds the shared headers to a handler's response, and to an error the body of its status.
+/// Adds the shared headers to a handler's response. If the response is an error, also adds the body schema of its status.
 fn complete_response(status: &str, response: &mut Value, is_api: bool) {
     if response.get("$ref").is_some() {
         return;

@@ -16,10 +16,10 @@ use utoipa::ToSchema;
     })
 )]
 pub(crate) struct Subscription {
-    /// URL with `https`, on port 443, at a push service that the installation knows.
+    /// `https` URL on port 443 of a push service that the service's configuration allows.
     #[schema(max_length = 2048, pattern = "^https?://[!-~]+$")]
     endpoint: String,
-    /// Milliseconds since 1970.
+    /// Time of expiry in milliseconds since 1970.
     #[schema(minimum = 0, maximum = 253402300799999_f64)]
     expiration_time: Option<f64>,
     keys: SubscriptionKeys,

@@ -19,7 +19,7 @@ fn paths(document: &Value) -> impl Iterator<Item = (String, String, &Value)> {
     })
 }
 
-/// A path without the names of its parameters.
+/// Returns a path without the names of its parameters.
 fn shape(path: &str) -> String {
     path.split('/')
         .map(|segment| if segment.starts_with('{') { "{}" } else { segment })
@@ -55,7 +55,7 @@ fn every_operation_has_an_id_a_known_tag_and_a_summary() {
             operation["tags"]
         );
         assert!(operation["summary"].is_string(), "{method} {path} has no summary");
-        // A link of an email is its own credential.
+        // The link in an email needs no credentials, because its token proves the caller.
         let is_api = path.starts_with("/v3") && !path.contains("{token}");
         assert_eq!(operation.get("security").is_some(), is_api, "{method} {path}: state `security`");
     }

@@ -15,7 +15,7 @@ pub(crate) struct NewUser {
     profile: Option<FreeObject>,
 }
 
-/// Users to create or merge: an array, or an object that contains it.
+/// Users to create or merge: an array, or an object with the array in `users`.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[schema(example = json!({"users": [{"identifier": "ada", "profile": {"name": "Ada"}}, {"identifier": "bob"}]}))]
@@ -35,7 +35,7 @@ pub(crate) struct UsersObject {
 pub(crate) struct UsersArray(Vec<NewUser>);
 
 /// Key-value pairs of a profile, at most 64 KiB in total. Any key is allowed; the service itself uses the keys listed here.
-/// `null` is a value like any other.
+/// `null` is stored like any other value.
 #[derive(ToSchema)]
 #[schema(
     rename_all = "camelCase",
@@ -61,6 +61,6 @@ pub(crate) struct Profile {
 pub(crate) struct Tokens {
     /// Tokens to add to those that the profile already has.
     tokens: Option<Vec<String>>,
-    /// One more token.
+    /// One token to add.
     token: Option<String>,
 }

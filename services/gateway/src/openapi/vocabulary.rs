@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// Largest whole number of the API: 2^53 − 1.
 const MAX_ID: i64 = (1 << 53) - 1;
-/// Longer than any cursor.
+/// Maximum length of a cursor in the schemas. Every real cursor is shorter.
 const MAX_CURSOR: usize = 128;
 
 macro_rules! words {
@@ -35,7 +35,7 @@ macro_rules! words {
 words! {
     /// An RFC 3339 date-time. Answers show it in UTC, with milliseconds.
     Time = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).examples(["2027-01-31T09:00:00.000Z"]);
-    /// A number that the service assigned.
+    /// A whole number that the service assigned as an id.
     Id = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([4096]);
     /// A count.
     Count = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([3]);
@@ -55,7 +55,7 @@ words! {
     Status = names(domain::Status::ALL.iter().map(|status| status.as_str()));
     /// The reason why a delivery was not made, or how it ended.
     Reason = names(domain::Reason::ALL.iter().map(|reason| reason.as_str()));
-    /// The queue of a send. Bulk sends never delay transactional ones.
+    /// The lane of a send. Bulk sends never delay transactional ones.
     Lane = names(domain::Lane::ALL.iter().map(|lane| lane.as_str()));
 }
 

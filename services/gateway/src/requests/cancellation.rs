@@ -13,22 +13,23 @@ use crate::http::path_id::PathId;
 use crate::openapi::vocabulary::{Count, Uuid};
 use crate::waiting::database;
 
-/// Effect of a cancellation.
+/// Result of a cancellation.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Cancellation, example = json!({"cancelled": 40}))]
 struct CancellationBody {
-    /// Number of deliveries that will not be made: those that waited for an attempt, plus one per channel for each recipient that
-    /// was not planned yet. The request counts all of them as `cancelled` once its planning is complete.
+    /// Number of deliveries that will not be made: the deliveries that waited for an attempt, plus one per channel for each
+    /// recipient that was not planned yet. The counts of the request show all of them as `cancelled` once its planning is
+    /// complete.
     #[schema(value_type = Count)]
     cancelled: u64,
 }
 
 /// Cancels a request.
 ///
-/// Deliveries that no provider has received yet end as `cancelled`: those of a scheduled send, those of recipients that are not
-/// planned yet, and those that wait for their first or next attempt. An attempt in progress is completed, but not repeated. Inbox
-/// items of recipients that are already planned are still delivered. Repeating the call, or cancelling a completed request, has
-/// no effect.
+/// Deliveries that no provider has received yet end as `cancelled`: deliveries of a scheduled send, deliveries to recipients
+/// that are not planned yet, and deliveries that wait for their first or next attempt. An attempt in progress is completed, but
+/// not repeated. Recipients that are already planned still get their inbox items. Repeating the call, or cancelling a completed
+/// request, has no effect.
 #[utoipa::path(
     delete,
     path = "/v3/requests/{requestId}",

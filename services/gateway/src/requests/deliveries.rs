@@ -78,7 +78,7 @@ struct DeliveryBody<'a> {
     attempts: Vec<AttemptBody<'a>>,
 }
 
-/// One call of a provider, and its answer.
+/// One provider call for a delivery, and the provider's answer.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Attempt)]
@@ -96,13 +96,13 @@ struct AttemptBody<'a> {
     provider_code: &'a str,
     provider_message: &'a str,
     provider_id: Option<&'a str>,
-    /// Number of parts of an SMS; null for other channels, or if the number is unknown.
+    /// Number of SMS parts that the text was split into; null for other channels, or if the number is unknown.
     segments: Option<i32>,
-    /// Null until the provider sends a report about the message after its first answer.
+    /// The provider's later report about the message; null if there is none.
     receipt: Option<ReceiptBody<'a>>,
 }
 
-/// Later report of a provider about a message that it had accepted.
+/// Report about a message that a provider sends after it accepted the message.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttemptReceipt)]
@@ -117,8 +117,8 @@ struct ReceiptBody<'a> {
 
 /// Lists the deliveries of a request, by recipient in the order of the send, then by channel.
 ///
-/// With `recipient`, the answer is the full history of one recipient: the times at which the send was accepted and planned, the
-/// decision and its reason for each channel, and every attempt with the provider's answer.
+/// With `recipient`, the answer is the full history of one recipient: when the send was accepted and planned, the decision for
+/// each channel with its reason, and every attempt with the provider's answer.
 #[utoipa::path(
     get,
     path = "/v3/requests/{requestId}/deliveries",
@@ -156,7 +156,7 @@ pub(crate) async fn list(
     let request = id.request()?;
     let accepted_at = gateway.await_planning(caller.app, request).await?;
     let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
-    // Requests one delivery more than the page shows, to detect a next page.
+    // Read one delivery more than the page shows, to find out if there is a next page.
     let found = gateway.store.sends().list_deliveries(caller.app, request, filter, after, limit + 1);
     let mut deliveries = database(found).await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
@@ -213,7 +213,7 @@ fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
     }
 }
 
-/// Encodes a position in the list as a cursor. Cursors are opaque to clients.
+/// Encodes a position in the list as a cursor.
 fn cursor_after(position: &DeliveryPosition) -> String {
     let DeliveryPosition { recipient_index, channel, id } = position;
     URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))

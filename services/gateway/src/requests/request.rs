@@ -19,7 +19,7 @@ use crate::http::path_id::{PathId, no_such_request};
 use crate::openapi::vocabulary::{Time, Uuid};
 use crate::waiting::database;
 
-/// Maximum time for which a call waits until the dispatcher has written a request that was just accepted.
+/// Time limit of the wait for the dispatcher to write a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -34,8 +34,9 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 struct RequestBody {
     #[schema(value_type = Uuid)]
     request_id: SendId,
-    /// `scheduled`: waits for `sendAt`. `processing`: deliveries are being planned or made. `completed`: all deliveries have
-    /// ended. `cancelled`: a call cancelled it. `parked`: planning failed repeatedly, and resumes if an operator redrives it.
+    /// `scheduled`: the request waits for `sendAt`. `processing`: deliveries are being planned or made. `completed`: all
+    /// deliveries have ended. `cancelled`: a call cancelled the request. `parked`: planning failed repeatedly; it resumes if an
+    /// operator redrives the request.
     #[schema(pattern = "^(scheduled|processing|completed|cancelled|parked)$")]
     status: &'static str,
     #[schema(value_type = Time)]
@@ -79,8 +80,8 @@ pub(crate) async fn retrieve(
 }
 
 impl Gateway {
-    /// Waits up to 1.5 s until the dispatcher has written the request, and returns the time of its acceptance. 404 if it has not:
-    /// the request does not exist, or belongs to another app.
+    /// Waits up to 1.5 s until the dispatcher has written the request to the database, and returns the time of its acceptance.
+    /// 404 if it is not written by then: the request does not exist, or belongs to another app.
     pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
         let end = Instant::now() + PLANNED_WITHIN;
         loop {
@@ -95,8 +96,8 @@ impl Gateway {
     }
 }
 
-/// Returns true if the id was created at most 15 s ago, so that the dispatcher may not have written the request yet. The id
-/// contains its time of creation (RFC 9562, section 5.7).
+/// Returns true if the id was created at most 15 s ago. The dispatcher may not have written such a request yet. The id contains
+/// its time of creation (RFC 9562, section 5.7).
 fn was_just_accepted(request: SendId) -> bool {
     let Some(made) = request.0.get_timestamp() else {
         return false;

@@ -1,4 +1,4 @@
-//! Acceptance of a send: checks against the app's data, reservation of the idempotency key, and append to the log.
+//! Acceptance of a send: checks against the app's data, reservation of the idempotency key, and publication of the event.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -19,20 +19,21 @@ use crate::sending::idempotency::Idempotency;
 use crate::shares::holder::{Key, Proof};
 use crate::waiting::{at_callers_pace, database};
 
-/// Time limit for writing the files of a send, plus the same again for each MiB.
+/// Basic time limit for writing the files of a send to the database. Each MiB of files adds the same time again.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A validated send. Problems of its times are in `untimely`; the names in it are not checked yet.
+/// A send with a valid body. The template, providers and recipients that it names may still be unknown, and its times may be
+/// invalid.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: SendRequest,
-    /// Contents of the files of the send.
+    /// Contents of the files.
     pub(crate) files: Files,
     /// Sends per second that the app may make in the transactional lane; None if the default applies.
     pub(crate) transactional_rate: Option<NonZeroU32>,
-    /// True if an unknown provider in `override` is a problem.
+    /// True if an unknown provider in `override` makes the send invalid.
     pub(crate) strict: bool,
-    /// Problems of `sendAt` and `expiresAt`. A repeat with an idempotency key ignores them.
+    /// Problems of `sendAt` and `expiresAt`. They are ignored if the idempotency key already belongs to a send.
     pub(crate) untimely: Vec<Problem>,
     pub(crate) reject_unknown: bool,
     pub(crate) idempotency: Option<Idempotency>,
@@ -42,7 +43,8 @@ impl Gateway {
     /// Accepts a send, and returns its id once the log has stored it durably.
     ///
     /// If the idempotency key already belongs to a send, the event of that send is published again under the same id. The log
-    /// drops the duplicate, and the dispatcher keeps a plan that it has already made.
+    /// drops the duplicate. If the log no longer knows the id, the dispatcher publishes the stored plan again and does not make
+    /// a new one.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
         let checked = self.check(&submission).await;
         let lane = self.lane(&submission).await;
@@ -77,8 +79,8 @@ impl Gateway {
         Ok(send_id)
     }
 
-    /// Returns the lane of a send. A send beyond the app's rate of transactional sends takes the bulk lane, so that no app delays
-    /// the others.
+    /// Returns the lane of a send. If an app exceeds its rate of transactional sends, its send goes to the bulk lane, so that
+    /// no app delays the sends of other apps.
     async fn lane(&self, submission: &Submission) -> Lane {
         let Submission { app, send, transactional_rate, .. } = submission;
         if send.lane == Lane::Bulk {
@@ -91,8 +93,8 @@ impl Gateway {
         }
     }
 
-    /// Writes the files of a send to the database before the event that refers to them is published. Files of a send that is not
-    /// accepted expire with the usual retention. 503 if the database takes too long.
+    /// Writes the files of a send to the database. This happens before the event that refers to them is published. If the send
+    /// is not accepted afterwards, its files expire with the usual retention. 503 if the database takes too long.
     async fn keep_files(
         &self,
         app: AppId,
@@ -109,7 +111,7 @@ impl Gateway {
             self.store.deliveries().keep_attachments(app, send_id, &files.contents, from, self.retention);
         let mebibytes = files.contents.iter().map(Vec::len).sum::<usize>().div_ceil(1024 * 1024);
         let limit = FILES_WITHIN + FILES_WITHIN * u32::try_from(mebibytes).unwrap_or(u32::MAX);
-        // The caller determines the size of the files, so this time is not charged to the request's waiting time.
+        // The caller determines the size of the files, so the duration does not count against the waiting time of the request.
         match at_callers_pace(timeout(limit, written)).await {
             Ok(written) => Ok(written?),
             Err(_) => {
@@ -119,9 +121,9 @@ impl Gateway {
         }
     }
 
-    /// Checks a send that is accepted for the first time: its times, its template and its category. With `reject_unknown`, also
-    /// checks its recipients; with `strict`, also the providers in `override`. The template is read from the database, because it
-    /// may have been created a moment ago.
+    /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients; with
+    /// `strict`, also the providers in `override`. It reads the template from the database and not from a cache, because the
+    /// app may have created the template a moment ago.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
@@ -150,8 +152,8 @@ impl Gateway {
         Ok(found.is_none().then(|| unknown_template(template)))
     }
 
-    /// Returns a problem for each unknown recipient. A recipient with a profile is never unknown, because the send creates that
-    /// user.
+    /// Returns a problem for each unknown recipient. A recipient with an inline profile is never unknown, because the send
+    /// creates that user.
     async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
@@ -161,7 +163,7 @@ impl Gateway {
         Ok(unknown.map(unknown_recipient).collect())
     }
 
-    /// Returns a problem for each member of `override` that names no provider.
+    /// Returns a problem for each member of `override` that should be a provider's identifier and is not.
     async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let known = database(self.store.control().list_providers(app)).await?;
         let named = send.overrides.providers.keys();
@@ -169,9 +171,9 @@ impl Gateway {
         Ok(unknown.map(|named| unknown_provider(named)).collect())
     }
 
-    /// Reserves the key for this send, or returns the send to which the key already belongs. A repeat ignores `checked`: the send
-    /// was accepted before, and the resources that it names may have been deleted since. 409 if the key was used with another
-    /// body.
+    /// Reserves the idempotency key for this send, or returns the send to which the key already belongs. In the second case,
+    /// the result of the checks (`checked`) is ignored: that send was accepted before, and the template or category that it
+    /// names may have been deleted since. 409 if the key was used with another body.
     async fn reserve(
         &self,
         wanted: Reservation,

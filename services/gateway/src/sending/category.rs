@@ -1,4 +1,4 @@
-//! The quota of categories. A send that names a new category is refused if the app has reached its quota.
+//! The quota of categories. If an app has reached its quota, a send that names a new category is refused.
 
 use std::time::Duration;
 
@@ -16,11 +16,10 @@ const CAPACITY: u64 = 10_000;
 /// Time limit of the check. If the check takes longer, the send is accepted: the dispatcher enforces the quota in any case.
 const WITHIN: Duration = Duration::from_millis(250);
 
-/// Cache of the categories that sends of an app may name.
+/// Cache of categories that passed the check, by app and identifier.
 pub(crate) struct KnownCategories(Cache<(AppId, String), ()>);
 
 impl KnownCategories {
-    /// Creates an empty cache.
     pub(crate) fn new() -> KnownCategories {
         KnownCategories(Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build())
     }

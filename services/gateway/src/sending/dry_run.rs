@@ -26,7 +26,7 @@ use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
 use crate::waiting::{database, remaining_time};
 
-/// Number of recipients whose content is shown, the first ones of the send. It bounds the size of the answer.
+/// Number of recipients, from the first of the send, whose content the answer shows. The limit bounds the size of the answer.
 const SHOWN: usize = 10;
 /// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);
@@ -81,8 +81,8 @@ struct Pair {
 }
 
 impl Gateway {
-    /// Returns the effect that a send would have now, from the same checks, decisions and templates as a real send. Writes
-    /// nothing and reserves no idempotency key. 503 if that takes longer than 2.5 s.
+    /// Returns the effect that a send would have now. It uses the same checks, decisions and templates as a real send, but
+    /// writes nothing and reserves no idempotency key. 503 if that takes longer than 2.5 s.
     pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
@@ -96,8 +96,8 @@ impl Gateway {
         }
     }
 
-    /// Plans the send chunk by chunk, without writing. Rendering stops at `until` too, because a timeout does not stop blocking
-    /// threads.
+    /// Plans the send chunk by chunk, without writing. `until` also ends the rendering, which runs on a blocking thread that a
+    /// timeout cannot stop.
     async fn plan_without_writing(
         &self,
         app: AppId,
@@ -124,7 +124,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let log = |error| {
-            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template");
+            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template; the dry run shows no content");
         };
         compiled.map_err(log).ok()
     });
@@ -137,7 +137,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     for ((index, decision), recipient) in
         decide(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
     {
-        // By now, the request has been answered with 503.
+        // The time limit has passed, and the request was answered with 503.
         if Instant::now() >= until {
             break;
         }
@@ -149,17 +149,17 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     pairs
 }
 
-/// A recipient of a dry run.
+/// One recipient of a dry run, with the data for rendering the content.
 struct Trial<'a> {
     writer: &'a Writer<'a>,
     recipient: &'a Recipient,
     profile: &'a Object,
-    /// True if the answer shows the content.
+    /// True if the answer shows the content of this recipient.
     shown: bool,
 }
 
 impl Trial<'_> {
-    /// Returns the entries of this recipient, sorted by channel as in the list of a request's deliveries.
+    /// Returns the entries of this recipient, sorted by channel as in `GET /v3/requests/{requestId}/deliveries`.
     fn pairs(&self, decision: Decision) -> Vec<Pair> {
         let skips = decision.skips.into_iter().map(|(channel, reason)| Pair {
             reason: Some(reason),

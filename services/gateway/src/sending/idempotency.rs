@@ -1,4 +1,4 @@
-//! `Idempotency-Key`, and the digest by which bodies are compared.
+//! The header `Idempotency-Key`, and the digest that decides whether two bodies are equal.
 
 use actix_web::HttpRequest;
 use credentials::secrets;
@@ -13,7 +13,8 @@ pub(crate) struct Idempotency {
     pub(crate) body_hash: [u8; 32],
 }
 
-/// Reads the header `Idempotency-Key`. None if it is missing, or if it is invalid, which also adds a problem.
+/// Returns the value of the header `Idempotency-Key`. None if the header is missing or invalid; an invalid one also adds a
+/// problem.
 pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> Option<String> {
     const NAME: &str = "Idempotency-Key";
     let mut values = request.headers().get_all("idempotency-key");
@@ -64,7 +65,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the length before the text, so that adjacent texts stay distinct without escaping.
+/// Writes the length of a text before the text itself. The length separates adjacent texts, so the text needs no escaping.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(&text.len().to_le_bytes());

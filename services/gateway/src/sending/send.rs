@@ -23,7 +23,7 @@ use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 use crate::waiting::at_callers_pace;
 
-/// Id of an accepted send, with which `/v3/requests/{requestId}` shows its status.
+/// Id of the accepted send. `GET /v3/requests/{requestId}` shows the status of the send.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
@@ -43,10 +43,10 @@ struct Accepted {
     tag = "sending",
     security(("app" = [])),
     params(
-        ("dryRun" = Option<bool>, Query, description = "Only show what would be sent to each recipient on each channel, with the reasons for skipped ones."),
+        ("dryRun" = Option<bool>, Query, description = "If true, the service sends nothing. It answers with the deliveries that the send would make, and with the reasons for skipped ones."),
         (
             "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
-            description = "Repeating the key with a JSON-equal body within 24 hours gives the same answer and sends nothing."
+            description = "If the key is repeated within 24 hours with an equal JSON body, the service gives the same answer and sends nothing again."
         ),
     ),
     request_body = SendRequest,
@@ -93,7 +93,7 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = valid_or_problems(parsed, problems)?;
-    // Without its files, the body has the same limit as a body that never had files.
+    // A body with files must not exceed the limit for bodies without files, after its encoded files are subtracted.
     if is_large(size.saturating_sub(parsed.files.encoded)) {
         return Err(too_large(MAX_BODY));
     }

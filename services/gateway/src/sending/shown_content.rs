@@ -1,4 +1,4 @@
-//! Rendered content in the answers of dry runs.
+//! Rendered content, as the answers to dry runs show it.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(crate) struct EmailBody {
     subject: String,
     text: Option<String>,
     html: Option<String>,
-    /// Sender address; null if the provider's sender applies.
+    /// Sender address; null if the sender of the provider's settings applies.
     from: Option<String>,
     from_name: Option<String>,
     reply_to: Option<String>,
@@ -76,7 +76,7 @@ pub(crate) struct PushBody {
     url: Option<String>,
     #[schema(value_type = FreeObject)]
     data: Object,
-    /// Members of `override.channel` other than the texts.
+    /// Further members of `override.channel.mobilePush` or `override.channel.webPush`, which the push service receives.
     #[schema(value_type = FreeObject)]
     options: Object,
 }
@@ -87,7 +87,7 @@ pub(crate) struct PushBody {
 #[schema(as = RenderedSms)]
 pub(crate) struct SmsBody {
     text: String,
-    /// Sender; null if the provider's sender applies.
+    /// Sender; null if the sender of the provider's settings applies.
     from: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Shares of the gateway's open connections.
+//! Limits on open connections, which peers share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,19 @@ use crate::shares::idle::Watch;
 use crate::shares::peer::Peer;
 use crate::shares::room::{FOR_PEERS, Room};
 
-/// Time for which a peer may use the connections reserved for known peers after it sent an app's API secret.
+/// Time for which a peer counts as known after it sent an app's API secret. Half of the connections are reserved for known
+/// peers.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
 /// Maximum number of known peers.
 const CAPACITY: u64 = 10_000;
-/// TCP user timeout: time after which a connection is closed if the peer acknowledges no data, or keeps its receive window
-/// closed.
+/// TCP user timeout. A connection is closed if the peer acknowledges no data, or keeps its receive window closed, for this
+/// time.
 pub const STALLED_FOR: Duration = Duration::from_secs(30);
 
 /// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Open connections, each charged to the share of its peer.
+/// Open connections. Each is charged to its peer.
 #[derive(Clone)]
 pub(crate) struct Connections {
     room: Room,
@@ -49,11 +50,11 @@ impl Connections {
         }
     }
 
-    /// Takes a place for a new connection until the connection is closed. Closes it immediately if the share of its peer is used
-    /// up.
+    /// Counts a new connection against the share of its peer until the connection is closed. If the share is used up, closes
+    /// the connection immediately.
     pub(crate) fn admit(&self, stream: &TcpStream, connection: &mut Extensions) {
         let socket = SockRef::from(stream);
-        // Without the timeout a stalled connection lasts longer, but still counts against its peer's share.
+        // If the timeout cannot be set, a stalled connection lasts longer, but still counts against the share of its peer.
         drop(socket.set_tcp_user_timeout(Some(STALLED_FOR)));
         let Ok(address) = stream.peer_addr() else { return };
         let holder = self.holder(address.ip());
@@ -96,14 +97,15 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns true if connections are scarce, so that callers without the API secret should not keep theirs for another request.
+    /// Returns true if connections are scarce. Callers without the API secret should then not keep their connections for
+    /// another request.
     pub(crate) fn are_scarce(&self) -> bool {
         self.room.is_busy()
     }
 }
 
-/// Raises the process's limit of open files to its maximum, and returns the number of connections that fit: three eighths of the
-/// limit, because a connection uses two file descriptors, and a quarter of the limit stays free for the database, the log and
+/// Raises the process's limit of open files to its maximum. Returns the number of connections that fit, which is three eighths
+/// of the limit: a connection uses two file descriptors, and a quarter of the limit stays free for the database, the log and
 /// files.
 fn most_by_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! Holders: the callers to which shares of the gateway's resources are charged.
+//! Holders: callers, as the owners of shares of the gateway's limited resources.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -7,7 +7,8 @@ use domain::AppId;
 
 use crate::shares::peer::Peer;
 
-/// Proof of a caller's identity. Each kind of proof has its own part of every room, and its own buckets for every rate limit.
+/// Proof of a caller's identity. Callers with different kinds of proof have separate parts of every room, and separate rate
+/// limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Proof {
     /// The app's API secret.
@@ -30,7 +31,7 @@ pub(crate) enum Key {
     App(AppId),
     /// A user of an app.
     User(AppId, Name),
-    /// A user id of an app that a peer names without proof.
+    /// A user id of an app, as one peer sends it without proof.
     UserAt(AppId, Name, Peer),
     Peer(Peer),
     /// A provider of an app.
@@ -68,8 +69,8 @@ impl Holder {
         Holder { proof: Proof::Token, keys: [Some(user), Some(Key::App(app)), None] }
     }
 
-    /// Creates the holder of a caller that knows an app's public key and names a user. Each peer that names the same user has its
-    /// own share, so that no peer can use up the share of another.
+    /// Creates the holder of a caller that knows only an app's public key and names a user. Peers that name the same user have
+    /// separate shares, so that no peer can use up the share of another.
     pub(crate) fn claimed_user(app: AppId, user: &str, peer: Peer) -> Holder {
         let user = Key::UserAt(app, Name::of(user), peer);
         Holder { proof: Proof::PublicKey, keys: [Some(user), Some(Key::Peer(peer)), Some(Key::App(app))] }
@@ -80,7 +81,7 @@ impl Holder {
         Holder { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// Creates the holder of a caller that claims to be a provider. Its signature is not verified yet.
+    /// Creates the holder of a caller that claims to be a provider. The provider's signature is not verified yet.
     pub(crate) fn callback(app: AppId, provider: &str, peer: Peer) -> Holder {
         let provider = Key::Provider(app, Name::of(provider));
         Holder { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), Some(provider), None] }
@@ -91,8 +92,8 @@ impl Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// Creates the holder of a connection from a trusted proxy. It has no keys, because its connections carry many callers: only
-    /// the size of the room limits it.
+    /// Creates the holder of a connection from a trusted proxy. Its connections carry the requests of many callers, so it has
+    /// no keys, and only the size of the room limits it.
     pub(crate) fn proxy() -> Holder {
         Holder { proof: Proof::Secret, keys: [None; 3] }
     }
@@ -106,8 +107,8 @@ impl Holder {
         self.keys.into_iter().flatten()
     }
 
-    /// Iterates over the keys by which rooms are shared, from the widest to the narrowest. User ids that a peer names without
-    /// proof are left out, because a peer can name any number of them: they count as their peer.
+    /// Iterates over the keys by which rooms are shared, from the widest to the narrowest. User ids sent without proof are left
+    /// out, because a peer can send any number of them. Only the peer is limited in that case.
     pub(crate) fn shared_keys(&self) -> impl Iterator<Item = Key> {
         self.keys.into_iter().rev().flatten().filter(|key| !matches!(key, Key::UserAt(..)))
     }

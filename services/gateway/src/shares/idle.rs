@@ -1,5 +1,5 @@
-//! Closing of idle connections. actix-web limits the time for the head of the first request of a connection, but neither the time
-//! for the heads of later requests nor the time for reading an answer.
+//! Closing of idle connections. actix-web limits only the time for the head of a connection's first request. It limits neither
+//! the time for the heads of later requests nor the time for reading an answer.
 
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,14 +10,16 @@ use actix_web::HttpRequest;
 use actix_web::rt::net::TcpStream;
 use socket2::{SockRef, Socket};
 
-/// Maximum time between two requests of a connection. The client reads the last answer and sends the next head within it.
+/// Maximum time between two requests of a connection. Within this time, the client must read the previous answer and send the
+/// next head.
 pub const IDLE_AT_MOST: Duration = Duration::from_secs(120);
 /// Maximum idle time while connections are scarce, for peers that have not recently sent an app's API secret.
 pub const IDLE_WHILE_SCARCE: Duration = Duration::from_secs(10);
 
-/// Activity of an open connection. The connection owns it.
+/// Activity of an open connection, stored with the connection.
 pub(crate) struct Activity {
-    /// A duplicate of the connection's file descriptor. The original may be closed and reused before the sweep shuts it down.
+    /// A duplicate of the connection's file descriptor. The original descriptor may be closed, and its number reused, before
+    /// the sweep shuts the connection down.
     socket: Socket,
     is_strangers: bool,
     opened: Instant,
@@ -34,8 +36,8 @@ pub(crate) struct Request(Arc<Activity>);
 pub(crate) struct Watch(Arc<Mutex<Vec<Weak<Activity>>>>);
 
 impl Watch {
-    /// Watches a connection until the returned activity is dropped. None if the process has no file descriptor left; the
-    /// connection is then not watched.
+    /// Watches a connection until the returned activity is dropped. None if the process has no free file descriptor; such a
+    /// connection is never closed for being idle.
     pub(crate) fn begin(&self, stream: &TcpStream, is_strangers: bool) -> Option<Arc<Activity>> {
         let activity = Arc::new(Activity {
             socket: SockRef::from(stream).try_clone().ok()?,
@@ -48,13 +50,14 @@ impl Watch {
         Some(activity)
     }
 
-    /// Shuts down every connection that has been idle for too long. `is_scarce` shortens the limit for unknown peers.
+    /// Shuts down every connection that has been idle for too long. `is_scarce` shortens the limit for peers without a recent
+    /// API secret.
     pub(crate) fn sweep(&self, is_scarce: bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|activity| {
             let Some(activity) = activity.upgrade() else { return false };
             let most = if is_scarce && activity.is_strangers { IDLE_WHILE_SCARCE } else { IDLE_AT_MOST };
             if activity.idle_for().is_some_and(|idle| idle >= most) {
-                // Fails if the peer has already closed the connection.
+                // The call fails if the peer has already closed the connection.
                 drop(activity.socket.shutdown(Shutdown::Both));
             }
             true

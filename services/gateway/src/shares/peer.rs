@@ -1,4 +1,4 @@
-//! The peer of a request: the client address to which its shares are charged.
+//! The peer of a request: the client's network address, to which the use of resources is charged.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -42,10 +42,11 @@ impl Peer {
         Peer::of(address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip()))
     }
 
-    /// Returns the peer of a request. If the socket's peer is a trusted proxy, the result is the rightmost address of `Forwarded`
-    /// (RFC 7239) or `X-Forwarded-For` that is not a trusted proxy, or the leftmost address if all are. In every other case it is
-    /// the socket's peer, also if a header is malformed or if both headers exist and disagree. A proxy that writes only one of
-    /// the headers forwards the other as the client wrote it.
+    /// Returns the peer of a request. If the connection comes from a trusted proxy, that is the rightmost address in
+    /// `Forwarded` (RFC 7239) or `X-Forwarded-For` that is not a trusted proxy, or the leftmost address if all are trusted
+    /// proxies. In every other case it is the address of the connection, for example if a header is malformed or if both
+    /// headers exist and disagree. They can disagree because a proxy that writes only one of the headers forwards the other as
+    /// the client wrote it.
     pub(crate) fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderMap) -> Peer {
         let direct = Peer::of_socket(socket);
         let Some(socket) = socket.map(|address| address.ip().to_canonical()) else {
@@ -65,8 +66,8 @@ impl Peer {
     }
 }
 
-/// Returns the rightmost address that is not a trusted proxy, or the leftmost address if all are. None if that entry, or an entry
-/// to its right, is malformed. Entries further left are ignored, because the client may have written them.
+/// Returns the rightmost address that is not a trusted proxy, or the leftmost address if all are trusted proxies. None if that
+/// address, or one to its right, is malformed. Addresses further left are ignored, because the client may have written them.
 fn first_untrusted(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -141,7 +142,7 @@ mod tests {
             ("10.1.2.3", &[("Forwarded", "for=203.0.113.9, For=\"198.51.100.7:80\"")], "198.51.100.7"),
             ("10.1.2.3", &[("Forwarded", "for=\"[2001:db8:2:3:4::5]:80\"")], "2001:db8:2:3::"),
             ("10.1.2.3", &[("Forwarded", "for=_hidden")], "10.1.2.3"),
-            // A proxy that writes one header forwards the other.
+            // The proxy writes one of the headers, and forwards the other as the client wrote it.
             ("10.1.2.3", &[("Forwarded", "for=203.0.113.9"), (XFF, "198.51.100.7")], "10.1.2.3"),
             ("10.1.2.3", &[("Forwarded", "for=198.51.100.7"), (XFF, "198.51.100.7")], "198.51.100.7"),
             ("2001:db8:1::1", &[(XFF, "2001:db8:2:3:4:5:6:7")], "2001:db8:2:3::"),

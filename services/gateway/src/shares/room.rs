@@ -1,12 +1,12 @@
-//! Rooms: bounded amounts of a resource that holders share.
+//! Rooms: limited amounts of a resource that callers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::shares::holder::{Holder, Key, Proof};
 
-/// Parts of a room. Each field is a divisor of the room's size: all callers with that kind of proof together may use at most one
-/// such part. The rest is reserved for callers with the API secret.
+/// Limits of a room for each kind of proof. Each field is a divisor of the room's size: all callers with that kind of proof
+/// together may use at most the resulting part. The rest of the room is reserved for callers with the API secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) token: usize,
@@ -14,14 +14,14 @@ pub(crate) struct Parts {
     pub(crate) nothing: usize,
 }
 
-/// Parts that reserve seven sixteenths of a room for callers with the API secret.
+/// Divisors that reserve seven sixteenths of a room for callers with the API secret.
 pub(crate) const PARTS: Parts = Parts { token: 4, public_key: 4, nothing: 16 };
-/// Parts of a room that only callers without credentials use.
+/// Divisors for a room that only callers without credentials use.
 pub(crate) const FOR_STRANGERS: Parts = Parts { token: usize::MAX, public_key: usize::MAX, nothing: 1 };
-/// Parts that reserve half of a room for known peers.
+/// Divisors that reserve half of a room for known peers.
 pub(crate) const FOR_PEERS: Parts = Parts { nothing: 2, ..FOR_STRANGERS };
 
-/// A bounded amount of a resource. Clones share it.
+/// A limited amount of a resource. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     total: usize,
@@ -36,7 +36,7 @@ struct Usage {
     by_key: HashMap<(Proof, Key), usize>,
 }
 
-/// Units of a room that a holder uses. Dropping the place releases them.
+/// Units of a room that a holder occupies. They are released when the place is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     room: Room,
@@ -54,14 +54,14 @@ impl Room {
         Room { total, parts, used: Arc::default() }
     }
 
-    /// Takes `units` for a holder until the place is dropped. Fails if the holder's share is used up.
+    /// Occupies `units` of the room for a holder, until the returned place is dropped. Fails if the holder's share is used up.
     pub(crate) fn take(&self, holder: &Holder, units: usize) -> Result<Place, Overuse> {
         let mut place = Place { room: self.clone(), holder: *holder, units: 0 };
         place.grow(units)?;
         Ok(place)
     }
 
-    /// Returns true if less than half of the room is free, or less than half of the part for callers without proof.
+    /// Returns true if more than half of the room is occupied, or more than half of the part for callers without proof.
     pub(crate) fn is_busy(&self) -> bool {
         let used = self.used();
         let nothing = Proof::Nothing;
@@ -85,7 +85,7 @@ impl Room {
 }
 
 impl Place {
-    /// Takes `units` more. Fails, without changing the place, if the holder's share is used up.
+    /// Occupies `units` more. If the holder's share is used up, fails and leaves the place unchanged.
     pub(crate) fn grow(&mut self, units: usize) -> Result<(), Overuse> {
         if units == 0 {
             return Ok(());
@@ -100,11 +100,11 @@ impl Place {
         }
         for key in self.holder.shared_keys() {
             let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
-            // With these units, a key must not have more units than were free before.
+            // With the new units, a key must not occupy more than was free before.
             if has + units > free {
                 return Err(Overuse);
             }
-            // The key may still take half of the difference. The same rule applies to the next narrower key within that half.
+            // The key could still get `free - has` units. Its narrower key may use half of them, by the same rule.
             free = (free - has).div_ceil(2);
         }
         used.all += units;
@@ -116,7 +116,6 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the number of units of the place.
     pub(crate) fn units(&self) -> usize {
         self.units
     }

@@ -1,4 +1,4 @@
-//! Users that were erased.
+//! The projection of events of erased users.
 
 use domain::event::UserErased;
 use domain::inbox::{AllChange, ItemChange};
@@ -19,7 +19,7 @@ async fn nothing_of_an_erased_user_stays_or_comes_back() {
     world.publish(vec![added(1, 2), added(2, 2), changed(1, ItemChange::Deleted), added(3, 2)]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;
-    // In one batch with what comes before and after, and again.
+    // Publish the erasure twice in one batch, with events of the erased user before and after it.
     world.publish(vec![added(4, 2), erased(1), added(5, 2), changed(1, ItemChange::Read), erased(1)]).await;
     world.projected().await;
     world.publish(vec![added(6, 2), all_changed(6, AllChange::Read)]).await;
@@ -35,7 +35,7 @@ async fn a_rebuild_drops_what_the_log_says_of_the_erased() {
     let world = World::start().await;
     assert_eq!(world.app("shop").await, APP);
     world.erase(APP, 1).await;
-    // The event that says so is lost, or not there yet.
+    // The log does not contain the erasure event: it is lost, or not published yet.
     world.publish(vec![added(1, 2), changed(1, ItemChange::Read)]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;

@@ -1,4 +1,4 @@
-//! The projection on real servers: whatever the log holds, each inbox has each send once, and its counters agree.
+//! The inbox projection on real servers. Each inbox must have each send once, with correct counters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod erasure;

@@ -1,5 +1,5 @@
-//! The projection against a model that applies one event after the other: whatever the log holds, however it is cut into
-//! batches, and from wherever it is read again, the rows are the same.
+//! Comparison of the projection with a model that applies one event after the other. The rows must be the same for any events,
+//! any division into batches, and any position from which the log is read again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use crate::world::{NOW, STREAM, WRONG_COUNTERS, World};
 const USERS: i64 = 3;
 const CASES: u32 = 24;
 
-/// An event. Items are named by the distance of the event that added them from the first, and their index there.
+/// An event. `item` names an item by the event that added it, counted from the first event, and by its index in that event.
 #[derive(Clone, Debug)]
 enum Step {
     Added { send: u8, users: Vec<i64> },
@@ -28,12 +28,13 @@ enum Step {
     Erased { user: i64 },
 }
 
-/// A log, the lengths in which it arrives, and from where it is read again in the end.
+/// The events of a log, the lengths of the pieces in which they are published, and the event from which they are read again at
+/// the end.
 type Case = (Vec<Step>, Vec<usize>, u64);
 
 fn case() -> impl Strategy<Value = Case> {
     let user = || 1..=USERS;
-    // Some are not added yet, or never.
+    // Some of these items are added later, or never.
     let item = || (0..40_u64, 0..3_u32);
     let change = prop_oneof![
         Just(ItemChange::Seen),
@@ -55,7 +56,7 @@ fn case() -> impl Strategy<Value = Case> {
     (prop::collection::vec(step, 1..40), prop::collection::vec(1..12_usize, 1..6), 0..40_u64)
 }
 
-/// A row, with times by number of the step.
+/// A row. Its times are the numbers of the steps that set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     send: u8,
@@ -180,8 +181,8 @@ impl World {
         rows.iter().map(row).collect()
     }
 
-    /// Publishes the steps in pieces of these lengths, then has the projection read the last of
-    /// them again. Returns the rows that are expected, found then, and found in the end.
+    /// Publishes the steps in pieces of these lengths. Then makes the projection read the last steps again. Returns the
+    /// expected rows, the rows before the second reading, and the rows after it.
     async fn project(&self, app: AppId, (steps, lengths, again): &Case) -> (Rows, Rows, Rows) {
         let first = self.context.log.state(STREAM).await.unwrap().last_seq + 1;
         let at = |number: usize| NOW + std::time::Duration::from_millis(number as u64);
@@ -207,7 +208,7 @@ impl World {
             .execute(&self.pool)
             .await
             .unwrap();
-        // Something new makes the projection look up the checkpoint.
+        // A new event makes the projection read the checkpoint again.
         let nothing = Step::Changed { user: USERS, item: (0, 500), change: ItemChange::Seen };
         self.publish(vec![event(app, &nothing, NOW, first)]).await;
         self.projected().await;

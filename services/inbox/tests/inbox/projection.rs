@@ -1,4 +1,4 @@
-//! Events that come again, that cannot be read or written, and processes that come and go.
+//! Repeated events, events that cannot be read or written, and restarts of the projection.
 
 use domain::content::InAppContent;
 use domain::event::{ItemsAdded, ItemsChanged};
@@ -13,7 +13,7 @@ use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, env
 #[tokio::test]
 async fn events_that_come_again_add_nothing() {
     let world = World::start().await;
-    // Among others of their batch, across batches, cut otherwise than before, and after the item was read or deleted.
+    // Repeat events within a batch, across batches, with other recipients than before, and after the item was read or deleted.
     world.publish(vec![added(1, 3), added(2, 400), added(2, 300), added(3, 500), added(4, 500)]).await;
     world.publish(vec![changed(1, ItemChange::Read), changed(2, ItemChange::Deleted)]).await;
     world.publish(vec![added(1, 4), added(2, 1), added(5, 2)]).await;
@@ -58,7 +58,7 @@ async fn an_event_that_cannot_be_read_or_written_is_set_aside_and_the_rest_goes_
 #[tokio::test]
 async fn a_refused_event_is_tried_five_times() {
     let world = World::start().await;
-    // A sequence counts even what is rolled back.
+    // A sequence counts every try, because a rollback does not reset it.
     let refuse = "CREATE SEQUENCE tries;
         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
           PERFORM nextval('tries');
@@ -69,7 +69,7 @@ async fn a_refused_event_is_tried_five_times() {
     world.publish(vec![added(1, 1)]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;
-    // Twice among others, then five times by itself.
+    // The event is tried twice in its batch, then five times alone.
     assert_eq!(world.count("SELECT last_value FROM tries").await, 7);
     assert_eq!(world.count("SELECT count(*) FROM dead_event WHERE cause LIKE '%SQLSTATE 22000%'").await, 1);
     assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
@@ -83,7 +83,7 @@ async fn a_new_process_goes_on_where_the_last_one_stopped() {
     world.publish(vec![added(1, 3), changed(1, ItemChange::Read)]).await;
     world.projected().await;
     stop(&first).await;
-    // Were the first events read again, the item that is gone would come back.
+    // If the new process read the first events again, the deleted item would come back.
     sqlx::raw_sql("DELETE FROM inbox_item; DELETE FROM inbox_counter").execute(&world.pool).await.unwrap();
     world.publish(vec![added(2, 3)]).await;
     world.context.serve("inbox", inbox::run);
@@ -152,17 +152,23 @@ async fn an_unknown_type_is_skipped_and_a_newer_version_waits_for_a_newer_releas
     world.publish(vec![added(1, 1), unknown, added(3, 1), newer, added(4, 1)]).await;
     let other = world.another().await;
     other.serve("inbox", inbox::run);
-    eventually(SOON, "what comes before it is projected", async || {
+    eventually(SOON, "the events before the newer one are projected", async || {
         (world.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap() == 3).then_some(())
     })
     .await;
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 2);
 
-    // The newer release projects it.
-    let batch =
-        world.context.store.inbox().project(STREAM, 3, 4).await.unwrap().expect("nobody has moved on");
+    // A process of the newer release projects the event of the newer version.
+    let batch = world
+        .context
+        .store
+        .inbox()
+        .project(STREAM, 3, 4)
+        .await
+        .unwrap()
+        .expect("the checkpoint moved unexpectedly");
     batch.commit().await.unwrap();
-    eventually(SOON, "what comes after it is projected", async || {
+    eventually(SOON, "the events after the newer one are projected", async || {
         (world.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap() == 5).then_some(())
     })
     .await;
@@ -187,5 +193,9 @@ async fn positions_are_announced() {
         }
     };
     tokio::time::timeout(SOON, announced).await.unwrap();
-    assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 2, "it is visible when it is announced");
+    assert_eq!(
+        world.count("SELECT count(*) FROM inbox_item").await,
+        2,
+        "items are visible when their position is announced"
+    );
 }

@@ -1,4 +1,4 @@
-//! An installation, and events to publish.
+//! An installation, and events to publish in it.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use uuid::Uuid;
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) const APP: AppId = AppId(1);
 pub(crate) const STREAM: StreamName = StreamName::Inbox(0);
-/// When everything happens.
+/// Time of all events.
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// An installation without a running projection. The first app has the number 1.
+/// An installation without a running projection. The number of its first app is 1.
 pub(crate) struct World {
     installation: Installation,
 }
@@ -33,7 +33,7 @@ impl Deref for World {
 }
 
 impl World {
-    /// One partition.
+    /// Starts an installation with one partition.
     pub(crate) async fn start() -> World {
         World::with_partitions(1).await
     }
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// Notes in the directory that a user was erased.
+    /// Records in the database that a user was erased.
     pub(crate) async fn erase(&self, app: AppId, user: i64) {
         sqlx::query(
             "INSERT INTO erased (app_id, user_number, erased_at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING",
@@ -61,7 +61,7 @@ impl World {
         .unwrap();
     }
 
-    /// Waits until everything published is projected.
+    /// Waits until all published events are projected.
     pub(crate) async fn projected(&self) {
         let last = self.context.log.state(STREAM).await.unwrap().last_seq;
         eventually(SOON, "everything is projected", async || {
@@ -90,7 +90,7 @@ pub(crate) fn envelope(send: Option<u128>, event: Event) -> Vec<u8> {
     envelope.encode().unwrap()
 }
 
-/// A send to users from 1 on.
+/// Encodes the event that a send added an item to the inboxes of users 1 to `users`.
 pub(crate) fn added(send: u128, users: i64) -> Vec<u8> {
     let added = ItemsAdded {
         created_at: NOW,
@@ -101,19 +101,19 @@ pub(crate) fn added(send: u128, users: i64) -> Vec<u8> {
     envelope(Some(send), Event::InboxItemsAdded(added))
 }
 
-/// A change to the first item of the event with sequence `seq`, which is user 1's.
+/// Encodes a change of the first item that the event with sequence `seq` added. That item belongs to user 1.
 pub(crate) fn changed(seq: u64, change: ItemChange) -> Vec<u8> {
     let items = vec![ItemId::derive(seq, 0, 1, 0).unwrap()];
     envelope(None, Event::InboxItemsChanged(change, ItemsChanged { user: UserNumber(1), items }))
 }
 
-/// A change to all items of user 1 up to those of the event with sequence `seq`.
+/// Encodes a change of all items of user 1 up to the items of the event with sequence `seq`.
 pub(crate) fn all_changed(seq: u64, change: AllChange) -> Vec<u8> {
     let up_to = ItemId::derive(seq, 0, 1, 511).unwrap();
     envelope(None, Event::InboxAllChanged(change, AllItemsChanged { user: UserNumber(1), up_to }))
 }
 
-/// Counts the users whose counters differ from a recount.
+/// Counts the users whose stored counters differ from a new count of their items.
 pub(crate) const WRONG_COUNTERS: &str = "
     SELECT count(*) FROM inbox_counter AS kept
     FULL JOIN (

@@ -16,17 +16,17 @@ use crate::answers::{ServiceReply, judge};
 /// Code of the response to an expired provider token.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
 
-/// Reason for a 429 because of too many pushes to one device.
+/// Reason of a 429 for too many pushes to one device.
 const TOO_MANY: &str = "TooManyRequests";
 
-/// Limit for an expired provider token after its renewal: APNs refused the renewed one too, because the clocks differ,
-/// perhaps only briefly.
+/// Limit on retries if APNs still reports the provider token as expired after its renewal. The cause is a difference
+/// between the clocks, which may soon be corrected.
 const ONCE: RetryLimit = RetryLimit { retries: 1, over: Duration::from_secs(300) };
 
-/// Responses and their verdicts; the first matching row applies.
+/// Responses of APNs and their verdicts. The first matching row applies.
 pub const TABLE: &[(&str, Verdict)] = &[
-    // The token belongs to the other environment or to another app, or is invalid. It may still be valid for another
-    // provider.
+    // The device token is invalid, or belongs to the other environment or to another app. It may still be valid for
+    // another provider.
     ("400 BadDeviceToken", Verdict::TargetGoneHere),
     ("400 DeviceTokenNotForTopic", Verdict::TargetGoneHere),
     // The connection was idle for too long.
@@ -72,7 +72,8 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
         let provider_id = id.map(|id| id.chars().take(100).collect());
         return Answer::new(Outcome::Sent { provider_id }, "200", "");
     }
-    // A proxy between Tidings and Apple may respond in another format. Without a reason, the status alone decides.
+    // A proxy between Tidings and Apple may respond in another format. Without a reason, the status alone decides the
+    // verdict.
     let refusal: Refusal = serde_json::from_slice(&reply.body).unwrap_or_default();
     let gone_since = refusal.timestamp.map(Timestamp::from_millis);
     let hints = AnswerDetails { provider_id: None, retry_after: reply.retry_after, gone_since };

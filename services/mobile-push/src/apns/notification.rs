@@ -1,4 +1,4 @@
-//! A push in the format of APNs: headers and payload.
+//! Headers and payload of a push in the format of APNs.
 
 use bytes::Bytes;
 use domain::content::Object;
@@ -10,28 +10,28 @@ use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
 
-/// Maximum payload in bytes: of a push in general, and of a VoIP push.
+/// Maximum payload in bytes of a VoIP push (`LARGEST_CALL`) and of any other push (`LARGEST`).
 const LARGEST: usize = 4_096;
 const LARGEST_CALL: usize = 5_120;
 /// Maximum length of a collapse id in bytes.
 const LONGEST_COLLAPSE_ID: usize = 64;
 
-/// Headers that a send may override. The worker always sets the credential and `apns-id`.
+/// Headers that a send may override. It cannot override the credential and `apns-id`.
 const OPEN_HEADERS: [&str; 5] =
     ["apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic"];
 
-/// A complete push.
+/// A push as APNs receives it.
 pub(super) struct Notification {
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) payload: Bytes,
 }
 
 impl Notification {
-    /// Builds the push of a message for the app `topic`, and shortens the body if the payload is too large. The answer fails
-    /// the delivery permanently.
+    /// Builds the push of a message for the app with the bundle id `topic`. Shortens the message's body if the payload
+    /// is too large. The error is an answer that fails the delivery permanently.
     pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
-        // `message.apns` has the format of FCM, with members `headers` and `payload`. If it has a member `aps`, it is the
-        // payload itself.
+        // The override `apns` has the format of FCM, with the members `headers` and `payload`. If it has a member `aps`
+        // instead, it is the payload itself.
         let empty = Object::new();
         let member = |name: &str| message.apns.get(name).and_then(Value::as_object).unwrap_or(&empty);
         let over = if message.apns.contains_key("aps") { &message.apns } else { member("payload") };
@@ -100,7 +100,8 @@ fn payload(message: &Message, body: &str, over: &Object) -> Object {
     set("thread-id", message.thread_id.clone().map(Value::from));
     set("category", message.category.clone().map(Value::from));
     set("interruption-level", message.interruption_level.clone().map(Value::from));
-    // The app's notification service extension has to fetch the image, and runs only for mutable content.
+    // The app's notification service extension must download the image. iOS runs the extension only for mutable
+    // content.
     let is_mutable = message.mutable_content || message.image.is_some();
     set("mutable-content", is_mutable.then(|| json!(1)));
     set("content-available", message.content_available.then(|| json!(1)));

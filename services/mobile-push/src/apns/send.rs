@@ -1,4 +1,4 @@
-//! The kind `apns`.
+//! Sending and testing with providers of kind `apns`.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ use super::settings::{ApnsSettings, Auth};
 use crate::calls::{CALL_LIMIT, Calls, PROBE_LIMIT, no_client};
 use crate::options::Message;
 
-/// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection; the client queues the requests
-/// beyond that.
+/// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection, and the HTTP client would
+/// queue further requests.
 const MAX_STREAMS: usize = 500;
 /// Time without requests after which a connection is closed. Apple asks to keep connections open.
 const IDLE: Duration = Duration::from_secs(3_600);
-/// Interval of pings on a connection, and time limit for a response to one.
+/// Interval of pings on a connection, and time limit for the response to a ping.
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
-/// Device token for probes; no device can have it.
+/// Device token for probes. No device can have this token.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Maximum length of a device token in bytes. Longer than today's tokens, because Apple warns that their length may change.
+/// Maximum length of a device token in bytes. Today's tokens are shorter, but Apple warns that their length may change.
 const LONGEST_TOKEN: usize = 400;
 
-/// Kind of APNs; each provider serves one iOS app.
+/// Provider kind `apns`. Each provider serves one iOS app.
 pub struct Apns;
 
-/// A provider with its connection to APNs and the credential for it.
+/// An APNs provider: its connection and its credential.
 pub struct ApnsProvider {
     settings: ApnsSettings,
-    /// Created by the first call.
+    /// HTTP client, which the first call creates.
     http: OnceCell<Caller>,
     streams: Semaphore,
 }
@@ -47,13 +47,13 @@ impl ProviderKind for Apns {
     const NAME: &'static str = "apns";
     const SECRETS: &'static [&'static str] = &["key"];
     const EXAMPLE: &'static str = r#"{
-    "environment": "production",     production or sandbox; a token is of one of them
+    "environment": "production",     production or sandbox; a device token is valid in one of them
     "topic": "com.example.shop",     the app's bundle id
-    "teamId": "DEF123GHIJ",          these two with a .p8 file; with a certificate, "certificate" (PEM) in their place
+    "teamId": "DEF123GHIJ",          teamId and keyId for a .p8 file; for a certificate, "certificate" (PEM) instead
     "keyId": "ABC123DEFG",
-    "key": "-----BEGIN PRIVATE KEY-----",     the .p8 file's content; with a certificate, its private key
+    "key": "-----BEGIN PRIVATE KEY-----",     content of the .p8 file, or private key of the certificate
     "baseUrl": "https://push.example.com",    optional: another server than Apple's
-    "caCertificate": ""              optional: PEM of authorities to trust beside the system's
+    "caCertificate": ""              optional: PEM of authorities to trust in addition to the system's
   }"#;
 
     fn parse(settings: &Value) -> Result<ApnsProvider, Vec<Problem>> {
@@ -69,7 +69,7 @@ impl ProviderKind for Apns {
         }
     }
 
-    /// Checks the credential and the topic by a push to a token that no device has.
+    /// Checks the credential and the topic by sending a push to a device token that no device has.
     async fn probe(provider: &ApnsProvider, probe: &Probe<'_>) -> Result<String, Answer> {
         let settings = &provider.settings;
         let headers = vec![
@@ -83,7 +83,8 @@ impl ProviderKind for Apns {
         let notification = Notification { headers, payload };
         let answer = provider.push(&calls, &notification, IMPOSSIBLE_TOKEN, probe.now).await;
         match answer.outcome {
-            // APNs checks the device token only after it has accepted the credential.
+            // APNs checks the credential before the device token, so an invalid device token means that the credential
+            // is accepted.
             Outcome::TargetGone(_) => Ok(format!(
                 "APNs at {} accepted the credential for the topic {}",
                 settings.base.host_str().unwrap_or_default(),
@@ -95,7 +96,7 @@ impl ProviderKind for Apns {
 }
 
 impl ApnsProvider {
-    /// Makes one attempt. If APNs reports the provider token as expired, renews the token and repeats the push at once.
+    /// Makes one attempt: builds the push and sends it to the device.
     async fn send(&self, calls: &Calls, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_sound) {
@@ -109,14 +110,14 @@ impl ApnsProvider {
         }
     }
 
-    /// Returns the caller, which shares one connection between all pushes.
+    /// Returns the HTTP client, whose connection all pushes share.
     async fn http(&self, outbound: Outbound) -> Result<&Caller, Answer> {
         self.http.get_or_try_init(|| async { self.connect(outbound) }).await
     }
 
     fn connect(&self, outbound: Outbound) -> Result<Caller, Answer> {
-        // HTTP/2 without negotiation lets the pool share a connection before it is open, so later pushes wait for it. Pushes
-        // that start at the same moment may still open a second connection.
+        // With HTTP/2 by prior knowledge, pushes wait for a connection that is being opened instead of opening another.
+        // Pushes that start at the same moment may still open a second connection.
         let mut http = outbound
             .client()
             .http2_prior_knowledge()
@@ -134,6 +135,8 @@ impl ApnsProvider {
         Ok(Caller::new(http, outbound, CALL_LIMIT))
     }
 
+    /// Sends a push. If APNs reports the provider token as expired, renews the token and sends the push again at once.
+    /// A token younger than 20 minutes is not renewed.
     async fn push(&self, calls: &Calls, notification: &Notification, token: &str, now: Timestamp) -> Answer {
         let http = match self.http(calls.outbound).await {
             Ok(http) => &http.within(calls.limit),

@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `apns`.
+//! Settings of a provider of kind `apns`.
 
 use domain::Problem;
 use domain::settings::SettingsReader;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::token::ProviderToken;
 
-/// APNs server, app and credential.
+/// APNs server, app and credential of a provider.
 pub(crate) struct ApnsSettings {
     pub(super) base: Url,
     pub(super) topic: String,
@@ -17,7 +17,7 @@ pub(crate) struct ApnsSettings {
 
 /// Credential for APNs.
 pub(super) enum Auth {
-    /// A provider token in every request.
+    /// A provider token, which is sent with every request.
     Token(Box<ProviderToken>),
     /// A TLS client certificate.
     Certificate(Identity),
@@ -27,7 +27,7 @@ impl ApnsSettings {
     /// Parses settings with decrypted secrets.
     ///
     /// # Errors
-    /// Every problem of the settings. No problem contains a secret.
+    /// Returns all problems of the settings. No problem contains a secret.
     pub(crate) fn parse(settings: &Value) -> Result<ApnsSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let base = base(&mut reader);
@@ -39,7 +39,7 @@ impl ApnsSettings {
     }
 }
 
-/// Reads the server's URL: `baseUrl` if it is set, else the URL of the environment.
+/// Reads the server's URL: `baseUrl` if it is set, otherwise the URL of the environment.
 fn base(reader: &mut SettingsReader) -> Option<Url> {
     let other = reader.url("baseUrl");
     let url = match reader.required("environment")?.as_str() {
@@ -57,7 +57,7 @@ fn base(reader: &mut SettingsReader) -> Option<Url> {
 fn word(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required(member)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        reader.problem(member, "invalid", "must be letters, digits and signs without spaces");
+        reader.problem(member, "invalid", "must be printable ASCII without spaces");
         return None;
     }
     Some(text)
@@ -85,7 +85,7 @@ fn auth(reader: &mut SettingsReader) -> Option<Auth> {
     };
     for member in ["teamId", "keyId"] {
         if reader.text(member).is_some() {
-            reader.problem(member, "conflict", "does not go with settings.certificate");
+            reader.problem(member, "conflict", "must be absent if settings.certificate is set");
         }
     }
     let identity = Identity::from_pem(format!("{certificate}\n{}", key?).as_bytes());

@@ -1,4 +1,4 @@
-//! Provider tokens: signed JWTs that authenticate requests to APNs instead of a certificate.
+//! Provider tokens: signed JWTs that authenticate requests to APNs in place of a client certificate.
 //!
 //! <https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns>
 
@@ -10,12 +10,12 @@ use jsonwebtoken::errors::Error;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 
-/// Age at which a token is renewed; APNs rejects a token after an hour.
+/// Age at which a token is renewed. APNs rejects tokens that are older than an hour.
 const RENEWED_AT: Duration = Duration::from_secs(40 * 60);
-/// Minimum age of a token before it may be replaced; APNs rejects updates that are more frequent.
+/// Minimum age of a token before it is replaced. APNs rejects provider tokens that change more often.
 const LEAST_AGE: Duration = Duration::from_secs(20 * 60);
 
-/// Signer of the provider tokens of one key. It caches the current token.
+/// Source of provider tokens that one key signs. It caches the current token.
 pub struct ProviderToken {
     team_id: String,
     key_id: String,
@@ -32,7 +32,7 @@ impl ProviderToken {
     /// Reads a key from the PEM text of its `.p8` file.
     ///
     /// # Errors
-    /// The text is not a private key for ES256.
+    /// Returns an error if the text is not a private key for ES256.
     pub fn new(team_id: String, key_id: String, pem: &str) -> Result<ProviderToken, Error> {
         let key = EncodingKey::from_ec_pem(pem.as_bytes())?;
         let made = ProviderToken { team_id, key_id, key, last: Mutex::default() };
@@ -41,14 +41,14 @@ impl ProviderToken {
         Ok(made)
     }
 
-    /// Returns the current token. A token older than 40 minutes is renewed first.
+    /// Returns the current token. Signs a new one if the current token is older than 40 minutes.
     ///
     /// # Errors
-    /// It cannot be signed.
+    /// Returns an error if signing fails.
     pub fn current(&self, now: Timestamp) -> Result<Arc<str>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            // A token much newer than `now` was signed before the clock was set back; replace it.
+            // A token that is much newer than `now` was signed before the clock was set back. Replace it.
             Some(made) if now.since(made.at) < RENEWED_AT && made.at.since(now) < LEAST_AGE => {
                 Ok(made.token.clone())
             }
@@ -56,11 +56,11 @@ impl ProviderToken {
         }
     }
 
-    /// Returns a token that replaces one that APNs reported as expired. None if the current token is younger than 20
-    /// minutes, because APNs would reject another one.
+    /// Returns a token in place of `refused`, which APNs reported as expired. Returns None if `refused` is younger than
+    /// 20 minutes, because APNs rejects tokens that change more often.
     ///
     /// # Errors
-    /// It cannot be signed.
+    /// Returns an error if signing fails.
     pub fn instead_of(&self, refused: &str, now: Timestamp) -> Result<Option<Arc<str>>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {

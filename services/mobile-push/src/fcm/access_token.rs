@@ -1,4 +1,5 @@
-//! OAuth access tokens (RFC 7523). One attempt fetches a token for all, before the current one expires.
+//! OAuth access tokens for FCM (RFC 7523). Before a token expires, one attempt fetches a new one, which all attempts
+//! use.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,18 +16,19 @@ use crate::fcm::answers::of_oauth;
 use crate::fcm::settings::FcmSettings;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
-/// Lifetime of an assertion in seconds; the maximum that Google accepts.
+/// Lifetime of an assertion in seconds. This is the maximum that Google accepts.
 const ASSERTED_FOR: u64 = 3_600;
-/// Remaining lifetime from which one attempt fetches a new token while the others still use the current one.
+/// Remaining lifetime of a token at which one attempt fetches a new token. The other attempts continue to use the
+/// current one.
 const AHEAD: Duration = Duration::from_secs(300);
-/// Remaining lifetime from which a token is no longer used.
+/// Remaining lifetime at which a token is no longer used.
 const LAST: Duration = Duration::from_secs(30);
 
-/// The access token of a service account.
+/// Source of access tokens for a service account. It caches the current token.
 #[derive(Default)]
 pub(super) struct AccessTokens {
     kept: Mutex<Option<AccessToken>>,
-    /// Locked by the attempt that fetches a token. Holds the last failure.
+    /// Lock that an attempt holds while it fetches a token. The value is the last failure.
     fetching: tokio::sync::Mutex<Option<FailedFetch>>,
 }
 
@@ -36,7 +38,7 @@ struct AccessToken {
     ends: Timestamp,
 }
 
-/// A failed fetch, which is also the result for the attempts that waited for it.
+/// Result of a failed fetch. The attempts that waited for this fetch return the same answer.
 struct FailedFetch {
     at: Instant,
     answer: Answer,
@@ -50,7 +52,7 @@ struct TokenResponse {
 }
 
 impl AccessTokens {
-    /// Returns a token with more than [`LAST`] of its lifetime left.
+    /// Returns a token that remains valid for more than [`LAST`].
     pub(super) async fn current(
         &self,
         http: &Caller,
@@ -61,15 +63,15 @@ impl AccessTokens {
             None => self.replace(None, http, settings, now).await,
             Some(kept) if now + AHEAD < kept.ends => Ok(kept.text),
             Some(kept) => match self.fetching.try_lock() {
-                // Only one attempt fetches. If that fails, the current token remains in use and the next attempt fetches
-                // again.
+                // This attempt fetches a new token. If that fails, it uses the current one, and the next attempt
+                // fetches again.
                 Ok(_fetching) => Ok(self.fetch(http, settings, now).await.unwrap_or(kept.text)),
                 Err(_) => Ok(kept.text),
             },
         }
     }
 
-    /// Returns a token that replaces one that FCM rejected.
+    /// Returns a token in place of `refused`, which FCM rejected.
     pub(super) async fn instead_of(
         &self,
         refused: &str,
@@ -80,7 +82,8 @@ impl AccessTokens {
         self.replace(Some(refused), http, settings, now).await
     }
 
-    /// Returns the token that another attempt has fetched in the meantime, or fetches one.
+    /// Waits until no attempt is fetching. Returns the token or the failure of the attempt that fetched meanwhile; if
+    /// there is none, fetches a token.
     async fn replace(
         &self,
         refused: Option<&str>,
@@ -133,7 +136,7 @@ impl AccessTokens {
             return Err(of_oauth(&reply));
         }
         let granted: TokenResponse = serde_json::from_slice(&reply.body).map_err(|_| {
-            Answer::new(Outcome::RETRY, "oauth", "the OAuth server's answer holds no access token")
+            Answer::new(Outcome::RETRY, "oauth", "the OAuth server's answer contains no access token")
         })?;
         let text: Arc<str> = granted.access_token.into();
         let token = AccessToken { text: text.clone(), ends: now + Duration::from_secs(granted.expires_in) };
@@ -142,14 +145,15 @@ impl AccessTokens {
     }
 }
 
-/// Answer for a failed call to the OAuth server. It sends no message, so an unknown outcome becomes a retry.
+/// Returns the answer for a failed call to the OAuth server. The call sends no message, so an unknown outcome becomes a
+/// retry.
 fn without_token(silence: Silence) -> Answer {
     let Answer { outcome, code, message, .. } = silence.answer();
     let outcome = if outcome == Outcome::Unknown { Outcome::RETRY } else { outcome };
     Answer::new(outcome, format!("oauth {code}"), message)
 }
 
-/// Creates the JWT that identifies the service account, signed with its key.
+/// Creates the assertion: a JWT that names the service account and is signed with its key.
 fn assertion(settings: &FcmSettings, now: Timestamp) -> Result<String, Answer> {
     let account = &settings.account;
     let header = Header { kid: account.private_key_id.clone(), ..Header::new(Algorithm::RS256) };

@@ -13,16 +13,16 @@ use worker::verdict::AnswerDetails;
 
 use crate::answers::{ServiceReply, judge};
 
-/// Code for a token that belongs to another sender.
+/// Code for a device token that belongs to another Firebase project.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
-/// Code for a token of APNs or web push for which the project has no key.
+/// Code for a device of APNs or web push if the Firebase project has no valid key for that service.
 const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
-/// Code for an invalid argument that is the token.
+/// Code for an invalid argument, if the invalid argument is the device token.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
 /// Delay that Google recommends after a 429 without `Retry-After`.
 const QUOTA: Duration = Duration::from_secs(60);
 
-/// Responses to messages and their verdicts; the first matching row applies.
+/// Responses of FCM and their verdicts. The first matching row applies.
 pub const TABLE: &[(&str, Verdict)] = &[
     ("400 INVALID_ARGUMENT message.token", Verdict::TargetGone),
     ("400", Verdict::Failed),
@@ -42,7 +42,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("5xx", Verdict::Retry),
 ];
 
-/// Responses of the OAuth server (RFC 6749 section 5.2) and their verdicts; the first matching row applies.
+/// Responses of the OAuth server (RFC 6749 section 5.2) and their verdicts. The first matching row applies.
 pub const OAUTH_TABLE: &[(&str, Verdict)] = &[
     // The key was revoked, or the local clock is wrong.
     ("400", Verdict::PauseProvider),
@@ -89,7 +89,8 @@ struct Violation {
 }
 
 impl Refusal {
-    /// FCM's error code, else the general status; [`WRONG_TOKEN`] if the invalid argument is the token.
+    /// FCM's error code, or the general status if there is no error code. [`WRONG_TOKEN`] if the device token is
+    /// invalid.
     fn code(&self) -> &str {
         let own = self.details.iter().find_map(|detail| detail.error_code.as_deref());
         let code = own.unwrap_or(&self.status);
@@ -108,15 +109,16 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
         let provider_id = taken.name.map(|name| name.chars().take(200).collect());
         return Answer::new(Outcome::Sent { provider_id }, "200", "");
     }
-    // A proxy between Tidings and Google may respond in another format. Without an error code, the status alone decides.
+    // A proxy between Tidings and Google may respond in another format. Without an error code, the status alone decides
+    // the verdict.
     let ErrorBody { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
     let said =
         ServiceReply { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
     let answer = judge(TABLE, said, token);
     match (reply.status, answer.code.as_str()) {
-        // The project lacks the key for browsers or for iPhones; messages to other platforms may succeed.
+        // The project has no key for browsers or for iPhones. Messages to other platforms may succeed.
         (401, THIRD_PARTY) => answer.sparing_provider(),
-        // Either the token or the credential may be the cause: the token can belong to another project.
+        // The cause is either the credential or the device token, which may belong to another project.
         (403 | 404, _) => answer.blaming_user(),
         _ => answer,
     }
@@ -127,7 +129,7 @@ pub(super) fn distrusts(answer: &Answer) -> bool {
     answer.code.starts_with("401") && !answer.code.ends_with("THIRD_PARTY_AUTH_ERROR")
 }
 
-/// Answer for a message that was not sent because the OAuth server refused an access token.
+/// Returns the answer for a message that was not sent because the OAuth server refused to issue an access token.
 pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A message in the format of FCM.
+//! Messages in the format of FCM.
 //!
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>
 
@@ -12,13 +12,13 @@ use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
 
-/// Maximum size of notification and data together, in bytes.
+/// Maximum size of the members `notification` and `data` together, in bytes.
 const LARGEST: usize = 4_096;
-/// Maximum time that FCM keeps a message, in seconds: four weeks.
+/// Maximum time for which FCM keeps a message, in seconds: four weeks.
 const LONGEST_TTL: u64 = 28 * 24 * 3_600;
 
-/// Builds the message for a token, and shortens the body if the message is too large. The answer fails the delivery
-/// permanently.
+/// Builds the message for a device token. Shortens its body if the message is too large. The error is an answer that
+/// fails the delivery permanently.
 pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
     let data = data(message)?;
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
@@ -53,8 +53,8 @@ fn notification(message: &Message, body: &str) -> Object {
     ])
 }
 
-/// The app's data, with the delivery's id, link and icon. FCM carries only strings: other values become JSON text, and
-/// `null` is left out. Keys that FCM reserves fail the delivery.
+/// Builds the member `data`: the app's data, and the delivery's id, link and icon. FCM accepts only strings, so other
+/// values become JSON text, and `null` is left out. A key that FCM reserves fails the delivery.
 fn data(message: &Message) -> Result<Object, Answer> {
     let mut given = message.data.clone();
     own::defend(&mut given, message)?;
@@ -80,8 +80,8 @@ fn data(message: &Message) -> Result<Object, Answer> {
     Ok(data)
 }
 
-/// Returns the send's overrides for one platform. The members named in `data` lose keys that Tidings sets itself, and links
-/// are checked.
+/// Returns the send's overrides for one platform, after checking their links. Keys that only Tidings may set are
+/// removed from the members that `data` names.
 fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
     let mut over = over.clone();
     for name in data {
@@ -112,7 +112,7 @@ fn android(message: &Message) -> Result<Object, Answer> {
     Ok(android)
 }
 
-/// Part of the message for iOS apps that use FCM.
+/// Builds the part of the message for iOS apps that use FCM.
 fn apns(message: &Message) -> Result<Object, Answer> {
     let end = message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string());
     let headers = present([
@@ -134,7 +134,7 @@ fn apns(message: &Message) -> Result<Object, Answer> {
     let full = |part: Object| Some(part).filter(|part| !part.is_empty()).map(Value::Object);
     let payload = full(aps).map(|aps| json!({"aps": aps}));
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
-    // As in a provider of kind `apns`: a member `aps` means that the override is the payload itself.
+    // If the override has a member `aps`, it is the payload itself, as in the kind `apns`.
     if message.apns.contains_key("aps") {
         let mut payload = message.apns.clone();
         own::defend(&mut payload, message)?;

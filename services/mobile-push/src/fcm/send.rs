@@ -1,4 +1,4 @@
-//! The kind `fcm`.
+//! Sending and testing with providers of kind `fcm`.
 
 use domain::content::PushContent;
 use domain::{Answer, Outcome, Problem, Timestamp, UserNumber};
@@ -16,16 +16,16 @@ use crate::options::Message;
 
 /// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 500;
-/// Device token for probes; no device can have it.
+/// Device token for probes. No device can have this token.
 const IMPOSSIBLE_TOKEN: &str = "tidings probe";
 
-/// Kind of Firebase Cloud Messaging; each provider serves one Firebase project.
+/// Provider kind `fcm`. Each provider serves one Firebase project.
 pub struct Fcm;
 
-/// A provider with its connections to FCM and their credential.
+/// An FCM provider: its connections and its credential.
 pub struct FcmProvider {
     settings: FcmSettings,
-    /// Created by the first call.
+    /// HTTP client, which the first call creates.
     http: OnceCell<Caller>,
     access: AccessTokens,
     requests: Semaphore,
@@ -62,7 +62,7 @@ impl ProviderKind for Fcm {
         }
     }
 
-    /// Checks the credential by a message that FCM only validates.
+    /// Checks the credential with a message that FCM only validates and does not send.
     async fn probe(provider: &FcmProvider, probe: &Probe<'_>) -> Result<String, Answer> {
         let message = json!({"token": IMPOSSIBLE_TOKEN, "notification": {"title": "probe"}});
         let body = json!({"validate_only": true, "message": message});
@@ -70,7 +70,8 @@ impl ProviderKind for Fcm {
         let answer = provider.post(&calls, &body, "", probe.now).await;
         let account = &provider.settings.account;
         match answer.outcome {
-            // FCM checks the device token only after it has accepted the credential.
+            // FCM checks the credential before the device token, so an invalid device token means that the credential
+            // is accepted.
             Outcome::TargetGone(_) => Ok(format!(
                 "FCM accepted the service account {} for the project {}",
                 account.client_email, account.project_id
@@ -100,7 +101,7 @@ impl FcmProvider {
         self.http.get_or_try_init(connect).await
     }
 
-    /// Posts a message. If FCM rejects the access token, fetches a new token and repeats the request at once.
+    /// Posts a message. If FCM rejects the access token, fetches a new one and repeats the request at once.
     async fn post(&self, calls: &Calls, body: &Value, token: &str, now: Timestamp) -> Answer {
         let http = match self.http(calls.outbound).await {
             Ok(http) => &http.within(calls.limit),
@@ -139,18 +140,19 @@ impl FcmProvider {
         called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
     }
 
-    /// Counts tokens of another sender. Each one fails only its own device, unless they occur for too many users; then the
-    /// provider is paused, because its project is probably the wrong one.
+    /// Counts the users whose device tokens belong to another Firebase project. Such a token fails only its own
+    /// delivery. If there are too many of these users, the answer pauses the provider, because its project is probably
+    /// wrong.
     fn counted(&self, answer: Answer, user: UserNumber) -> Answer {
         let is_mismatch = answer.code == answers::MISMATCH;
-        // Other answers do not show which sender a token belongs to.
+        // Other answers do not show which project a token belongs to.
         if !is_mismatch && !matches!(answer.outcome, Outcome::Sent { .. }) {
             return answer;
         }
         if !self.mismatches.too_many_with(user, is_mismatch) {
             return answer;
         }
-        let message = "too many tokens belong to another sender: is this the right project?";
+        let message = "too many tokens belong to another Firebase project; check the service account";
         Answer { outcome: Outcome::PauseProvider, message: message.to_owned(), ..answer }
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `fcm`.
+//! Settings of a provider of kind `fcm`.
 
 use domain::Problem;
 use domain::settings::SettingsReader;
@@ -10,7 +10,7 @@ use serde_json::Value;
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
-/// FCM server, project and service account.
+/// FCM server, project and service account of a provider.
 pub(crate) struct FcmSettings {
     pub(super) base: Url,
     pub(super) token_url: Url,
@@ -18,7 +18,7 @@ pub(crate) struct FcmSettings {
     pub(super) key: EncodingKey,
 }
 
-/// Google's JSON file for a service account; only the members that Tidings needs.
+/// Google's JSON file for a service account, with the members that Tidings uses.
 #[derive(Deserialize)]
 pub(super) struct ServiceAccount {
     pub(super) project_id: String,
@@ -32,7 +32,7 @@ impl FcmSettings {
     /// Parses settings with the decrypted secret.
     ///
     /// # Errors
-    /// Every problem of the settings. No problem contains the secret.
+    /// Returns all problems of the settings. No problem contains the secret.
     pub(crate) fn parse(settings: &Value) -> Result<FcmSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let (base, token_url) = (reader.url("baseUrl"), reader.url("tokenUrl"));
@@ -58,7 +58,7 @@ fn wrong(reader: &mut SettingsReader, says: &str) {
     reader.problem("serviceAccount", "invalid", &says);
 }
 
-/// Reads the account and its signing key. The error describes the problem with the file.
+/// Reads the service account and its signing key. The error describes the problem with the file.
 fn service_account(file: Value) -> Result<(ServiceAccount, EncodingKey), &'static str> {
     let read: Result<ServiceAccount, _> = match file {
         Value::String(text) => serde_json::from_str(&text),

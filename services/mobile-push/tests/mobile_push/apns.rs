@@ -1,4 +1,4 @@
-//! The connection to APNs, and its credentials.
+//! Tests of the connection to APNs and of its credentials.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn a_push_carries_the_delivery_as_its_id() {
 async fn all_pushes_of_a_provider_share_one_connection() {
     let settings = ApnsSettings { max_concurrent_streams: Some(50), ..ApnsSettings::default() };
     let pusher = Arc::new(PushWorld::apns_with(settings).await);
-    // The client's pool may open a second connection while the first one is being opened.
+    // Send one push first: while the first connection is being opened, the HTTP client may open a second one.
     assert_sent(&pusher.send(PHONE).await);
     let sends = (0..400).map(|number: u128| {
         let pusher = Arc::clone(&pusher);
@@ -61,8 +61,8 @@ async fn after_goaway_a_new_connection_is_used_without_loss_or_repetition() {
                 job.delivery_id = DeliveryId(Uuid::from_u128(number + 1_000));
                 let answer = pusher.send_job(&job, NOW).await;
                 match answer.outcome {
-                    // Written while the server was closing the connection, so the server did not report the request as
-                    // unprocessed.
+                    // The request was written while the server was closing the connection, so the server did not report
+                    // it as unprocessed.
                     Outcome::Unknown => pusher.send_job(&job, NOW).await,
                     _ => answer,
                 }
@@ -110,7 +110,7 @@ async fn a_provider_token_is_used_for_forty_minutes() {
     for (age, connections) in [(0, 1), (19, 1), (39, 1), (41, 1), (80, 1), (82, 1), (600, 1)] {
         let now = NOW + minutes(age);
         pusher.server.set_clock(now);
-        // The server refuses tokens older than an hour, and a second token within twenty minutes.
+        // The stand-in refuses a token that is older than an hour, and a new token within 20 minutes of the last one.
         assert_sent(&pusher.send_at(PHONE, now).await);
         assert_eq!(pusher.server.server().connections(), connections);
     }
@@ -127,7 +127,7 @@ async fn an_expired_provider_token_is_renewed_and_the_push_repeated_at_once() {
     assert_sent(&pusher.send_at(PHONE, later).await);
     assert_eq!(pusher.server.outbox().captures().len(), 2);
 
-    // The server would refuse another token this soon, so the attempt is repeated once, later.
+    // The stand-in would refuse a new token this soon, so the attempt is only retried once, later.
     pusher.server.script(expired());
     let answer = pusher.send_at(PHONE, later + minutes(1)).await;
     assert!(matches!(answer.outcome, Outcome::Retry { limit: Some(_), .. }), "{answer:?}");
@@ -141,7 +141,7 @@ async fn concurrent_pushes_renew_a_provider_token_once() {
     let later = NOW + minutes(30);
     pusher.server.set_clock(later);
     pusher.server.script(Rule::answer(refusal(403, "ExpiredProviderToken", None)).times(20));
-    // A second renewal would be refused by the server.
+    // If two pushes renewed the token, the stand-in would refuse the second token.
     for answer in join_all((0..20).map(|_| pusher.send_at(PHONE, later))).await {
         assert_ne!(answer.code, "429 TooManyProviderTokenUpdates");
     }
@@ -167,7 +167,7 @@ async fn a_certificate_replaces_tokens() {
     pusher.provider.version += 1;
     pusher.provider.settings["caCertificate"] = json!(null);
     let answer = pusher.send(PHONE).await;
-    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"), "a server that nobody trusts");
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"), "the authority is not trusted");
 }
 
 #[tokio::test]

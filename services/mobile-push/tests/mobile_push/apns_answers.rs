@@ -1,4 +1,4 @@
-//! All rows of the table of APNs.
+//! Tests of all rows of the table of APNs' responses.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ONCE: Outcome =
 const PAUSE: Outcome = Outcome::PauseProvider;
 const FAILED: Outcome = Outcome::Failed;
 
-/// A case for each row of the table: reply of the server and outcome.
+/// At least one case for each row of [`TABLE`]: the row, the status and reason of the response, and the outcome.
 #[rustfmt::skip]
 const CASES: &[(&str, u16, &str, Outcome)] = &[
     ("400 BadDeviceToken", 400, "BadDeviceToken", GONE_HERE),
@@ -72,7 +72,7 @@ async fn every_row_of_the_table_has_its_outcome() {
         let recorded = format!("{code} {reason}");
         assert_eq!((&answer.outcome, answer.code.as_str()), (outcome, recorded.trim_end()), "{answer:?}");
         let decides = row(TABLE, *code, reason).unwrap();
-        assert_eq!(decides.0, *pattern, "the row that decides {recorded}");
+        assert_eq!(decides.0, *pattern, "first matching row for {recorded}");
         assert!(pusher.server.outbox().captures().is_empty());
     }
     for (pattern, verdict) in TABLE {
@@ -80,7 +80,7 @@ async fn every_row_of_the_table_has_its_outcome() {
         assert!(is_there, "no case for {pattern} ({verdict:?})");
     }
     assert_sent(&pusher.send(PHONE).await);
-    assert_eq!(pusher.server.server().connections(), 1, "a refusal ends no connection");
+    assert_eq!(pusher.server.server().connections(), 1, "a refusal does not end the connection");
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_dead_token_is_dead_since_the_time_in_apples_answer() {
         let gone = Outcome::TargetGone(TargetDeath { since: Some(since), here_only: false });
         assert_eq!(pusher.send(PHONE).await.outcome, gone);
     }
-    // The same by the name of the token, for manual tests.
+    // For manual tests, the stand-in refuses a push with the reason that the device token names.
     assert_eq!(
         pusher.send("Unregistered").await.outcome,
         Outcome::TargetGone(TargetDeath { since: Some(NOW), here_only: false })

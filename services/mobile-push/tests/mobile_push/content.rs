@@ -1,4 +1,4 @@
-//! Content of pushes.
+//! Tests of the content of pushes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::fixture::{ANDROID, NOW, PHONE, PushWorld, assert_sent, content, last,
 
 const ID: &str = "00000000-0000-0000-0000-000000000007";
 
-/// Options that every service supports, each in its own format.
+/// Options that both APNs and FCM support, each in its own format.
 fn common() -> Value {
     json!({
         "subtitle": "Order 7", "sound": "bell.caf", "badge": 3, "threadId": "orders", "collapseId": "order-7",
@@ -53,7 +53,7 @@ async fn options_of_a_send_reach_apns() {
     assert_eq!(headers["apns-priority"], ["5"]);
     assert_eq!(headers["apns-collapse-id"], ["order-7"]);
     let end = (NOW.millis() / 1_000 + 60).to_string();
-    assert_eq!(headers["apns-expiration"], [end], "the time to live ends first");
+    assert_eq!(headers["apns-expiration"], [end], "the ttl ends before the send expires");
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn a_key_that_fcm_reserves_fails_permanently() {
     }
 }
 
-/// Overrides that try to replace the id or the link of the message.
+/// Overrides that try to replace the id, the link or the icon of the message.
 fn forging(url: &str) -> [Value; 4] {
     let forged = json!({"deliveryId": "forged", "url": url, "icon": "data:text/html,x"});
     [
@@ -208,7 +208,7 @@ async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
         "deliveryId": ID, "url": "https://example.com/parcels/7", "icon": "https://example.com/i.png", "n": "7",
     });
     assert_eq!(last(pusher.server.outbox())["message"]["data"], told);
-    // If the send has no link, its data may contain one that clients may open.
+    // If the send has no link, its data may contain a link, which must be one that clients may open.
     let job = pusher.job(ANDROID, PushContent { data, url: None, ..content() });
     let answer = pusher.send_job(&job, NOW).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "link"));

@@ -1,4 +1,4 @@
-//! Requests to FCM, and its credentials.
+//! Tests of requests to FCM and of its credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn while_the_oauth_server_is_unavailable_the_old_token_is_used_until_it_ex
 async fn attempts_that_wait_for_a_token_share_its_failure() {
     let pusher = PushWorld::fcm().await;
     pusher.server.script_oauth(Rule::answer(status(503)));
-    // All but the first attempt wait for the first.
+    // The first attempt fetches a token, and the other attempts wait for it.
     let answers = join_all((0..20).map(|_| pusher.send(ANDROID))).await;
     let failed = answers.iter().filter(|answer| answer.code == "oauth 503").count();
     assert_eq!((failed, pusher.server.granted()), (20, 0));
@@ -93,13 +93,14 @@ async fn a_lost_connection_is_unknown() {
     }
 }
 
-/// Each wait alone could take 15 seconds; only the limit of the attempt ends all of them in time.
+/// An attempt waits at several places, and each wait alone may take 15 seconds. The limit of the attempt must end every
+/// one of them.
 #[tokio::test]
 async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
     let mut pusher = PushWorld::fcm().await;
     pusher.sender = sender_within(Duration::from_millis(500));
     pusher.server.script_oauth(Rule::new(Reaction::Stall));
-    // The second attempt waits for the first, and has no time left for a call of its own.
+    // The second attempt waits until the first one times out, and then has no time left for its own call.
     for answer in join_all([pusher.send(ANDROID), pusher.send(ANDROID)]).await {
         assert_eq!(answer.outcome, RETRY, "{answer:?}");
         assert!(answer.code.starts_with("oauth "), "{answer:?}");
@@ -113,9 +114,9 @@ async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
     pusher.server.revoke();
     pusher.server.script_oauth(Rule::new(Reaction::Stall));
     let answer = pusher.send(ANDROID).await;
-    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "oauth timeout"), "nothing was handed over");
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "oauth timeout"), "the message was not sent");
     pusher.sender = sender_within(Duration::ZERO);
-    assert_eq!(pusher.send(ANDROID).await.outcome, RETRY, "no call is begun without time");
+    assert_eq!(pusher.send(ANDROID).await.outcome, RETRY, "no call starts without time left");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! All rows of the tables of FCM and its OAuth server.
+//! Tests of all rows of the tables for FCM and the OAuth server.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const TOKEN: &[&str] = &["message.token"];
 
 type Case = (&'static str, u16, &'static str, &'static [&'static str], Outcome, &'static str);
 
-/// A case for each row of the table: reply of the server, outcome and recorded code.
+/// At least one case for each row of [`TABLE`]: the row, the response, the outcome and the recorded code.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     ("400 INVALID_ARGUMENT message.token", 400, "INVALID_ARGUMENT", TOKEN, Outcome::GONE, "400 INVALID_ARGUMENT message.token"),
@@ -50,10 +50,10 @@ async fn every_row_of_the_table_has_its_outcome() {
         assert_eq!((&answer.outcome, answer.code.as_str()), (outcome, *recorded), "{answer:?}");
         let (_, code_of_row) = recorded.split_once(' ').unwrap();
         let decides = row(TABLE, *code, code_of_row).unwrap();
-        assert_eq!(decides.0, *pattern, "the row that decides {recorded}");
+        assert_eq!(decides.0, *pattern, "first matching row for {recorded}");
         assert!(pusher.server.outbox().captures().is_empty());
     }
-    // These replies have no body in Google's format.
+    // The bodies of these responses are not in Google's format.
     for (code, outcome) in [(307, FAILED), (401, PAUSE)] {
         pusher.server.script(Rule::answer(status(code)).times(2));
         let answer = pusher.send(ANDROID).await;
@@ -69,7 +69,7 @@ async fn every_row_of_the_table_has_its_outcome() {
     assert_sent(&pusher.send(ANDROID).await);
 }
 
-/// A case for each row of the table: reply of the OAuth server and outcome.
+/// At least one case for each row of [`OAUTH_TABLE`]: the row, the response and the outcome.
 #[rustfmt::skip]
 const OAUTH_CASES: &[(&str, u16, &str, Outcome)] = &[
     ("400", 400, "invalid_grant", PAUSE),
@@ -95,7 +95,7 @@ async fn every_answer_of_the_oauth_server_has_its_outcome() {
     for (pattern, _) in OAUTH_TABLE {
         assert!(OAUTH_CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern}");
     }
-    // No message was sent, so the call can be repeated however it ends.
+    // The call for a token sends no message, so the delivery is retried even if the outcome of the call is unknown.
     pusher.server.script_oauth(Rule::new(Reaction::CutBefore));
     let answer = pusher.send(ANDROID).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "oauth connection_lost"));
@@ -133,7 +133,7 @@ async fn too_many_tokens_of_another_sender_pause_the_provider() {
     for user in 0..20 {
         assert_sent(&send_to(&pusher, user, ANDROID).await);
     }
-    // Of 25 users, five are a fifth; of 26, six are more than a fifth.
+    // Five of 25 users are exactly a fifth, which is not too many. Six of 26 users are more than a fifth.
     for user in 20..25 {
         assert_eq!(send_to(&pusher, user, "SENDER_ID_MISMATCH").await.outcome, GONE_HERE);
     }
@@ -150,7 +150,7 @@ async fn tokens_of_another_project_that_one_user_stores_never_pause_the_provider
     }
 }
 
-/// FCM gives this answer for tokens of browsers and iPhones if the project has no key for them.
+/// `THIRD_PARTY_AUTH_ERROR` is FCM's answer for tokens of browsers and iPhones if the project has no key for them.
 #[tokio::test]
 async fn an_error_caused_by_a_token_does_not_count_against_the_provider() {
     let pusher = PushWorld::fcm().await;

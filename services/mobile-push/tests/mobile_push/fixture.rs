@@ -15,11 +15,11 @@ use worker::{Call, ChannelSender as _, Outbound, Probe, Provider};
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 pub(crate) const RETRY: Outcome = Outcome::RETRY;
-/// A token in the format of an iPhone's.
+/// Device token in the format of APNs.
 pub(crate) const PHONE: &str = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0";
 pub(crate) const ANDROID: &str = "bk3RNwTe3H0:CI2k_HHwgIpoDKCIZvvDMExUdFQ3P1";
 
-/// A stand-in, and a sender with the stand-in as its provider.
+/// A stand-in, and a sender whose provider is the stand-in.
 pub(crate) struct PushWorld<S> {
     pub(crate) server: S,
     pub(crate) sender: MobilePushSender,
@@ -70,7 +70,7 @@ impl<S> PushWorld<S> {
     }
 }
 
-/// The last accepted message, as received.
+/// Returns the last accepted message, as received.
 pub(crate) fn last(outbox: &Outbox) -> Value {
     serde_json::from_slice(&outbox.captures()[0].raw).unwrap()
 }
@@ -106,7 +106,7 @@ pub(crate) fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
-/// Probes a provider as `tidings provider test` does.
+/// Tests a provider as `tidings provider test` does.
 pub(crate) async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let probe = Probe { provider, outbound, now: clock::now(), installation: None };
     worker::probe(mobile_push::KINDS, &probe).await

@@ -1,4 +1,4 @@
-//! The mobile push channel with its stand-ins.
+//! Tests of the mobile push channel with the stand-ins for APNs and FCM.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apns;

@@ -1,4 +1,4 @@
-//! Settings of providers, and the tokens that each kind serves.
+//! Tests of the settings of providers, and of the choice of a provider by token.
 
 use domain::Outcome;
 use mobile_push::apns::Apns;
@@ -18,7 +18,7 @@ fn with(mut settings: Value, member: &str, value: Value) -> Value {
 fn wrong(kind: &dyn Kind, settings: &Value) -> Vec<String> {
     let problems = kind.check(settings).err().unwrap_or_default();
     for problem in &problems {
-        assert!(!problem.message.contains("BEGIN"), "a secret is told: {}", problem.message);
+        assert!(!problem.message.contains("BEGIN"), "a problem contains a secret: {}", problem.message);
     }
     problems.into_iter().map(|problem| problem.field).collect()
 }

@@ -1,10 +1,11 @@
-//! Detection of secrets in settings that are shown: in a URL, a body or a plain header.
+//! Detection of secrets in settings that are not stored encrypted: the URLs, the body and the plain headers.
 
 use domain::Problem;
 use reqwest::Url;
 use serde_json::Value;
 
-/// Words in names of parameters, members and headers that carry a secret, in lower case without separators.
+/// Words that mark a secret if the name of a parameter, member or header contains one of them. They are in lower case
+/// and without separators.
 const WORDS: [&str; 10] = [
     "apikey",
     "accesskey",
@@ -17,10 +18,10 @@ const WORDS: [&str; 10] = [
     "authorization",
     "signature",
 ];
-/// Names that mark a secret only if they match as a whole.
+/// Words that mark a secret only if they are the whole name.
 const NAMES: [&str; 5] = ["key", "pass", "auth", "cookie", "sig"];
 
-/// Refuses settings with an apparent secret where `tidings provider list` would show it.
+/// Refuses settings if a place that `tidings provider list` shows seems to contain a secret.
 pub(super) fn check(settings: &Value) -> Result<(), Vec<Problem>> {
     let text = |member: &str| settings.get(member).and_then(Value::as_str).unwrap_or_default();
     let mut problems = Vec::new();
@@ -70,7 +71,7 @@ fn is_exposed_in(value: &Value) -> bool {
     }
 }
 
-/// Returns true if the name indicates a secret and the value is literal. A value with a placeholder is no secret.
+/// Returns true if the name indicates a secret and the value is literal, without a placeholder.
 fn is_exposed(name: &str, value: &str) -> bool {
     let name: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();

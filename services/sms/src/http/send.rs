@@ -1,4 +1,4 @@
-//! The kind `http`.
+//! Sending and testing with providers of kind `http`.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const LONGEST_ID: usize = 200;
 /// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Kind of HTTP APIs that the settings describe.
+/// Provider kind `http`: an HTTP API that the settings describe.
 pub struct Http;
 
 impl ProviderKind for Http {
@@ -39,7 +39,7 @@ impl ProviderKind for Http {
       "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; stored encrypted
       "contentType": "application/json",  or application/x-www-form-urlencoded
       "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
-      "from": "Shop",                  value of {from}, unless a send sets another
+      "from": "Shop",                  value of {from}, unless the send sets another sender
       "successStatuses": [200, 202],   optional; default: every 2xx
       "idPointer": "/message/id",      optional: JSON pointer to the provider's id in an answer
       "codePointer": "/error/code",    optional: JSON pointer to a code in an answer, for codes
@@ -66,7 +66,7 @@ impl ProviderKind for Http {
         counted(answer, &SegmentedText::of(&content.text))
     }
 
-    /// Calls `settings.probeUrl` with GET and the headers of a message; expects a 2xx.
+    /// Sends a GET to `settings.probeUrl`, with the headers of a message. The test succeeds if the status is 2xx.
     async fn probe(settings: &HttpSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let Some(url) = &settings.probe_url else {
             return Err(Answer::new(
@@ -95,7 +95,7 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     let from = content.from.as_ref().or(settings.from.as_ref()).map_or("", String::as_str);
     let values = Values { to: number, text: &content.text, from, id: &id };
     let Ok(url) = Url::parse(&settings.url.render(values, in_url)) else {
-        return Answer::new(Outcome::Failed, "url", "the URL cannot carry this message");
+        return Answer::new(Outcome::Failed, "url", "the URL is not valid with the values of this message");
     };
     let mut request = caller.client().request(settings.method.clone(), url).headers(settings.headers.clone());
     if let Some(body) = &settings.body {
@@ -118,7 +118,7 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     }
 }
 
-/// Makes an unknown outcome repeatable if the provider de-duplicates calls by their key.
+/// Makes an unknown outcome repeatable if the provider de-duplicates calls by their Idempotency-Key.
 fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
     match outcome {
         Outcome::Unknown if settings.idempotent => Outcome::REPEAT,
@@ -135,7 +135,7 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &PrivateTexts) -> Ans
     let outcome = match (by_code, is_success) {
         (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
         (Some(outcome), _) => waiting(outcome, reply),
-        // The provider is still processing an earlier call for this message.
+        // 409: the provider is still processing an earlier call with this Idempotency-Key.
         (None, false) if settings.idempotent && reply.status == 409 => waiting(Outcome::REPEAT, reply),
         (None, false) => waiting(left_open(by_status(reply), settings), reply),
     };
@@ -146,8 +146,8 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &PrivateTexts) -> Ans
     by_evidence(Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words), reply.status)
 }
 
-/// String, number or boolean at a JSON pointer, as text. None if it is missing, empty, longer than [`LONGEST_ID`], or
-/// contains control characters.
+/// Returns the string, number or boolean at a JSON pointer, as text. Returns None if the value is missing, empty,
+/// longer than [`LONGEST_ID`], or contains control characters.
 fn text_at(body: &Value, pointer: &str) -> Option<String> {
     let text = match body.pointer(pointer)? {
         Value::String(text) => text.clone(),

@@ -31,10 +31,10 @@ const OUTCOMES: [(&str, Outcome); 6] = [
     ("pause_provider", Outcome::PauseProvider),
     ("unknown", Outcome::Unknown),
 ];
-/// Hostile values, used to check that a template escapes its placeholders.
+/// Values with special characters, to check that a template stays valid whatever a message contains.
 const NASTY: Values<'_> = Values { to: "+4915112345678", text: "\"\\{to}&=%\n", from: "a\"b", id: "id" };
 
-/// Format of a request, and meaning of the responses.
+/// Format of a provider's requests, and meaning of its responses.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// URL of the request.
@@ -45,19 +45,19 @@ pub struct HttpSettings {
     pub body: Option<Body>,
     /// Default sender.
     pub from: Option<String>,
-    /// HTTP statuses of an accepted message; empty for every 2xx.
+    /// HTTP statuses that mean that the message was accepted. If empty, every 2xx means this.
     pub success: Vec<u16>,
     /// JSON pointer to the provider's message id in a response.
     pub id_pointer: Option<String>,
     /// JSON pointer to the provider's code in a response.
     pub code_pointer: Option<String>,
-    /// Outcomes of the provider's codes.
+    /// Outcome for each known code of the provider.
     pub codes: BTreeMap<String, Outcome>,
     /// True if the provider de-duplicates calls by their Idempotency-Key.
     pub idempotent: bool,
-    /// URL for `tidings provider test`: a GET of it sends no message.
+    /// URL that `tidings provider test` calls with GET. The call must not send a message.
     pub probe_url: Option<Url>,
-    /// Secrets for url, body and probe URL.
+    /// Secrets for the placeholders in the URL, the body and the probe URL.
     pub(crate) secrets: Arc<Secrets>,
 }
 
@@ -106,7 +106,7 @@ impl HttpSettings {
     /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// All problems; none repeats a secret.
+    /// Returns all problems of the settings. No problem contains a secret.
     pub fn parse(settings: &Value) -> Result<HttpSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let secrets = secrets(&mut reader);
@@ -154,7 +154,8 @@ impl HttpSettings {
     }
 }
 
-/// Reads the URL. Its host must be literal, so that no value of a message can redirect the call.
+/// Reads the URL. Its host must not contain placeholders, so that no value of a message can change which host is
+/// called.
 fn url(reader: &mut SettingsReader, secrets: &Arc<Secrets>) -> Option<Template> {
     let text = reader.required("url")?;
     let template = Template::new(text.as_str(), secrets);
@@ -226,7 +227,7 @@ fn read_headers(reader: &mut SettingsReader, member: &str, are_secret: bool, hea
             Some(_) => {
                 reader.problem(&format!("{member}.{name}"), "invalid", "must not be set");
             }
-            // An invalid name could be a misplaced secret, so the problem does not repeat it.
+            // The invalid name may be a misplaced secret, so the problem does not contain it.
             None => reader.problem(member, "invalid", "must be header names with their values"),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// Values of the placeholders.
+/// Values that replace the placeholders of a template.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     pub(crate) to: &'a str,
@@ -39,14 +39,14 @@ impl Template {
         Template { text: text.into(), secrets: Arc::clone(secrets) }
     }
 
-    /// Names of secrets that the text uses and the settings lack.
+    /// Names of the secrets that the text uses but the settings do not contain.
     pub(crate) fn missing(&self) -> Vec<&str> {
         let named = self.text.split(SECRET).skip(1).filter_map(|after| after.split_once('}'));
         named.map(|(name, _)| name).filter(|name| !self.secrets.0.contains_key(*name)).collect()
     }
 
-    /// Replaces the placeholders with escaped values and secrets. Placeholders inside values are not replaced, and unknown
-    /// ones stay as they are.
+    /// Replaces the placeholders with escaped values and secrets. Placeholders inside values are not replaced. Unknown
+    /// placeholders stay unchanged.
     pub(crate) fn render(&self, values: Values<'_>, encode: Encoding) -> String {
         let mut out = String::with_capacity(self.text.len() + values.text.len());
         let mut rest = self.text.as_str();
@@ -115,7 +115,7 @@ impl Values<'_> {
     }
 }
 
-/// Escapes a value for a JSON string, without its quotes (RFC 8259, section 7).
+/// Escapes a value for use between the quotes of a JSON string (RFC 8259, section 7).
 pub(crate) fn in_json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
@@ -126,7 +126,7 @@ pub(crate) fn in_form(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }
 
-/// Escapes a value for the path or query of a URL: every character except ASCII letters and digits.
+/// Escapes a value for the path or query of a URL. Only ASCII letters and digits stay unescaped.
 pub(crate) fn in_url(value: &str) -> String {
     percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

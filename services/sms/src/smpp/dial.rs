@@ -17,7 +17,7 @@ use worker::outbound::ForbiddenHost;
 
 use super::settings::SmppSettings;
 
-/// Time limit per address, so that an unreachable address leaves time for the next one.
+/// Time limit for connecting to one address. It leaves time for the next address if one does not respond.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
 
 /// A connection, encrypted or not.
@@ -28,8 +28,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 /// Connects to the message centre.
 ///
 /// # Errors
-/// The answer that every waiting submission gets: the provider is paused if the settings forbid the connection; otherwise the
-/// submissions are retried.
+/// Returns the answer for every waiting submission. It pauses the provider if the configuration forbids the connection;
+/// otherwise it retries the submission.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
     if !settings.tls && !outbound.allows_private() {
         let message = "the password and every message would be sent unencrypted: set security to tls, or allow \

@@ -1,4 +1,4 @@
-//! One bound connection: submissions, responses, receipts and enquire_link.
+//! One bound SMPP connection, with its submissions, responses, receipts and enquire_link.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -30,32 +30,33 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the answer to an unbind.
 const UNBIND_LIMIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum number of receipts being recorded at the same time. The message centre repeats further ones.
+/// Maximum number of receipts that are recorded at the same time. Further ones are refused, and the message centre
+/// repeats them.
 const MOST_RECEIPTS: usize = 256;
-/// Largest sequence number (section 5.1.4); 1 follows.
+/// Largest sequence number (section 5.1.4). The next one is 1.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
-/// A submission.
+/// Order to submit one submit_sm.
 pub(super) struct Order {
     pub(super) submission: SubmitSm,
-    /// Receives `Ok` right before the first octet is written, or the answer that explains why nothing is written.
+    /// Receives `Ok` right before the submission is written, or an answer with the reason why it is not written.
     pub(super) taken: oneshot::Sender<WriteResult>,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// `Ok` if the submission is being written, else the answer that explains why not.
+/// `Ok` if the submission is being written, otherwise an answer with the reason why it is not.
 pub(super) type WriteResult = Result<(), Answer>;
 
-/// Answer of a message centre to a submission.
+/// Response of a message centre to a submission.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u32,
     pub(crate) message_id: Option<String>,
 }
 
-/// End of a connection.
+/// Reason why a connection ended.
 pub(super) enum End {
-    /// No submitter is left.
+    /// The session was dropped, so no submissions follow.
     Done,
     /// The connection broke; holds the cause.
     Broken(String),
@@ -74,7 +75,7 @@ pub(super) struct Link<'a> {
     heard: Instant,
     /// Sequence number of an unanswered enquire_link.
     enquiry: Option<u32>,
-    /// True if anything was submitted.
+    /// True if at least one message was submitted.
     pub(super) was_used: bool,
 }
 
@@ -98,7 +99,7 @@ impl<'a> Link<'a> {
             was_used: false,
         };
         let bind = bind_transceiver(settings).ok_or_else(|| {
-            Answer::new(Outcome::PauseProvider, "settings", "the login does not fit its fields")
+            Answer::new(Outcome::PauseProvider, "settings", "the login is not valid in SMPP")
         })?;
         let broken = |cause: String| Answer::new(Outcome::RETRY, "connect", cause);
         let sequence = link.request(bind).await.map_err(broken)?;
@@ -109,7 +110,7 @@ impl<'a> Link<'a> {
             }
             return match u32::from(answer.status()) {
                 0 if answer.sequence_number() == sequence => Ok(link),
-                0 => Err(broken("the bind got an answer to another request".to_owned())),
+                0 => Err(broken("the answer to the bind has a wrong sequence number".to_owned())),
                 code => Err(Answer::new(
                     status::outcome_of_bind(code),
                     status::name(code),
@@ -119,11 +120,11 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Submits orders until there are no more, or the connection ends.
+    /// Submits orders until the session is dropped or the connection ends.
     pub(super) async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> End {
         match self.exchange(orders).await {
             Ok(()) => {
-                // All messages are answered; the result of the unbind does not matter.
+                // All submissions are answered, so the result of the unbind does not matter.
                 if timeout(UNBIND_LIMIT, self.unbind()).await.is_err() {
                     tracing::debug!("the message centre did not answer the unbind in time");
                 }
@@ -163,7 +164,7 @@ impl<'a> Link<'a> {
 
     async fn submit(&mut self, order: Order) -> Result<(), String> {
         let Order { submission, taken, reply } = order;
-        // A submitter that gave up waiting reports the message as not sent, so it must not be written.
+        // The submitter may have timed out and reported the message as not sent. Then the message must not be written.
         if taken.send(Ok(())).is_err() {
             return Ok(());
         }
@@ -207,14 +208,14 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Passes a response to the submitter. Returns an error if the message centre considers the session unbound, which ends
-    /// the connection; a new one is bound.
+    /// Passes a response to the submitter. Returns an error if the message centre considers the session unbound. The
+    /// error ends the connection, and the session binds a new one.
     fn answer(&mut self, sequence: u32, status: u32, message_id: Option<String>) -> Result<(), String> {
         let Some(reply) = self.waiting.remove(&sequence) else {
-            tracing::debug!("an answer arrived after its timeout");
+            tracing::debug!("a response arrived after its timeout; ignoring it");
             return Ok(());
         };
-        // A caller that no longer waits has reported an unknown outcome, which a receipt may still correct.
+        // A submitter that no longer waits has reported an unknown outcome. A receipt may still correct it.
         reply.send(Reply { status, message_id }).ok();
         match CommandStatus::from(status) {
             CommandStatus::EsmeRinvbndsts => {
@@ -224,8 +225,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Handles a deliver_sm. A final receipt is acknowledged after it is recorded, so the message centre repeats a lost one.
-    /// Any other message is acknowledged at once.
+    /// Handles a deliver_sm. A receipt with a final state is acknowledged only after it is recorded, so that the
+    /// message centre repeats it if recording fails. Any other message is acknowledged at once.
     async fn receive(&mut self, sequence: u32, message: &DeliverSm) -> Result<(), String> {
         let receipt = DeliveryReceipt::of(message).and_then(|receipt| {
             let answer = receipt.answer()?;
@@ -250,8 +251,8 @@ impl<'a> Link<'a> {
         self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
     }
 
-    /// Drops submissions whose submitters gave up, and sends enquire_link to a silent message centre. Returns an error after
-    /// twice the enquire_link interval without any PDU.
+    /// Removes submissions whose submitters timed out. If no PDU arrived for the interval `enquire_link`, sends an
+    /// enquire_link. Returns an error after twice that interval.
     async fn check_liveness(&mut self) -> Result<(), String> {
         self.waiting.retain(|_, reply| !reply.is_closed());
         let silent = self.heard.elapsed();

@@ -1,16 +1,16 @@
-//! Delivery receipts (section 5.3.2 and appendix B).
+//! SMPP delivery receipts (section 5.3.2 and appendix B).
 
 use domain::{Answer, Outcome};
 use rusmpp::pdus::DeliverSm;
 use rusmpp::tlvs::TlvValue;
 
-/// esm_class: type of the message in a deliver_sm.
+/// Bits of esm_class that contain the type of a deliver_sm.
 const TYPE_MASK: u8 = 0x3c;
 const RECEIPT: u8 = 0x04;
 /// Maximum length of a message id in bytes.
 const LONGEST_ID: usize = 64;
 
-/// Final state of a message.
+/// State of a message, as a receipt reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// The message arrived.
@@ -21,8 +21,8 @@ pub enum State {
     Lost,
 }
 
-/// States: value of message_state, name in the text of a receipt, and meaning. A state never shows that a number is gone,
-/// and the error codes next to it are specific to the network.
+/// Message states: value of message_state, name in the text of a receipt, and meaning. No state shows that a number is
+/// dead. The error codes that receipts contain could show it, but each network defines its own.
 pub const TABLE: &[(u8, &str, State)] = &[
     (0, "SCHEDULED", State::Pending),
     (1, "ENROUTE", State::Pending),
@@ -49,8 +49,8 @@ pub struct DeliveryReceipt {
 }
 
 impl DeliveryReceipt {
-    /// Reads the receipt of a deliver_sm from its TLVs, or else from its text. None if the message is no receipt or cannot
-    /// be parsed.
+    /// Reads the receipt of a deliver_sm from its TLVs, or else from its text. Returns None if the message is not a
+    /// receipt or cannot be parsed.
     #[must_use]
     pub fn of(message: &DeliverSm) -> Option<DeliveryReceipt> {
         if u8::from(message.esm_class) & TYPE_MASK != RECEIPT {
@@ -89,7 +89,7 @@ impl DeliveryReceipt {
         })
     }
 
-    /// Answer for the delivery; None while the message is in transit.
+    /// Answer for the delivery. None if the message is still in transit or its state is unknown.
     #[must_use]
     pub fn answer(&self) -> Option<Answer> {
         let outcome = match self.meaning {
@@ -102,7 +102,8 @@ impl DeliveryReceipt {
     }
 }
 
-/// Value of a field such as `id:` in the text of a receipt. The field's name starts a word and ignores case.
+/// Returns the value of a field such as `id:` in the text of a receipt. A field is a word that begins with the name, in
+/// upper or lower case.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split_ascii_whitespace().find_map(|word| {
         let (start, value) = word.split_at_checked(name.len())?;

@@ -1,4 +1,4 @@
-//! The kind `smpp`.
+//! Sending and testing with providers of kind `smpp`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::connections::{Connections, counted};
 use crate::limits::Limits;
 use crate::recorder::Post;
 
-/// Pause before a refused later part is submitted again.
+/// Pause before a refused part is submitted again. It applies only to parts after the first.
 const PART_PAUSE: Duration = Duration::from_millis(500);
 /// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Kind of message centres that speak SMPP 3.4.
+/// Provider kind `smpp`: a message centre that speaks SMPP 3.4.
 pub struct Smpp;
 
 impl ProviderKind for Smpp {
@@ -36,15 +36,15 @@ impl ProviderKind for Smpp {
     const EXAMPLE: &'static str = r#"{
       "host": "smpp.example.com",
       "port": 3550,
-      "security": "tls",               with "caCertificate" for a private authority; none only with outbound.allow_private
+      "security": "tls",               tls or none; none is refused unless outbound.allow_private is set; "caCertificate" (PEM): optional
       "systemId": "shop",
       "password": "...",               up to 8 characters; stored encrypted
       "systemType": "",                optional
       "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
-      "window": 10,                    messages that may await their answers, 1 to 1000
-      "enquireLinkSeconds": 30,        interval of checks of a silent connection, 1 to 600
+      "window": 10,                    maximum number of messages without a response yet, 1 to 1000
+      "enquireLinkSeconds": 30,        silence after which the connection is checked, 1 to 600
       "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
-      "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
+      "concatenation": "udh",          udh: a long text is split into numbered parts; payload: it is sent whole, in message_payload
       "receipts": true                 requests delivery receipts
     }"#;
 
@@ -65,7 +65,7 @@ impl ProviderKind for Smpp {
     }
 }
 
-/// Binds the session of a provider, or keeps it bound, so that its receipts arrive. Does nothing if the settings request no
+/// Binds the session of a provider, or keeps it bound, so that receipts arrive. Does nothing if the settings request no
 /// receipts.
 pub(crate) fn listen(connections: &Connections, provider: &Provider) -> Result<(), Answer> {
     let settings = SmppSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
@@ -80,7 +80,7 @@ fn session(connections: &Connections, provider: &Provider, settings: &SmppSettin
     connections.sessions.of(provider, settings, post)
 }
 
-/// Splits a text into segments, in an alphabet that the settings allow.
+/// Splits a text into segments, encoded in an alphabet that the settings allow.
 fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> SegmentedText<'a> {
     match settings.alphabets {
         Alphabets::Both => SegmentedText::of(text),
@@ -90,10 +90,10 @@ fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> SegmentedText<'a> {
 
 /// Sends one message, part by part.
 ///
-/// A message may be repeated as long as the server has certainly accepted none of its parts. After the first accepted
-/// part, only the refused part is repeated, while there is time. If the rest cannot follow, the message has failed and is
-/// not sent again, because the user would get the first part twice. If the outcome of a part is unknown, so is that of the
-/// message.
+/// If the message centre certainly did not accept the first part, the whole message may be retried. After it has
+/// accepted a part, a refused part is submitted again until the time limit. If that does not succeed, the message
+/// fails: a retry would deliver the accepted parts twice. If the outcome of a part is unknown, the outcome of the
+/// message is unknown.
 async fn send(
     session: &Session,
     limits: Limits,
@@ -105,14 +105,14 @@ async fn send(
         return Answer::new(
             Outcome::Failed,
             "too_long",
-            format!("a message has at most {MOST_SEGMENTS} segments"),
+            format!("the text has more than {MOST_SEGMENTS} segments"),
         );
     }
     let Some(parts) = submission::parts(session.settings(), call, content, segments) else {
         return Answer::new(
             Outcome::Failed,
             "unsendable",
-            "the sender or the recipient does not fit an SMPP address",
+            "the sender, the recipient or the text is not valid in SMPP",
         );
     };
     let end = Instant::now() + limits.call;
@@ -155,7 +155,7 @@ async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant)
     }
 }
 
-/// Submits a later part, again after each temporary refusal while there is time.
+/// Submits a part after the first. After a temporary refusal, submits the part again, until the time limit `end`.
 async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
     loop {
         let answer = submit(session, limits, part.clone(), end).await;
@@ -167,7 +167,7 @@ async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm
     }
 }
 
-/// Answer for a message whose first `index` parts were accepted and whose next part was not.
+/// Returns the answer for a message whose first `index` parts were accepted and whose next part was not.
 fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
     let outcome = match answer.outcome {
         Outcome::Unknown => Outcome::Unknown,
@@ -177,7 +177,7 @@ fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
     Answer { outcome, message, ..answer }
 }
 
-/// A refused sender must not pause the provider if the send chose it.
+/// Fails the delivery instead of pausing the provider if the send chose the sender and the message centre refused it.
 fn blaming(answer: Answer, chose_sender: bool) -> Answer {
     if chose_sender && status::is_about_sender(&answer.code) {
         Answer { outcome: Outcome::Failed, ..answer }

@@ -1,4 +1,4 @@
-//! A session with a message centre: one connection at a time, bound again with exponential backoff.
+//! Session with a message centre. It has one connection at a time, and replaces a lost one with exponential backoff.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::link::{End, Link, Order, Reply};
 use super::settings::SmppSettings;
 use crate::recorder::Post;
 
-/// First and longest pause before a failed connection is retried.
+/// First and longest pause before the session connects again after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Age at which a connection counts as successful, which resets the pause.
+/// Age at which a connection counts as successful, so that the next pause is the first one again.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Answer for a submission that was certainly not accepted.
 pub(crate) struct SubmissionFailure(pub(crate) Answer);
 
-/// A session. When it is dropped, open submissions finish, and then the connection unbinds.
+/// Session with a message centre. When it is dropped, open submissions finish, and then the connection unbinds.
 pub(crate) struct Session {
     settings: Arc<SmppSettings>,
     orders: mpsc::Sender<Order>,
@@ -53,7 +53,8 @@ impl Session {
         &self.settings
     }
 
-    /// Submits, and returns the receiver of the answer. A submission not started before `begun_by` was not accepted.
+    /// Submits one part of a message, and returns the receiver of its response. If the part is not being written by
+    /// `begun_by`, returns an error, and the part is never written.
     pub(crate) async fn submit(
         &self,
         submission: rusmpp::pdus::SubmitSm,
@@ -66,7 +67,7 @@ impl Session {
             SubmissionFailure(Answer::new(
                 Outcome::RETRY,
                 "busy",
-                "the session had no room for the message in time",
+                "the session could not submit the message in time",
             ))
         };
         let queued = timeout_at(begun_by, self.orders.send(Order { submission, taken, reply })).await;
@@ -74,7 +75,8 @@ impl Session {
         let started = match timeout_at(begun_by, &mut is_taken).await {
             Ok(started) => started.map_err(|_| lost())?,
             Err(_) => {
-                // After `close`, the submission cannot start. It may have started just before, so check again.
+                // After `close`, the submission cannot start. It may have started right before `close`, so look for its
+                // result again.
                 is_taken.close();
                 is_taken.try_recv().map_err(|_| busy())?
             }
@@ -102,7 +104,7 @@ fn lost() -> SubmissionFailure {
     ))
 }
 
-/// State of a session's task.
+/// Task that keeps a session bound.
 struct SessionTask {
     settings: Arc<SmppSettings>,
     outbound: Outbound,
@@ -111,7 +113,7 @@ struct SessionTask {
 }
 
 impl SessionTask {
-    /// Keeps the session bound until no sender of orders is left.
+    /// Keeps the session bound until the [`Session`] is dropped.
     async fn keep(self, mut orders: mpsc::Receiver<Order>) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -146,20 +148,20 @@ impl SessionTask {
     }
 }
 
-/// Answers orders with `refusal` until it is time to connect again. None if no submitter is left.
+/// Answers orders with `refusal` until it is time to connect again. Returns None if the [`Session`] is dropped.
 async fn refuse_until(until: Instant, refusal: &Answer, orders: &mut mpsc::Receiver<Order>) -> Option<()> {
     loop {
         tokio::select! {
             () = sleep_until(until) => return Some(()),
             order = orders.recv() => {
-                // A submitter that gave up waiting needs no answer.
+                // Sending fails if the submitter no longer waits.
                 order?.taken.send(Err(refusal.clone())).ok();
             }
         }
     }
 }
 
-/// Binds and unbinds, without sending a message.
+/// Tests a provider: connects, binds and unbinds, without sending a message.
 pub(crate) async fn check(
     settings: &SmppSettings,
     outbound: Outbound,

@@ -1,4 +1,4 @@
-//! Sessions of all providers.
+//! SMPP sessions of all providers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,8 @@ impl Sessions {
         Sessions { outbound, limits, tasks, known: Mutex::default() }
     }
 
-    /// Returns the session of a provider. Changed settings start a new one; the old one ends after its open submissions.
+    /// Returns the session of a provider. If the settings have changed, starts a new session; the old one ends after
+    /// its open submissions.
     pub(crate) fn of(&self, provider: &Provider, settings: &SmppSettings, post: Post) -> Arc<Session> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (provider.app, provider.identifier.clone());
@@ -45,13 +46,13 @@ impl Sessions {
         session
     }
 
-    /// Ends sessions that have been idle for `Limits::idle`, until the returned future is dropped.
+    /// Ends sessions that have been idle for `Limits::idle`. The future never completes; the caller drops it.
     pub(crate) async fn reap(&self) -> std::convert::Infallible {
         let mut ticks = interval(self.limits.idle / 4);
         loop {
             ticks.tick().await;
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            // Under the lock, a count of one means that no call uses the session.
+            // While the map is locked, a count of one means that no call uses the session.
             known.retain(|_, (_, session)| {
                 Arc::strong_count(session) > 1 || session.idle() < self.limits.idle
             });

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::settings::sender;
 
-/// Maximum length of system_id, password and system_type in octets, without terminators (section 5.2.1 and the following).
+/// Maximum length of system_id, password and system_type in octets, without terminators (sections 5.2.1 to 5.2.3).
 const LONGEST_SYSTEM_ID: usize = 15;
 const LONGEST_PASSWORD: usize = 8;
 const LONGEST_SYSTEM_TYPE: usize = 12;
@@ -22,9 +22,9 @@ pub struct SmppSettings {
     /// DNS name or IP address.
     pub host: String,
     pub port: u16,
-    /// True if the connection is TLS from its first byte.
+    /// True for TLS from the first byte; false for an unencrypted connection.
     pub tls: bool,
-    /// Certificate authorities to trust instead of the system's; empty for the system's.
+    /// Trusted certificate authorities. If empty, those of the system are trusted.
     pub authorities: Vec<CertificateDer<'static>>,
     /// system_id of the bind.
     pub system_id: String,
@@ -38,20 +38,18 @@ pub struct SmppSettings {
     pub window: usize,
     /// Silence after which an enquire_link is sent.
     pub enquire_link: Duration,
-    /// Alphabets of texts.
     pub alphabets: Alphabets,
-    /// Format of long texts.
     pub concatenation: Concatenation,
     /// True if receipts are requested.
     pub receipts: bool,
 }
 
-/// Alphabets of texts.
+/// Alphabets in which texts are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabets {
-    /// GSM 7-bit if it has all characters of the text, else UCS-2.
+    /// GSM 7-bit if it has all characters of the text, otherwise UCS-2.
     Both,
-    /// Always UCS-2, for a message centre with another default alphabet.
+    /// Always UCS-2, for a message centre whose default alphabet is not GSM 7-bit.
     Ucs2,
 }
 
@@ -68,7 +66,7 @@ impl SmppSettings {
     /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// All problems; none repeats a secret.
+    /// Returns all problems of the settings. No problem contains a secret.
     pub fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let host = reader.host("host");

@@ -1,14 +1,14 @@
-//! Meaning of a command_status (section 5.1.3).
+//! Meaning of the command_status in responses (section 5.1.3).
 
 use domain::Outcome;
 
-/// Statuses with names and outcomes. Each of them means that the message was not accepted.
+/// Error statuses: value, name and outcome. After each of them, the message was certainly not accepted.
 #[rustfmt::skip]
 pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0x01, "ESME_RINVMSGLEN", Outcome::Failed),
     (0x02, "ESME_RINVCMDLEN", Outcome::Failed),
     (0x03, "ESME_RINVCMDID", Outcome::Failed),
-    // The server has lost the session: bind again.
+    // The message centre considers the session unbound. The session binds again.
     (0x04, "ESME_RINVBNDSTS", Outcome::RETRY),
     (0x05, "ESME_RALYBND", Outcome::RETRY),
     (0x06, "ESME_RINVPRTFLG", Outcome::Failed),
@@ -60,14 +60,15 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
 /// Statuses that reject the sender's address.
 const SENDER: [&str; 3] = ["ESME_RINVSRCADR", "ESME_RINVSRCTON", "ESME_RINVSRCNPI"];
 
-/// Outcome of a status. A vendor-specific status counts as temporary: the message is retried, and parked after the last
-/// retry.
+/// Returns the outcome of a status. A status that is not in the table, such as a vendor-specific one, counts as
+/// temporary: the message is retried, and parked after the last retry.
 #[must_use]
 pub fn outcome(status: u32) -> Outcome {
     TABLE.iter().find(|(known, ..)| *known == status).map_or(Outcome::RETRY, |(.., outcome)| outcome.clone())
 }
 
-/// Outcome of a refused bind: every status that is not temporary is a problem of the account.
+/// Returns the outcome of a refused bind. Every status that is not temporary pauses the provider, because the account
+/// is at fault.
 #[must_use]
 pub fn outcome_of_bind(status: u32) -> Outcome {
     match outcome(status) {
@@ -76,7 +77,7 @@ pub fn outcome_of_bind(status: u32) -> Outcome {
     }
 }
 
-/// Name of a status; in hexadecimal if the specification has none.
+/// Returns the name of a status, or its value in hexadecimal if the specification defines no name.
 #[must_use]
 pub fn name(status: u32) -> String {
     match TABLE.iter().find(|(known, ..)| *known == status) {

@@ -11,16 +11,16 @@ use worker::Call;
 
 use super::settings::{Concatenation, SmppSettings};
 
-/// esm_class: the short message begins with a user data header.
+/// Value of esm_class for a short message that begins with a user data header.
 const UDH_INDICATOR: u8 = 0x40;
-/// registered_delivery: request a receipt for success and for failure.
+/// Value of registered_delivery that requests a receipt for success and for failure.
 const RECEIPT: u8 = 0x01;
-/// data_coding: the default alphabet and UCS-2.
+/// Values of data_coding for the default alphabet and for UCS-2.
 const DEFAULT_ALPHABET: u8 = 0x00;
 const UCS2: u8 = 0x08;
 
-/// Encodes the parts of a message in order. Only the last part requests a receipt, which counts for the whole message. None
-/// if an address or a text does not fit its field.
+/// Encodes the parts of a message in order. Only the last part requests a receipt, which counts for the whole message.
+/// Returns None if an address or a text does not fit its field.
 pub(crate) fn parts(
     settings: &SmppSettings,
     call: &Call<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn parts(
     Some(parts)
 }
 
-/// Builds a submit_sm without its text. None if an address does not fit its field.
+/// Builds a submit_sm without its text. Returns None if an address does not fit its field.
 fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alphabet) -> Option<SubmitSm> {
     let (source_ton, source_npi, source) = address(from)?;
     let (dest_ton, dest_npi, destination) = address(to)?;
@@ -77,14 +77,14 @@ fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alpha
         .dest_addr_ton(dest_ton)
         .dest_addr_npi(dest_npi)
         .destination_addr(destination)
-        // The library's default sets a bit of ANSI-41.
+        // Default message mode. The library's default would set a bit that only ANSI-41 networks use.
         .esm_class(EsmClass::from(0))
         .validity_period(validity)
         .data_coding(DataCoding::from(data_coding));
     Some(submission.build())
 }
 
-/// Encodes an address with its type of number and numbering plan. None if it is longer than 20 octets.
+/// Encodes an address with its type of number and numbering plan. Returns None if the address is longer than 20 octets.
 fn address(text: &str) -> Option<(Ton, Npi, COctetString<1, 21>)> {
     let (ton, npi, digits) = match text.strip_prefix('+') {
         Some(digits) => (Ton::International, Npi::Isdn, digits),

@@ -1,4 +1,4 @@
-//! The kind `twilio`.
+//! Sending and testing with providers of kind `twilio`.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ const VERSION: &str = "2010-04-01";
 /// Maximum time for which Twilio queues a message that it cannot send yet, in seconds.
 const LONGEST_VALIDITY: u64 = 14_400;
 const VALIDITY: &str = "ValidityPeriod";
-/// Parameters that a send must not set.
+/// Parameters that the overrides of a send must not set.
 const RESERVED: [&str; 6] = ["To", "From", "Body", "MessagingServiceSid", "StatusCallback", "ApplicationSid"];
 const NO_BASE: &str = "settings.baseUrl cannot be extended with a path";
 /// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Kind of Twilio accounts.
+/// Provider kind `twilio`: an account at Twilio or at a compatible service.
 pub struct Twilio;
 
 impl ProviderKind for Twilio {
@@ -42,7 +42,7 @@ impl ProviderKind for Twilio {
     const EXAMPLE: &'static str = r#"{
       "accountSid": "AC0123456789abcdef0123456789abcdef",
       "authToken": "...",              stored encrypted; also verifies status callbacks
-      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: login instead of the account
+      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: logs in with this key instead of the account
       "apiSecret": "...",              with apiKey; stored encrypted
       "from": "+15005550006",          or "messagingServiceSid": "MG..."
       "baseUrl": "https://api.twilio.com"  optional

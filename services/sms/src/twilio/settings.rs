@@ -15,17 +15,15 @@ const BASE_URL: &str = "https://api.twilio.com";
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
     pub account_sid: String,
-    /// Login.
     pub login: Login,
     /// Token with which Twilio signs status callbacks.
     pub auth_token: Option<SecretString>,
-    /// Sender.
     pub sender: TwilioSender,
     /// Origin of the API.
     pub base_url: Url,
 }
 
-/// Login.
+/// Login of an account.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// Token of the account.
@@ -34,7 +32,7 @@ pub enum Login {
     Key(String, SecretString),
 }
 
-/// Sender.
+/// Sender of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TwilioSender {
     /// A number, short code or name.
@@ -47,7 +45,7 @@ impl TwilioSettings {
     /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// All problems; none repeats a secret.
+    /// Returns all problems of the settings. No problem contains a secret.
     pub fn parse(settings: &Value) -> Result<TwilioSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let account_sid = reader.required("accountSid");

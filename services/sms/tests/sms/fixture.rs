@@ -69,7 +69,7 @@ pub(crate) fn limits() -> Limits {
     Limits::for_lease(Duration::from_secs(90))
 }
 
-/// Short limits, so that tests can wait for their end.
+/// Creates limits so short that tests can wait until they end.
 pub(crate) fn short() -> Limits {
     let short = Duration::from_millis(300);
     Limits { call: short, connecting: short, response: short, ..limits() }
@@ -132,12 +132,12 @@ pub(crate) fn smpp_settings(server: &SmscStandIn) -> Value {
     })
 }
 
-/// Messages that the stand-in accepted, newest first.
+/// Returns the messages that the stand-in accepted, newest first.
 pub(crate) fn captures(outbox: &Arc<Outbox>) -> Vec<Capture> {
     outbox.captures().iter().map(|capture| Capture::clone(capture)).collect()
 }
 
-/// The only accepted message: its sender, recipient and text.
+/// Returns the sender, recipient and text of the only accepted message.
 #[track_caller]
 pub(crate) fn only(outbox: &Arc<Outbox>) -> (String, String, String) {
     let captures = captures(outbox);
@@ -146,7 +146,7 @@ pub(crate) fn only(outbox: &Arc<Outbox>) -> (String, String, String) {
     (one.from.clone(), one.to[0].clone(), one.summary.text.clone().unwrap())
 }
 
-/// Probes a provider as `tidings provider test` does.
+/// Tests a provider as `tidings provider test` does.
 pub(crate) async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let probe = Probe { provider, outbound, now: clock::now(), installation: None };
     worker::probe(sms::KINDS, &probe).await

@@ -46,9 +46,9 @@ async fn the_code_of_an_answer_takes_precedence_over_its_status() {
         (500, "spam", Outcome::Failed),
         (400, "odd", Outcome::Unknown),
         (409, "duplicate", Outcome::Sent { provider_id: None }),
-        // A success status with the code of a failure.
+        // A status of success with a code that means a failure.
         (200, "no_credit", z),
-        // A code that the table lacks.
+        // Codes that the settings do not list.
         (400, "new", Outcome::Failed),
         (503, "new", Outcome::Unknown),
     ] {
@@ -126,7 +126,7 @@ async fn possibly_accepted_messages_are_unknown_unless_calls_may_be_repeated() {
             if idempotent {
                 assert_sent(&line.send(TO, "Hello").await);
                 let captured = captures(server.outbox());
-                assert_eq!(captured.len(), 1, "the same key is the same message: {reaction:?}");
+                assert_eq!(captured.len(), 1, "calls with the same key create one message: {reaction:?}");
                 let key = &captured[0].summary.headers["idempotency-key"];
                 assert_eq!(key, &["00000000-0000-0000-0000-000000000007"]);
             }

@@ -1,4 +1,4 @@
-//! The SMS channel with its stand-ins.
+//! Tests of the SMS channel with the stand-ins for Twilio, an HTTP API and a message centre.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fixture;

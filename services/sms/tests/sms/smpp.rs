@@ -11,7 +11,7 @@ use crate::fixture::{
     smsc_with,
 };
 
-/// A text of three parts.
+/// Returns a text that needs three parts.
 fn long() -> String {
     "0123456789".repeat(40)
 }
@@ -68,7 +68,7 @@ async fn a_connection_that_ends_after_the_submission_leaves_it_unknown() {
     server.script(Rule::new(Stage::Submit, Reaction::Stall));
     assert_answer(&line.send(TO, "Hello").await, &Outcome::Unknown, "timeout");
     assert_sent(&line.send(TO, "Hello again").await);
-    assert_eq!(server.binds(), 1, "the session goes on");
+    assert_eq!(server.binds(), 1, "the session stays bound");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn no_part_is_sent_after_the_first_part_was_refused() {
     let (server, line) = smsc().await;
     server.script(Rule::status(0x58).part(1));
     assert_answer(&line.send(TO, &long()).await, &Outcome::RETRY, "ESME_RTHROTTLED");
-    assert_eq!(server.submissions(), 1, "no second part without the first");
+    assert_eq!(server.submissions(), 1, "the second part is not sent");
     assert_sent(&line.send(TO, &long()).await);
     assert_eq!(only(server.outbox()).2, long());
 }

@@ -1,4 +1,4 @@
-//! Receipts that arrive while no process runs and no message is sent.
+//! Tests of receipts that become ready while no worker runs, and that a worker must get without sending a message.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use testkit::{Installation, eventually};
 
 use crate::fixture::{LIMIT, Line, TO, limits, smpp_settings, smsc_with};
 
-/// An installation with an app, in which a worker can be started.
+/// An installation with an app.
 struct World {
     app: AppId,
     installation: Installation,
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-/// Starts a message centre with a receipt for the next session that binds.
+/// Starts a message centre with a receipt that waits for the next session that binds.
 async fn centre_with_a_receipt() -> SmscStandIn {
     let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
     let (server, line) = smsc_with(settings, limits()).await;

@@ -64,9 +64,9 @@ async fn every_receipt_state_of_the_table_has_its_outcome() {
             receipt.recorded.send(RecordResult::Done).unwrap();
         }
         let taken = async || (server.receipts_taken() == number + 1).then_some(());
-        eventually(LIMIT, "the receipt is taken", taken).await;
+        eventually(LIMIT, "the receipt is confirmed", taken).await;
     }
-    assert!(line.receipts.try_recv().is_err(), "what says nothing final is confirmed, and forgotten");
+    assert!(line.receipts.try_recv().is_err(), "a receipt without a final state is not recorded");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_receipt_that_could_not_be_recorded_is_redelivered() {
     for recorded in [Some(RecordResult::Later), None, Some(RecordResult::Done)] {
         let receipt = next(&mut line).await;
         assert_eq!(receipt.provider_id, id);
-        assert_eq!(server.receipts_taken(), 0, "not confirmed before it is recorded");
+        assert_eq!(server.receipts_taken(), 0, "a receipt is not confirmed before it is recorded");
         match recorded {
             Some(recorded) => receipt.recorded.send(recorded).unwrap(),
             None => drop(receipt),
@@ -93,7 +93,7 @@ async fn the_receipt_of_the_last_part_decides_for_the_message() {
     assert_eq!(receipt.provider_id, id);
     receipt.recorded.send(RecordResult::Done).unwrap();
     eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
-    assert_eq!((server.submissions(), server.receipts_left()), (3, 0), "one receipt for three parts");
+    assert_eq!((server.submissions(), server.receipts_left()), (3, 0), "three parts get one receipt");
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn unanswered_submissions_stay_within_the_window() {
     for answer in busy {
         assert_answer(answer, &Outcome::RETRY, "busy");
     }
-    assert_eq!(server.submissions(), 3, "what found no room was not written");
+    assert_eq!(server.submissions(), 3, "busy messages are not written");
     assert_sent(&line.send(TO, "room again").await);
 }
 
@@ -172,7 +172,7 @@ async fn changed_settings_open_a_new_session_and_a_stop_unbinds() {
     drop(sender);
     tasks.stop();
     tasks.finish().await.unwrap();
-    assert_eq!((server.unbinds(), server.bound()), (2, 0), "every session was unbound in order");
+    assert_eq!((server.unbinds(), server.bound()), (2, 0), "every session ended with an unbind");
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn nothing_is_written_for_a_cancelled_submission() {
         answer = line.send(TO, "given up") => panic!("{answer:?}"),
         () = eventually(LIMIT, "the bind stalls", async || (server.rules_left() == 0).then_some(())) => {}
     }
-    // The stalled bind times out; only then can another session be bound.
+    // Another session can be bound only after the stalled bind has timed out.
     let sent = async || matches!(line.send(TO, "sent").await.outcome, Outcome::Sent { .. }).then_some(());
     eventually(LIMIT, "the session is bound", sent).await;
     let texts: Vec<_> = captures(server.outbox()).into_iter().map(|one| one.summary.text.unwrap()).collect();

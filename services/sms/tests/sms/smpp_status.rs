@@ -10,7 +10,7 @@ const R: Outcome = Outcome::RETRY;
 const D: Outcome = Outcome::GONE;
 const P: Outcome = Outcome::Failed;
 
-/// A case for each row of the table: command_status and outcome.
+/// A case for each row of [`TABLE`], and further ones: command_status and outcome.
 const CASES: &[(u32, Outcome)] = &[
     (0x01, P),
     (0x02, P),
@@ -76,10 +76,10 @@ async fn every_status_of_the_table_has_its_outcome() {
             assert_answer(&answer, outcome, &name(*status));
             assert_eq!(answer.segments, None);
             if *status == 0x04 {
-                // The message centre reports that the session is not bound.
+                // The message centre has reported that the session is not bound, so a new one is bound.
                 binds += 1;
                 let bound = async || (server.binds() == binds && server.bound() == 1).then_some(());
-                testkit::eventually(LIMIT, "the session is bound anew", bound).await;
+                testkit::eventually(LIMIT, "the session is bound again", bound).await;
             }
         }
     }
@@ -88,7 +88,7 @@ async fn every_status_of_the_table_has_its_outcome() {
     }
     assert_eq!(captures(server.outbox()).len(), 1);
     assert_sent(&line.send(TO, "Hello").await);
-    assert_eq!(server.binds(), 3, "a refusal ends no session but one that is not bound");
+    assert_eq!(server.binds(), 3, "only ESME_RINVBNDSTS ends a session");
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn an_api_key_logs_in_and_a_messaging_service_sends() {
     let answer = Line::new("twilio", settings).send(TO, "Hello").await;
     assert_eq!(only(server.outbox()).0, service);
     let Outcome::Sent { provider_id: Some(sid) } = answer.outcome else { panic!("{answer:?}") };
-    assert_eq!(server.callback_of(&sid), None, "nobody could prove a callback without the account's token");
+    assert_eq!(server.callback_of(&sid), None, "without the account's token, callbacks cannot be verified");
 }
 
 #[tokio::test]
@@ -128,9 +128,9 @@ async fn possibly_accepted_messages_are_unknown_and_unaccepted_ones_are_retried(
         server.script(Rule::new(reaction.clone()));
         let answer = line.send(TO, "Hello").await;
         assert_answer(&answer, &Outcome::Unknown, code);
-        assert_eq!(answer.segments, Some(1), "it may have been sent");
+        assert_eq!(answer.segments, Some(1), "the message may have been sent");
         assert_eq!(captures(server.outbox()).len(), taken, "{reaction:?}");
-        assert_eq!(server.requests(), 1, "asked once: {reaction:?}");
+        assert_eq!(server.requests(), 1, "the provider is called once: {reaction:?}");
     }
     let (server, line) = twilio_within(short()).await;
     server.script(Rule::new(Reaction::Stall));

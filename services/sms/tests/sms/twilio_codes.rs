@@ -20,7 +20,7 @@ const R: Outcome = Outcome::RETRY;
 const D: Outcome = Outcome::GONE;
 const P: Outcome = Outcome::Failed;
 
-/// A case for each row of the table: HTTP status, code and outcome.
+/// A case for each row of [`TABLE`]: HTTP status, code and outcome.
 const CASES: &[(u16, u32, Outcome)] = &[
     (401, 20003, Z),
     (401, 20005, Z),
@@ -66,14 +66,14 @@ async fn every_code_of_the_table_has_its_outcome() {
         let answer = line.send(TO, "Hello").await;
         assert_answer(&answer, outcome, &code.to_string());
         assert_eq!((answer.message.as_str(), answer.segments), ("as said", None));
-        assert_eq!(of_undelivered(Some(*code)), *outcome, "a status callback means the same");
+        assert_eq!(of_undelivered(Some(*code)), *outcome, "in a status callback");
     }
     assert!(captures(server.outbox()).is_empty());
     for (code, outcome) in TABLE {
         let case = CASES.iter().find(|case| case.1 == *code);
         assert_eq!(case.map(|case| &case.2), Some(outcome), "no case for {code}");
     }
-    assert_eq!(TABLE.len(), CASES.len(), "each code once");
+    assert_eq!(TABLE.len(), CASES.len(), "each code has one case");
     assert_sent(&line.send(TO, "Hello").await);
 }
 
@@ -88,7 +88,7 @@ async fn a_refused_sender_chosen_by_the_send_does_not_count_against_the_provider
     }
 }
 
-/// A case for each row of the status families.
+/// A case for each row of [`FAMILIES`]: the row, the HTTP status and the outcome.
 const STATUSES: &[(&str, u16, Outcome)] = &[
     ("401", 401, Z),
     ("403", 403, Z),

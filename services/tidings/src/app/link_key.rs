@@ -20,7 +20,7 @@ pub(crate) enum Command {
     Rotate(RotateArguments),
 }
 
-/// Create a new link key for an app. Links under earlier keys stay valid for a grace period.
+/// Create a new link key for an app. Links that were sealed with earlier keys stay valid for a grace period.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Recipients must be able to unsubscribe for at least 30 days after an email (CAN-SPAM). Use a grace period
@@ -33,7 +33,8 @@ Examples:
 pub(crate) struct RotateArguments {
     /// Name or id of the app
     app: String,
-    /// Time for which links under earlier keys stay valid, at most 400 days; 0s invalidates them within five seconds
+    /// Time for which links sealed with earlier keys stay valid, at most 400 days; 0s invalidates them within five
+    /// seconds
     #[arg(long, value_name = "TIME", default_value = "60d", value_parser = parse_grace)]
     grace: Duration,
     #[command(flatten)]
@@ -54,9 +55,9 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     let grace = humantime::format_duration(grace).to_string();
     let report = json!({"id": app.id.to_string(), "name": app.name, "version": version, "grace": grace});
     let earlier = if arguments.grace.is_zero() {
-        "Links under earlier keys end within five seconds.".to_owned()
+        "Links sealed with earlier keys become invalid within five seconds.".to_owned()
     } else {
-        format!("Links under earlier keys stay valid for at most {grace}.")
+        format!("Links sealed with earlier keys stay valid for at most {grace}.")
     };
     let text = format!("App {} now seals its links with key version {version}. {earlier}\n", app.name);
     Ok(arguments.options.report(&report, text))

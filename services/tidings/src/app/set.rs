@@ -13,24 +13,24 @@ use crate::control_plane::{Installation, actor};
 use crate::refused::InvalidInput;
 
 const HELP: &str = "Switches:
-  secure-mode=on|off         calls of users need a bearer token, signed with `tidings app signing-key`
-  hmac=on|off                calls of users without a token need a signature of the user id (deprecated); after turning
-                             it on, create the secret that signs with `tidings app rotate-secret`
+  secure-mode=on|off         API calls by users need a bearer token, signed with a key of `tidings app signing-key`
+  hmac=on|off                API calls by users without a token need a signature of the user id (deprecated); after
+                             turning it on, run `tidings app rotate-secret` to create the secret that signs
   require-exp=on|off         bearer tokens must expire
   token-subject=prefixed|bare|either
-                             form of the user in the claim sub: user:ada, ada, or either
+                             form of the claim sub that names the user: user:ada, ada, or either
   address-keys=open|guarded  guarded: a caller with only the public API key can neither read nor write the targets of
                              messages: email, phoneNumber, phone, fcm, apns, and web-push subscriptions; only the call
                              that creates a user may register a push token, and gets a device secret to replace it with
   template-profile=all|app   the part of a profile that templates see: every key, or only recipient.app, which only the
                              app's backend writes
   cors-origins=any|none|https://a.example,https://b.example
-                             the web pages that may make calls of users; calls from other pages are refused with
-                             403. This does not stop programs other than browsers; use secure-mode for that
-  rate-limit=N|default       requests per second of the backend, and as many of all users together
+                             the web pages that may call the API for users; calls from other pages are refused
+                             with 403. This does not stop programs other than browsers; use secure-mode for that
+  rate-limit=N|default       requests per second of the app's backend; also the limit of all its users together
   transactional-rate=N|default
                              sends per second outside of the bulk lane
-  max-users=N|default        users that calls of users may create; 1000000 by default
+  max-users=N|default        users that may be created by API calls of users; 1000000 by default
   max-categories=N|default   categories; 1000 by default
   max-devices=N|default      devices of all users together; 2000000 by default
   disabled=on|off            all calls are refused
@@ -50,7 +50,8 @@ const HIGHEST_RATE: u32 = 1_000_000;
 const RATES: &str = "default, or a whole number from 1 to 1000000";
 const MOST_ORIGINS: usize = 100;
 
-/// Set switches of an app, either all of them or none. They take effect in the services within five seconds.
+/// Set switches of an app. If one of them is invalid, none is set. Switches take effect in the services within five
+/// seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
@@ -79,7 +80,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let lines: String = switches.iter().map(|switch| format!("  {switch}\n")).collect();
     let unsigned = app.hmac && app.secrets.iter().all(|secret| secret.sealed.is_empty());
     let note = if unsigned {
-        "The live secrets were created while hmac was off and cannot verify signatures: create one that can with \
+        "The app's valid secrets were created while hmac was off and cannot verify signatures. Create a new secret with \
          `tidings app rotate-secret`, and sign with it.\n"
     } else {
         ""

@@ -1,4 +1,4 @@
-//! `tidings app signing-key`: the keys that an app's backend signs bearer tokens with.
+//! `tidings app signing-key`: the keys with which an app's backend signs bearer tokens.
 
 use anyhow::{bail, ensure};
 use clap::Subcommand;
@@ -12,7 +12,7 @@ use crate::control_plane::actor;
 use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
 
-/// Create, list and revoke the keys that an app's backend signs bearer tokens with.
+/// Create, list and revoke the keys with which an app's backend signs bearer tokens.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings app signing-key create shop")]

@@ -47,7 +47,8 @@ impl Draft {
     /// Reads the members that are the same for every kind of provider.
     ///
     /// # Errors
-    /// The document is not an object, or its channel or kind is unknown, so that its settings cannot be checked.
+    /// Returns all problems if the document is not an object, or if its channel or kind is unknown. The settings of an
+    /// unknown kind cannot be checked.
     pub(super) fn read(value: Value) -> Result<Draft, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
@@ -74,13 +75,13 @@ impl Draft {
         self.identifier.as_deref().filter(|_| self.problems.is_empty())
     }
 
-    /// Returns true if the document lacks a secret of its kind.
+    /// Returns true if the document omits a secret that its kind has.
     pub(super) fn leaves_secrets_out(&self) -> bool {
         self.kind.secrets().iter().any(|name| secret_members::find(&self.settings, name).is_none())
     }
 
-    /// Adds the secrets in `kept` that the document omits, and then checks the settings. A null removes a secret. If an object
-    /// is missing, the secrets in it are removed.
+    /// Adds the secrets in `kept` that the document omits, and then checks the settings. A secret is not kept if the
+    /// document sets it to null or omits the object that contains it.
     pub(super) fn complete(self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
         let Draft {
             channel,
@@ -104,7 +105,8 @@ impl Draft {
         }
         let complete = Value::Object(settings);
         if let Err(found) = kind.check(&complete) {
-            // If the document has other problems, the kept secrets have not been read, so missing secrets are not reported.
+            // If the document has other problems, the caller did not read the stored secrets. So a missing secret is
+            // not reported.
             let is_unknown = |problem: &Problem| {
                 absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
             };

@@ -12,7 +12,7 @@ pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static dyn Kind)> {
     email.chain(web_push).chain(mobile_push).chain(sms)
 }
 
-/// Finds the kind of a channel by its name.
+/// Finds a kind by its channel and its name.
 pub(crate) fn find(channel: Channel, name: &str) -> Option<&'static dyn Kind> {
     all().find(|(of, kind)| *of == channel && kind.name() == name).map(|(_, kind)| kind)
 }
@@ -23,8 +23,8 @@ pub(super) fn format() -> String {
         r#"The document:
   {
     "identifier": "main",          unique in the app; setting it again replaces the provider
-    "channel": "email",            and
-    "kind": "smtp",                one of those below
+    "channel": "email",            channel and kind must be
+    "kind": "smtp",                one of the pairs below
     "priority": 10,                the lowest number is tried first [default: 10]
     "enabled": true,               [default: true]
     "maxPerSecond": 50,            maximum calls per second of each worker [default: no limit]
@@ -32,8 +32,8 @@ pub(super) fn format() -> String {
   }
 
 Secrets are stored encrypted and never shown. When a provider is set again, a secret that the document leaves out stays
-unchanged, and null removes it; a secret in an object is removed with that object. A change of channel or kind keeps no
-secrets.
+unchanged, and null removes it; a secret in an object is removed with that object. If channel or kind changes, no secrets
+are kept.
 
 "#,
     );

@@ -1,4 +1,4 @@
-//! The secret members of a provider's settings, by their dotted names.
+//! Access to the secret members of a provider's settings by dotted names, such as `dkim.privateKey`.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(super) fn take(settings: &mut Map<String, Value>, name: &str) -> Option<Valu
     }
 }
 
-/// Inserts a member. Returns false, without inserting it, if the object that contains it is missing.
+/// Inserts a member. If the object that would contain it is missing, inserts nothing and returns false.
 pub(super) fn put(settings: &mut Map<String, Value>, name: &str, value: Value) -> bool {
     match name.split_once('.') {
         None => {
@@ -32,7 +32,7 @@ pub(super) fn put(settings: &mut Map<String, Value>, name: &str, value: Value) -
     }
 }
 
-/// Inserts a member as [`put`] does, and creates the objects that contain it.
+/// Inserts a member, and creates the objects that contain it if they are missing.
 pub(super) fn put_deep(secrets: &mut Map<String, Value>, name: &str, value: Value) {
     match name.split_once('.') {
         None => drop(secrets.insert(name.to_owned(), value)),

@@ -78,13 +78,14 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
 }
 
 impl ControlPlane {
-    /// Opens the secrets of `stored`, if it has the channel and kind of the draft.
+    /// Decrypts the secrets of the stored provider if its channel and kind are those of the draft. Otherwise returns no
+    /// secrets.
     fn kept(&self, app: AppId, draft: &Draft, stored: &StoredProvider) -> anyhow::Result<Map<String, Value>> {
         let row = &stored.row;
         let is_same = (stored.channel, row.kind.as_str()) == (draft.channel, draft.kind.name());
         match row.sealed.as_deref().filter(|_| is_same) {
             Some(sealed) => worker::open_secrets(&self.configured_key()?, app, &row.identifier, sealed)
-                .context("cannot open the stored secrets: give every secret again, or null"),
+                .context("cannot decrypt the stored secrets: set every secret of the document, or null"),
             None => Ok(Map::new()),
         }
     }

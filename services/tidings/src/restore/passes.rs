@@ -1,4 +1,4 @@
-//! The steps of a restore. Each step reads a part of the log or completes the work of earlier steps, and can be repeated.
+//! Steps of a restore. Each step can be repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{FoundMessage, Walk, print_progress};
 
-/// Maximum number of planned chunks per transaction. Each needs its send, which may have a size of one megabyte.
+/// Maximum number of planned chunks per transaction. Each chunk needs its send, which may have a size of one megabyte.
 const PLANS: usize = 40;
 /// Maximum number of unfinished sends per transaction. A send may have a size of one megabyte.
 const SENDS: i64 = 20;
@@ -31,7 +31,7 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Starts the passes. First marks the deliveries of the backup whose job a worker may have received since.
+    /// Starts a restore. Marks the deliveries in the backup whose jobs a worker may have received after the backup.
     pub(super) async fn begin(
         log: &'a EventLog,
         mut restore: Restore,
@@ -41,7 +41,7 @@ impl<'a> Passes<'a> {
         Ok(Passes { log, restore, report, apps: BTreeSet::new() })
     }
 
-    /// Reads the part of a stream that the backup may lack.
+    /// Reads the messages of a stream that the backup may lack, and applies them to the database.
     pub(super) async fn read(&mut self, range: Range) -> anyhow::Result<()> {
         let mut walk = Walk::new(self.log, range);
         while let Some(batch) = walk.next().await? {
@@ -63,8 +63,9 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Applies one batch. Applies plans before outcomes, because an outcome refers to its plan. Leaves the other events of the
-    /// inbox streams to the projection, which reads them from its own checkpoint.
+    /// Applies one batch of messages: plans before outcomes, because an outcome refers to its plan. Of the inbox
+    /// streams it applies only erasures. The inbox projection applies their other events later, from its own
+    /// checkpoint.
     async fn apply(&mut self, range: Range, batch: Vec<FoundMessage>) -> anyhow::Result<()> {
         let mut sends = Vec::new();
         let mut jobs = Vec::new();
@@ -115,11 +116,11 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Schedules planning for each send whose plans are not all in the log.
+    /// Schedules planning for each send if the plan of one of its chunks is not in the log.
     ///
-    /// Each open chunk gets a new timer, for two reasons. If the timer in the backup was already published, the log would drop
-    /// its message as a duplicate. The dispatcher that planned the chunk may also have lost messages that a full stream
-    /// refused.
+    /// Each unplanned chunk gets a new timer. The timer in the backup may have been published already, and the log
+    /// would then drop its message as a duplicate. The dispatcher that planned the chunk may also have lost messages
+    /// that a full stream refused.
     pub(super) async fn plan_open_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
         print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;
@@ -138,19 +139,20 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Ends the restore; services may start from then on.
+    /// Ends the restore. Services may start afterwards.
     pub(super) async fn finish(self) -> anyhow::Result<Report> {
         self.restore.finish().await?;
         Ok(self.report.done())
     }
 }
 
-/// Creates the timer that requests a plan for a chunk. Its message is `SendContinues` if the database stores the body of the
-/// send, and otherwise the send itself.
+/// Creates the timer that requests a plan for a chunk. The timer's message is `SendContinues` if the database stores
+/// the body of the send, otherwise `SendAccepted` with the body.
 fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
     let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
-    // The id is the same in every run of the command until the message is in the log; then it changes.
+    // The id contains the last sequence of the stream. So every run of the command uses the same id until the timer's
+    // message is in the stream, and a new id afterwards.
     let last = reach.ranges.iter().filter(|range| range.stream == stream).map(|range| range.to).max();
     let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());

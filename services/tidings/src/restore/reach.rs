@@ -1,4 +1,4 @@
-//! The ranges of the log that a restore reads, and the check that the log still contains them.
+//! Ranges of the log that a restore reads, and the check that the log still contains them.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
-/// The range of a stream that a restore reads.
+/// Range of a stream that a restore reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) stream: StreamName,
@@ -27,11 +27,12 @@ impl Range {
     }
 }
 
-/// The ranges of all streams, in the order in which a restore reads them.
+/// Ranges of all streams, in the order in which a restore reads them.
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) ranges: Vec<Range>,
-    /// Last time at which the backed-up database was in use, according to its log marks.
+    /// Time of the latest log mark in the backup: the last time at which the backed-up database is known to have been
+    /// in use.
     pub(super) marked_at: Option<Timestamp>,
 }
 
@@ -39,7 +40,7 @@ impl Reach {
     /// Finds the messages of each stream that are newer than the backup.
     ///
     /// # Errors
-    /// The log has already deleted some of these messages.
+    /// Returns an error if the log has already deleted some of these messages.
     pub(super) async fn of(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Reach> {
         let marks: HashMap<StreamName, _> =
             store.database().log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();
@@ -90,7 +91,7 @@ fn in_order(partitions: u32) -> Vec<StreamName> {
     streams
 }
 
-/// The durable consumer of a stream.
+/// Returns the name of the durable consumer of a stream.
 pub(super) fn durable_of(stream: StreamName) -> Option<&'static str> {
     match stream {
         StreamName::Send(_) => Some(dispatcher::DURABLE),

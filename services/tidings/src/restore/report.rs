@@ -1,4 +1,4 @@
-//! The report of a restore: what it recovered, and what it cannot recover.
+//! Report of a restore: counts of recovered data, and the list of data that cannot be recovered.
 
 use std::fmt::{self, Display};
 
@@ -16,22 +16,23 @@ const LOST: [&str; 8] = [
      before services start. A send whose template or template version is missing waits until it is put again; a send whose \
      provider is missing skips that channel",
     "files of sends that were accepted since the backup: an email that needs one fails with the code attachment_gone",
-    "retries since the backup: deliveries that waited for one, or that a worker had, end as unknown",
+    "retries since the backup: deliveries that waited for a retry, or that a worker was processing, end as unknown",
     "the messages of deliveries that were parked since the backup: they stay parked and cannot be redriven",
     "attempts since the backup with the providers' answers, and the providers' own ids that a later receipt may name",
-    "what had not reached the log: an erasure or a cancellation of the last moment before the loss, items of inboxes that a \
-     full stream had refused",
-    "suppressions that were lifted since the backup, rows of the audit log, and the position of webhooks: events since the \
-     backup are delivered again, under the same ids",
+    "changes that had not reached the log: erasures and cancellations right before the loss, and inbox items that a full \
+     stream had refused",
+    "suppressions lifted and rows of the audit log written since the backup, and the position of webhooks: webhooks report \
+     the events since the backup again, under the same ids",
 ];
 
-/// Counts of a restore.
+/// Result of a restore.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    /// `restored`, `planned` (nothing was changed) or `adopted` (nothing was lost).
+    /// Kind of result: `restored`, `planned` (dry run, nothing was changed) or `adopted` (the database was accepted as
+    /// it is).
     outcome: &'static str,
-    /// Last time at which the backed-up database was in use, according to its log marks.
+    /// Last time at which the backed-up database is known to have been in use.
     backup_marked_at: Option<Timestamp>,
     /// Number of messages of the log that the backup may lack.
     messages: u64,

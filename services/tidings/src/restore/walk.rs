@@ -1,4 +1,4 @@
-//! Reading a part of a stream in batches, with progress on standard error.
+//! Reading of a range of a stream in batches, with progress on standard error.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ const BATCH: usize = 200;
 const LINGER: Duration = Duration::from_millis(20);
 /// Interval between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
-/// Maximum time without a message while more messages are expected.
+/// Time without a message after which reading fails, if more messages are expected.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// A part of a stream being read.
+/// Reader of a range of a stream.
 pub(super) struct Walk {
     range: Range,
     reader: Reader,
-    /// The last sequence read.
+    /// Last sequence that was read.
     read: u64,
     /// Time of the last line of progress.
     printed_at: Instant,
-    /// Number of messages that no release can read. Their consumer has parked them or will park them.
+    /// Number of messages that no release can decode. The stream's consumer has parked them or will park them.
     pub(super) unreadable: u64,
 }
 
@@ -45,10 +45,10 @@ impl Walk {
         Walk { range, reader, read: range.from - 1, printed_at: Instant::now(), unreadable: 0 }
     }
 
-    /// Reads the next batch, which may be empty; None at the end of the range.
+    /// Reads the next batch, which may be empty. Returns None at the end of the range.
     ///
     /// # Errors
-    /// The log cannot be read, or a message is of a newer release.
+    /// Returns an error if the log cannot be read, or if a message has the format of a newer release.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<FoundMessage>>> {
         let begun = Instant::now();
         while self.read < self.range.to {
@@ -63,7 +63,7 @@ impl Walk {
             let Some(last) = records.last().map(|record| record.seq) else {
                 anyhow::ensure!(
                     begun.elapsed() < SILENCE,
-                    "{} delivered no message for {SILENCE:?}, although {} are still to be read",
+                    "{} delivered no message for {SILENCE:?}, although {} more are expected",
                     self.range.stream,
                     self.range.to - self.read
                 );

@@ -50,7 +50,7 @@ impl TemplateDocument {
     }
 }
 
-/// Returns the channels with valid content, without null members, and reports the problems of the others.
+/// Returns the channels whose content is valid, without null members. Reports the problems of the other channels.
 fn valid_channels(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
     channels.retain(|_, content| !content.is_null());
     if channels.is_empty() {
@@ -80,7 +80,8 @@ fn delivered() -> String {
     Channel::DELIVERED.map(Channel::as_str).join(", ")
 }
 
-/// Checks the content of one channel: rejects unknown members, and requires one member of each group.
+/// Checks the content of one channel. Rejects unknown members. Requires at least one member of each group of
+/// alternatives, such as `text` or `html`.
 fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Vec<Problem>) {
     let Some(mut fields) = Fields::open(path, content, problems) else {
         return;

@@ -9,8 +9,8 @@ use super::say;
 
 const DEFAULT: u16 = 8080;
 
-/// Chooses a free address on the loopback interface with the port `asked`; 0 means any free port. If `asked` is None, chooses
-/// the default port, or any free port if the default port is in use.
+/// Chooses a free address on the loopback interface. The port is `asked`, or any free port if `asked` is 0. If `asked`
+/// is None, chooses the default port, or any free port if the default port is in use.
 pub(super) fn choose(asked: Option<u16>) -> anyhow::Result<SocketAddr> {
     let port = match asked {
         Some(0) => port::free()?,

@@ -1,4 +1,4 @@
-//! The data directory of `tidings up`.
+//! Data directory of `tidings up`.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -10,7 +10,7 @@ use credentials::MasterKey;
 use crate::data_directory::master_key_file;
 use crate::dev_file::DevFile;
 
-/// A data directory that this process has locked until it ends.
+/// Data directory of this process, which keeps it locked until the process ends.
 pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,
@@ -20,7 +20,7 @@ impl DataDirectory {
     /// Locks the directory `path`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Another `tidings up` runs on the directory, or the directory cannot be created or locked.
+    /// Returns an error if another `tidings up` runs on the directory, or if the directory cannot be created or locked.
     pub(super) fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
@@ -45,7 +45,7 @@ impl DataDirectory {
         }
     }
 
-    /// The absolute path.
+    /// Absolute path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -59,22 +59,22 @@ impl DataDirectory {
         Ok(path)
     }
 
-    /// Files of the private PostgreSQL.
+    /// Directory of the private PostgreSQL.
     pub(super) fn postgres(&self) -> PathBuf {
         self.path.join("postgres")
     }
 
-    /// Files of the private nats-server.
+    /// Directory of the private nats-server.
     pub(super) fn nats(&self) -> PathBuf {
         self.path.join("nats")
     }
 
-    /// Messages that the provider stand-ins captured.
+    /// Directory of the messages that the provider stand-ins received.
     pub(super) fn outbox(&self) -> PathBuf {
         self.path.join("outbox")
     }
 
-    /// The demo app's credentials.
+    /// File with the credentials of the demo app.
     pub(super) fn demo_app(&self) -> PathBuf {
         self.path.join("demo-app.json")
     }

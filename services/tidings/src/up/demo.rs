@@ -1,4 +1,4 @@
-//! The demo app: created once, with the local stand-ins as its providers.
+//! The demo app of `tidings up`. Its providers are the local stand-ins.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -33,7 +33,7 @@ const PRIORITY: i32 = 100;
 /// Grace period of the previous secret, because another data directory may use it with the same database.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// Credentials of the demo app. They are stored in the data directory, because the database does not reveal the secret.
+/// Credentials of the demo app. They are stored in a file, because the secret cannot be read from the database.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Credentials {
@@ -89,12 +89,12 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
     }))
 }
 
-/// A stand-in that is a provider of the demo app.
+/// A stand-in, described as a provider of the demo app.
 pub(crate) struct StandIn {
     identifier: &'static str,
     channel: Channel,
     kind: &'static str,
-    /// Settings with the secrets.
+    /// Settings, including the secrets.
     settings: Value,
 }
 
@@ -138,7 +138,8 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     vec![email, web_push, apns, fcm, twilio, smpp, http]
 }
 
-/// Points the demo app's providers to the stand-ins. Keeps the priority of a provider, and does not enable a disabled one.
+/// Sets the demo app's providers to the current addresses of the stand-ins. An existing provider keeps its priority,
+/// and stays disabled if it is.
 pub(crate) async fn set_providers(
     context: &Context,
     app: AppId,
@@ -164,7 +165,7 @@ pub(crate) async fn set_providers(
     Ok(())
 }
 
-/// Removes the secrets from the settings and seals them. Returns None if there are none.
+/// Removes the secrets from the settings, and returns them sealed. Returns None if the settings contain no secrets.
 fn seal(
     context: &Context,
     app: AppId,

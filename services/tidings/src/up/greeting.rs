@@ -1,4 +1,4 @@
-//! First steps: commands to paste into another terminal.
+//! Text that `tidings up` prints when it is ready: addresses, and first commands to try.
 
 use crate::dev_file::DevFile;
 
@@ -21,7 +21,7 @@ Ctrl-C stops everything; the next start continues with the same data.
     )
 }
 
-/// Values for the first steps.
+/// Values that the first commands to try contain.
 pub(crate) struct Steps<'a> {
     /// Origin of the API.
     pub(crate) api: &'a str,

@@ -1,4 +1,4 @@
-//! The services and the provider stand-ins, in this process.
+//! Services and provider stand-ins that run in this process.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,9 +19,9 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The services and stand-ins that run in this process.
 pub(super) struct RunningServices {
-    /// Context of all services.
+    /// Context that all services share.
     pub(super) context: Context,
-    /// Addresses and credentials.
+    /// Addresses and credentials of this `tidings up`.
     pub(super) dev: DevFile,
     stand_ins: StandIns,
 }
@@ -70,7 +70,7 @@ impl RunningServices {
         self.context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str)
     }
 
-    /// Lets the services finish their work in progress, then stops the stand-ins.
+    /// Waits until the services have finished their work in progress, then stops the stand-ins.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.context.tasks.stop();
         let finished = self.context.finish().await;

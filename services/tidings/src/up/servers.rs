@@ -1,4 +1,4 @@
-//! The servers of `tidings up`: private ones, unless the configuration names others.
+//! Servers of `tidings up`. It starts a private PostgreSQL and nats-server, unless the configuration names other ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::say;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The private servers that this process started. Dropping them kills them.
+/// Private servers that this process started. Dropping them kills them.
 pub(super) struct Servers {
     postgres: Option<Postgres>,
     nats: Option<NatsServer>,
@@ -70,7 +70,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Stops the private servers in order, and kills a server that does not stop in time.
+    /// Stops the private servers: NATS first, then PostgreSQL. Kills a server that does not stop in time.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         if let Some(nats) = self.nats {
             nats.stop().await?;

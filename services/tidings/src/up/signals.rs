@@ -1,4 +1,4 @@
-//! The signals that stop a process gracefully.
+//! Signals that stop a process gracefully.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,7 +10,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen. From then on these signals no longer end the process by default.
+    /// Starts to listen. From now on these signals no longer end the process by themselves.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,

@@ -1,4 +1,4 @@
-//! `tidings webhook test`: one signed call.
+//! `tidings webhook test`: makes one signed call to an endpoint.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 /// Send an endpoint one signed `webhook.test` event, and print its answer.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 1 if the endpoint did not accept it.
+#[command(after_help = "Exit code 1 if the endpoint did not accept the event.
 
 Example:
   tidings webhook test shop https://shop.example.com/tidings")]
@@ -63,7 +63,8 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     })
 }
 
-/// Removes control characters from an answer, and begins a new line before it.
+/// Removes control characters from an answer, and adds an empty line before it. Returns an empty text for an empty
+/// answer.
 fn printable(answer: &str) -> String {
     let plain: String = answer.chars().filter(|letter| !letter.is_control() || *letter == '\n').collect();
     if plain.trim().is_empty() { String::new() } else { format!("\n\n{}", plain.trim()) }

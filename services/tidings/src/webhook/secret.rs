@@ -1,4 +1,4 @@
-//! `tidings webhook secret`: the secrets that sign an endpoint's calls.
+//! `tidings webhook secret`: the secrets that sign the calls to an endpoint.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use webhooks::Secret;
 use crate::control_plane::actor;
 use crate::options::{self, Options};
 
-/// Rotate the secret that signs an endpoint's calls.
+/// Rotate the secret that signs the calls to an endpoint.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings webhook secret rotate shop https://shop.example.com/tidings")]
@@ -20,7 +20,8 @@ pub(crate) enum Command {
     Rotate(RotateArguments),
 }
 
-/// Create a new secret for an endpoint, and print it once. Calls are also signed with the previous one for a grace period.
+/// Create a new secret for an endpoint, and print it once. For a grace period, calls are also signed with the previous
+/// secret.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings webhook secret rotate shop https://shop.example.com/tidings --grace 1h")]

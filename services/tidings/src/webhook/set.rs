@@ -13,8 +13,8 @@ use crate::control_plane::actor;
 use crate::options::Options;
 use crate::refused::InvalidInput;
 
-/// Set an endpoint of an app, which receives events from now on. A new endpoint gets a secret, which is printed once. For an
-/// existing one, the command sets the events and turns it on if it was off.
+/// Set an endpoint of an app. It receives events from now on. A new endpoint gets a secret, which is printed once. For
+/// an existing endpoint, the command sets the events, and turns the endpoint on if it was off.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Events: delivery.sent, delivery.delivered, delivery.failed, delivery.suppressed, notification.read
@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct Arguments {
     /// Name or id of the app
     app: String,
-    /// URL to call; https
+    /// URL to call, with https
     url: String,
     /// Events to report [default: all]
     #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = parse_event)]

@@ -11,7 +11,7 @@ use crate::fixture::{World, assert_sent, push_service};
 const SENT: Outcome = Outcome::Sent { provider_id: None };
 const RETRY: Outcome = Outcome::RETRY;
 
-/// A case for each row of the table: status and outcome.
+/// At least one case for each row of [`TABLE`]: the row, the HTTP status and the outcome.
 #[rustfmt::skip]
 const CASES: &[(&str, u16, Outcome)] = &[
     ("200", 200, SENT),
@@ -41,12 +41,12 @@ async fn every_row_of_the_table_has_its_outcome() {
     for (pattern, code, outcome) in CASES {
         world.push_service.script(Rule::answer(status(*code)).to(browser.endpoint()));
         let answer = world.send(&browser).await;
-        // The refusal of a single subscription does not show that the app's key is at fault.
+        // A refusal for a single user does not show that the app's key is bad, so it only fails the delivery.
         let settled = if *outcome == Outcome::PauseProvider { &Outcome::Failed } else { outcome };
         assert_eq!((&answer.outcome, answer.code.as_str()), (settled, code.to_string().as_str()));
         let reply = Reply { status: *code, ..Reply::default() };
         assert_eq!(means(&Ok(reply), browser.endpoint()).outcome, *outcome);
-        assert_eq!(row(*code).unwrap().0, *pattern, "the row that decides {code}");
+        assert_eq!(row(*code).unwrap().0, *pattern, "first matching row for {code}");
         assert_eq!(world.push_service.rules_left(), 0);
     }
     for (pattern, verdict) in TABLE {

@@ -17,7 +17,8 @@ async fn a_token_is_used_for_hours_and_renewed_before_it_expires() {
     let (store, master_key) = (&world.context.store, &world.context.master_key);
     vapid::create(store, master_key, world.app).await.unwrap();
     let key = store.control().vapid_public_key(world.app).await.unwrap().unwrap();
-    // The stand-in checks signature, audience, lifetime and contact of every token, and for this browser also the key.
+    // The stand-in checks signature, audience, lifetime and contact of every token. For this browser it also checks the
+    // key.
     let browser = world.push_service.subscribe(Some(&key)).unwrap();
     world.store(&browser, "ada", |_| {}).await;
     let job = world.job(browser.endpoint(), PushContent::default()).await;
@@ -38,7 +39,7 @@ async fn a_token_is_used_for_hours_and_renewed_before_it_expires() {
     let answer = world.send(&elsewhere).await;
     assert_eq!(
         answer.code, "400",
-        "its token holds there; only the browser's keys are another's: {answer:?}"
+        "the push service accepts the token, but the message is for another browser: {answer:?}"
     );
     world.provider.settings = json!({"subject": "https://shop.example/contact"});
     world.provider.version += 1;
@@ -63,7 +64,7 @@ async fn without_a_key_pair_no_push_service_is_called() {
     let answer = world.send(&browser).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "vapid_key"));
     assert!(answer.message.contains("tidings migrate"), "{}", answer.message);
-    // Once the app has a key pair, the sender uses it.
+    // As soon as the app has a key pair, the sender uses it.
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     assert_sent(&world.send(&browser).await);
     assert_eq!(world.push_service.server().requests(), 1);
@@ -81,7 +82,7 @@ async fn a_probe_signs_and_verifies_and_states_what_it_did_not_check() {
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let key = world.context.store.control().vapid_public_key(world.app).await.unwrap().unwrap();
     let proved = probe(&world).await.unwrap();
-    assert!(proved.contains(&key) && proved.contains("none was called"), "{proved}");
+    assert!(proved.contains(&key) && proved.contains("no push service was called"), "{proved}");
     world.provider.settings = json!({"subject": "nobody"});
     assert_eq!(probe(&world).await.unwrap_err().code, "settings");
     assert_eq!(world.push_service.server().connections(), 0);

@@ -11,7 +11,7 @@ async fn answer(world: &World, user: &str, browser: &Browser, code: u16) -> Answ
     answer
 }
 
-/// Makes the push service refuse a message to a browser of this user.
+/// Makes the push service answer `code` to a message for a new browser of this user, and returns the outcome.
 async fn refused(world: &World, user: &str, code: u16) -> Outcome {
     let browser = world.browser_of(user).await;
     answer(world, user, &browser, code).await.outcome
@@ -21,7 +21,7 @@ async fn refused(world: &World, user: &str, code: u16) -> Outcome {
 async fn subscriptions_for_another_key_of_one_user_do_not_affect_other_users() {
     let world = World::start().await;
     for code in [401, 403].into_iter().cycle().take(50) {
-        assert_eq!(refused(&world, "mallory", code).await, Outcome::Failed, "of one user, they are one");
+        assert_eq!(refused(&world, "mallory", code).await, Outcome::Failed, "a user counts once");
     }
     let own = world.browser_of("bob").await;
     assert_sent(&world.send_to("bob", &own).await);
@@ -31,13 +31,13 @@ async fn subscriptions_for_another_key_of_one_user_do_not_affect_other_users() {
 async fn refusals_for_more_than_a_fifth_of_the_users_pause_the_provider() {
     let mut world = World::start().await;
     for user in ["a", "b", "c", "d"] {
-        assert_eq!(refused(&world, user, 403).await, Outcome::Failed, "a few prove nothing");
+        assert_eq!(refused(&world, user, 403).await, Outcome::Failed, "too few users are affected");
     }
-    // Other answers do not count.
+    // Answers that do not concern the signature, such as 400, do not count.
     assert_eq!(refused(&world, "e", 400).await, Outcome::Failed);
     assert_eq!(refused(&world, "e", 401).await, Outcome::PauseProvider);
     assert_eq!(refused(&world, "f", 403).await, Outcome::PauseProvider);
-    // Changed settings start without a history.
+    // If the provider's settings change, a new history begins.
     world.provider.version += 1;
     assert_eq!(refused(&world, "f", 403).await, Outcome::Failed);
 }
@@ -56,6 +56,6 @@ async fn each_push_service_is_judged_separately() {
         assert_eq!(refused(&world, user, 403).await, Outcome::Failed);
     }
     other.script(Rule::answer(status(403)));
-    assert_eq!(world.send_to("e", &foreign).await.outcome, Outcome::Failed, "the first of its own");
+    assert_eq!(world.send_to("e", &foreign).await.outcome, Outcome::Failed, "the first at this push service");
     assert_eq!(refused(&world, "e", 403).await, Outcome::PauseProvider);
 }

@@ -20,7 +20,7 @@ pub(crate) const USER: &str = "ada";
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(7));
 pub(crate) const PUBLIC_URL: &str = "https://notify.example.com";
 
-/// Servers, an app with a key pair, a push service, and a sender that may call it.
+/// An installation, an app with a key pair, a stand-in for a push service, and a sender that may call the stand-in.
 pub(crate) struct World {
     pub(crate) app: AppId,
     pub(crate) push_service: PushServiceStandIn,
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// Creates a world whose app has no key pair yet.
+    /// Creates a world with a changed configuration. Its app has no key pair yet.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let push_service = push_service().await;
         let installation = Installation::start(|config| {
@@ -63,12 +63,12 @@ impl World {
         World { app, push_service, sender, provider, installation }
     }
 
-    /// Subscribes a browser of the user and stores its subscription.
+    /// Subscribes a browser of [`USER`], and stores the subscription.
     pub(crate) async fn browser(&self) -> Arc<Browser> {
         self.browser_of(USER).await
     }
 
-    /// As `browser`, for any user.
+    /// Subscribes a browser of `user`, and stores the subscription.
     pub(crate) async fn browser_of(&self, user: &str) -> Arc<Browser> {
         let browser = self.push_service.subscribe(None).unwrap();
         self.store(&browser, user, |_| {}).await;
@@ -92,7 +92,7 @@ impl World {
         found.map_or(UserNumber(i64::MAX), |user| user.number)
     }
 
-    /// A job for the user.
+    /// Creates a job for [`USER`].
     pub(crate) async fn job(&self, endpoint: &str, content: PushContent) -> DeliveryJob {
         let (id, user) = (DeliveryId(clock::new_id()), self.user(USER).await);
         DeliveryJob::first(id, Channel::WebPush, user, endpoint.to_owned(), Content::Push(content))
@@ -128,7 +128,7 @@ impl World {
         captures.iter().map(|capture| text(&capture.summary.text)).collect()
     }
 
-    /// A header of each message, newest first.
+    /// Values of a header of all messages, newest first.
     pub(crate) fn header(&self, name: &str) -> Vec<String> {
         let captures = self.push_service.outbox().captures();
         captures.iter().map(|capture| capture.summary.headers[name].join(",")).collect()

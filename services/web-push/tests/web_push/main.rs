@@ -1,4 +1,4 @@
-//! The web push channel with the push service stand-in.
+//! Tests of the web push channel with the stand-in for a push service.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;

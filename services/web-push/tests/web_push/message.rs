@@ -75,7 +75,7 @@ async fn a_message_may_fill_the_body_but_not_exceed_it() {
     assert_eq!(world.push_service.server().requests(), 2);
 }
 
-/// TTL, urgency and topic of a message.
+/// Sends a message, and returns its TTL, urgency and topic.
 async fn headers(world: &World, call: &Call<'_>) -> (String, String, String) {
     assert_sent(&world.attempt(call).await);
     let [ttl, urgency, topic] = ["ttl", "urgency", "topic"].map(|name| world.header(name).remove(0));

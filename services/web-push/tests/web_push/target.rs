@@ -25,7 +25,7 @@ async fn a_missing_subscription_fails_without_a_call_and_is_not_suppressed() {
 
     assert!(store.directory().unsubscribe(app, USER, device).await.unwrap());
     assert_ends(&world.send(&browser).await, &Outcome::Failed, "unsubscribed");
-    // Another user signs in with the same browser, which must not show messages for the first user.
+    // Another user signs in with the same browser. From then on the browser must not get messages for the first user.
     world.store(&browser, "bob", |_| {}).await;
     assert_ends(&world.send(&browser).await, &Outcome::Failed, "unsubscribed");
     let long_ago = clock::now() + Duration::ZERO;
@@ -57,7 +57,7 @@ async fn an_endpoint_is_checked_again_before_it_is_called() {
         assert_ends(&world.send_job(&job).await, &Outcome::Failed, "endpoint_refused");
     }
     assert_sent(&world.send(&browser).await);
-    // A push service that the configuration no longer names is no longer called.
+    // The configuration no longer names the push service, so the sender must not call it.
     let mut config = service_kit::Config::clone(&world.context.config);
     config.web_push.hosts = PushHost::known();
     let mut context = world.context.clone();

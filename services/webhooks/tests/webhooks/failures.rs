@@ -1,4 +1,4 @@
-//! Endpoints that refuse, ask for time, go away for good, or are down.
+//! Endpoints that refuse messages, request a delay, are gone permanently, or are down.
 
 use std::time::Duration;
 
@@ -21,7 +21,10 @@ async fn what_is_refused_to_the_last_is_given_up_visibly_and_can_be_told_again()
     world.settled(1, Status::Delivered).await;
     world.serve(settings());
     let received = world.received(1).await;
-    assert_eq!(received[0].body["type"], "delivery.delivered", "what was given up holds up nothing");
+    assert_eq!(
+        received[0].body["type"], "delivery.delivered",
+        "a message that was given up does not block the next one"
+    );
     world.messages("failed", 1).await;
     let failed = world.context.store.webhooks().failed_webhooks(world.app, Some(endpoint), 10).await.unwrap();
     assert_eq!((failed.len(), failed[0].attempts, failed[0].last_answer.as_str()), (1, 7, "503"));
@@ -67,7 +70,7 @@ async fn retry_after_is_honoured_for_the_message_and_its_endpoint() {
     };
     let message = eventually(SOON, "the message waits", async || wait("message").await).await;
     assert!((800.0..=901.0).contains(&message), "{message}");
-    let endpoint = eventually(SOON, "the endpoint is left alone", async || wait("endpoint").await).await;
+    let endpoint = eventually(SOON, "the endpoint is paused", async || wait("endpoint").await).await;
     assert!((800.0..=901.0).contains(&endpoint), "{endpoint}");
     world.settled(2, Status::Sent).await;
     world.followed().await;
@@ -86,7 +89,7 @@ async fn an_endpoint_that_says_gone_is_turned_off_until_it_is_set_again() {
     assert_eq!((listed[0].disabled.as_ref().unwrap().1.as_str(), listed[0].failed), ("gone", 1));
     world.settled(2, Status::Sent).await;
     world.followed().await;
-    assert_eq!(world.count("pending").await, 0, "nothing is written for an endpoint that is off");
+    assert_eq!(world.count("pending").await, 0, "no message is written for a disabled endpoint");
 
     let url = world.backend.url("/hooks");
     let draft = world
@@ -115,7 +118,7 @@ async fn an_endpoint_that_is_down_is_left_alone_with_pauses_and_then_told_everyt
         world.settled(delivery, Status::Sent).await;
     }
     world.serve(settings);
-    eventually(SOON, "the endpoint is left alone", async || {
+    eventually(SOON, "the endpoint is paused", async || {
         let paused: bool = sqlx::query_scalar(
             "SELECT coalesce(paused_until > now() + interval '30 minutes', false) FROM webhook_endpoint",
         )
@@ -144,7 +147,7 @@ async fn what_waited_for_a_day_at_an_endpoint_that_failed_all_the_while_is_given
     let mut quick = settings();
     quick.pace.failures = 1;
     world.serve(quick);
-    eventually(SOON, "the endpoint is left alone", async || {
+    eventually(SOON, "the endpoint is failing", async || {
         let failing = world.context.store.webhooks().endpoints(world.app).await.unwrap()[0].failing_since;
         failing.map(|_| ())
     })
@@ -156,12 +159,16 @@ async fn what_waited_for_a_day_at_an_endpoint_that_failed_all_the_while_is_given
         .execute(&world.pool)
         .await
         .unwrap();
-    assert_eq!(store.webhooks().give_up_webhooks(day).await.unwrap(), 0, "it began to fail a moment ago");
+    assert_eq!(
+        store.webhooks().give_up_webhooks(day).await.unwrap(),
+        0,
+        "the endpoint has not failed for a day"
+    );
     sqlx::query("UPDATE webhook_endpoint SET failing_since = now() - interval '25 hours'")
         .execute(&world.pool)
         .await
         .unwrap();
-    eventually(SOON, "both are given up", async || {
+    eventually(SOON, "both messages are given up", async || {
         store.webhooks().give_up_webhooks(day).await.unwrap();
         (world.count("failed").await == 2).then_some(())
     })

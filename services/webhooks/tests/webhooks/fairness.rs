@@ -1,4 +1,4 @@
-//! How endpoints and apps share the calls.
+//! Sharing of concurrent calls between endpoints and apps.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ impl World {
         id
     }
 
-    /// As many messages of an endpoint, the first due for as many seconds and each further one for a second less.
+    /// Inserts `count` messages for an endpoint. The first has been due for `seconds` seconds, each further one for a second
+    /// less.
     async fn due(&self, app: AppId, endpoint: i64, count: i32, seconds: i32) {
         sqlx::query(
             "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
@@ -70,14 +71,18 @@ async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
     let first = world.take(4).await;
     assert_eq!((of(busy, &first), of(other, &first)), (2, 2));
     let second = world.take(100).await;
-    assert_eq!((of(busy, &second), of(other, &second)), (6, 0), "no more than 8 of an app are under way");
+    assert_eq!((of(busy, &second), of(other, &second)), (6, 0), "an app has at most 8 concurrent calls");
     assert!(world.take(100).await.is_empty());
 
     let settlement = Settlement { due: &first[0], settled: AttemptResult::Taken, answer: "200" };
     assert!(world.context.store.webhooks().settle_webhooks(&[settlement], pace()).await.unwrap().is_empty());
     let freed = world.take(100).await;
     assert_eq!(of(first[0].app, &freed), freed.len());
-    assert_eq!(freed.len(), usize::from(first[0].app == busy), "only what was freed is taken");
+    assert_eq!(
+        freed.len(),
+        usize::from(first[0].app == busy),
+        "only as many messages are claimed as calls ended"
+    );
 }
 
 #[tokio::test]

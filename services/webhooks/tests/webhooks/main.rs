@@ -1,4 +1,4 @@
-//! Status webhooks on real servers: what is told, to whom, in which order, and what becomes of it when somebody fails.
+//! Status webhooks on real servers: content, recipients and order of messages, and behaviour after failures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod failures;

@@ -1,4 +1,4 @@
-//! One delivery's events come one after the other; no delivery and no endpoint waits for another.
+//! Messages of one delivery are sent one after the other; deliveries and endpoints do not wait for each other.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ async fn a_call_that_hangs_holds_up_its_own_delivery_alone() {
     }
     let received = world.received(21).await;
     let types: Vec<_> = received.iter().map(|call| call.body["data"]["deliveryId"].clone()).collect();
-    assert_eq!(types[19], types[20], "the hanging delivery is told last");
+    assert_eq!(types[19], types[20], "the messages of the hanging delivery are sent last");
     assert_eq!(received[19].body["type"], "delivery.sent");
     assert_eq!(received[20].body["type"], "delivery.delivered");
 }
@@ -88,7 +88,7 @@ async fn several_instances_share_the_work_and_tell_each_thing_once() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     let other = world.another().await;
-    // No lease and no call ends by itself on a slow machine: each would be another attempt.
+    // Leases and calls must not end early on a slow machine, because that would cause additional attempts.
     let mut patient = settings();
     patient.call_limit = SOON;
     patient.pace.lease = SOON * 2;

@@ -1,13 +1,11 @@
-//! How much of PostgreSQL it takes to tell a backlog.
-
-use std::time::Instant;
+//! Cost of a backlog in PostgreSQL transactions. `cargo xtask bench webhooks` measures its speed.
 
 use service_kit::Config;
 use webhooks::Settings;
 
 use crate::world::World;
 
-const WAITING: i64 = 10_000;
+const WAITING: i64 = 2_000;
 
 async fn commits(world: &World) -> i64 {
     sqlx::query_scalar("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")
@@ -17,7 +15,7 @@ async fn commits(world: &World) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backlog_is_told_many_messages_to_a_transaction() {
+async fn a_transaction_settles_several_messages_of_a_backlog() {
     let mut world = World::start().await;
     for path in ["/a", "/b", "/c", "/d"] {
         world.endpoint(path).await;
@@ -33,11 +31,8 @@ async fn a_backlog_is_told_many_messages_to_a_transaction() {
     .unwrap();
     sqlx::query("ANALYZE").execute(&world.pool).await.unwrap();
     let before = commits(&world).await;
-    let began = Instant::now();
     world.serve(Settings::new(&Config::default().webhooks));
     world.messages("delivered", WAITING).await;
-    let seconds = began.elapsed().as_secs_f64();
     let per_commit = WAITING as f64 / (commits(&world).await - before) as f64;
-    println!("{:.0} webhooks a second, {per_commit:.1} to a transaction", WAITING as f64 / seconds);
-    assert!(per_commit > 2.0, "{per_commit:.1} messages to a transaction");
+    assert!(per_commit > 2.0, "{per_commit:.1} messages per transaction");
 }

@@ -1,4 +1,4 @@
-//! What people read in their inboxes.
+//! Webhooks about items that users read in their inboxes.
 
 use domain::event::{AllItemsChanged, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::world::{World, settings};
 
 impl World {
-    /// Items of user 1, of sends of the same numbers.
+    /// Inserts inbox items of user 1. Each item has the same number as its send.
     async fn items(&self, ids: std::ops::RangeInclusive<i64>) {
         for id in ids {
             sqlx::query(
@@ -28,7 +28,8 @@ impl World {
         }
     }
 
-    /// As the projection would write: these were read, and it is done with the log.
+    /// Writes what the inbox projection would write: marks these items as read, and moves the checkpoint to the end of the
+    /// stream.
     async fn project_read(&self, ids: &[i64], at: Timestamp) {
         sqlx::query("UPDATE inbox_item SET clicked_at = $2 WHERE id = ANY($1) AND clicked_at IS NULL")
             .bind(ids)
@@ -43,7 +44,7 @@ impl World {
         batch.commit().await.unwrap();
     }
 
-    /// Tells the log that items were read, and returns when.
+    /// Publishes the event that user 1 read these items, and returns the event's time.
     async fn read(&self, ids: &[i64]) -> Timestamp {
         let items = ids.iter().map(|id| ItemId(*id)).collect();
         let changed = ItemsChanged { user: UserNumber(1), items };
@@ -86,7 +87,11 @@ async fn each_item_that_becomes_read_is_told_once_and_only_real_ones() {
     let mut told: Vec<_> =
         received.iter().map(|call| call.body["data"]["notificationId"].as_i64().unwrap()).collect();
     told.sort_unstable();
-    assert_eq!((told, world.count("pending").await), (vec![1, 2, 3], 0), "the first was read before");
+    assert_eq!(
+        (told, world.count("pending").await),
+        (vec![1, 2, 3], 0),
+        "item 1 was already read, so it is not reported again"
+    );
 }
 
 #[tokio::test]
@@ -102,7 +107,11 @@ async fn a_whole_inbox_that_is_read_is_told_item_by_item_after_it_is_projected()
     world.tell(Event::InboxAllChanged(AllChange::Read, changed)).await;
     world.settled(1, Status::Sent).await;
     world.received(2).await;
-    assert_eq!(world.backend.received().len(), 2, "other streams go on while the inbox is behind");
+    assert_eq!(
+        world.backend.received().len(),
+        2,
+        "messages of other streams do not wait for the inbox projection"
+    );
     let at = world.last_at().await;
     world.project_read(&(1..=20).collect::<Vec<_>>(), at).await;
     let received = world.received(21).await;

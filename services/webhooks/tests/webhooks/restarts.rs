@@ -1,4 +1,4 @@
-//! A service that is killed loses nothing, and one that is stopped finishes what it has begun.
+//! A killed service loses no message, and a stopping service finishes its calls.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::world::{SOON, World, settings};
 
-/// A service in a runtime of its own, which ends between any two steps.
+/// Starts a service in its own runtime. Shutting the runtime down kills the service at any point.
 fn start(config: Config) -> Runtime {
     let runtime = Runtime::new().unwrap();
     runtime.spawn(async move {
@@ -45,7 +45,7 @@ async fn a_service_killed_again_and_again_tells_everything_in_order() {
         let delivery = call.body["data"]["deliveryId"].as_str().unwrap().to_owned();
         match call.body["type"].as_str() {
             Some("delivery.sent") => assert!(sent.insert(delivery)),
-            _ => assert!(sent.contains(&delivery), "{delivery} was told out of order"),
+            _ => assert!(sent.contains(&delivery), "the messages of {delivery} arrived out of order"),
         }
     }
     assert_eq!(world.backend.refused(), Vec::<&str>::new());

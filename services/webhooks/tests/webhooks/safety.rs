@@ -1,4 +1,4 @@
-//! Where calls may lead, how much of an answer is read, and what an erasure leaves.
+//! Restrictions on the URLs of endpoints, on the length of answers that are read, and on data of erased users.
 
 use domain::Status;
 use domain::webhook::WebhookEvent;
@@ -24,7 +24,7 @@ async fn private_addresses_and_plain_http_are_not_called_unless_they_are_allowed
     }
     world.settled(1, Status::Sent).await;
     world.serve(settings());
-    let answers = eventually(SOON, "each has been tried", async || {
+    let answers = eventually(SOON, "each endpoint has been tried", async || {
         let answers: Vec<Option<String>> =
             sqlx::query_scalar("SELECT last_answer FROM webhook_message ORDER BY endpoint_id")
                 .fetch_all(&world.pool)
@@ -91,7 +91,7 @@ async fn nobody_is_told_of_a_person_who_was_erased() {
         user: None,
     };
     erasure.commit(&timer, "test").await.unwrap();
-    assert_eq!(world.count("pending").await, 1, "what was to be told of the person is gone");
+    assert_eq!(world.count("pending").await, 1, "the pending message about the erased user is gone");
     world.settled_of(1, 3, Status::Sent).await;
     world.followed().await;
     let named: i64 = sqlx::query_scalar(

@@ -1,4 +1,4 @@
-//! Servers, an app with users, and its backend.
+//! Servers, an app with users, and the app's backend.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -6,7 +6,9 @@ use std::time::Duration;
 use credentials::secrets::webhook_secret_context;
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
-use domain::{AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, UserNumber};
+use domain::{
+    AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber,
+};
 use secrecy::ExposeSecret;
 use service_kit::{Config, clock};
 use stand_ins::webhook::WebhookReceiver;
@@ -33,7 +35,7 @@ impl Deref for World {
     }
 }
 
-/// Quick where the real ones are slow.
+/// Settings with short delays, so that the tests are quick.
 pub(crate) fn settings() -> Settings {
     Settings {
         schedule: vec![Duration::from_millis(20); 6],
@@ -71,7 +73,7 @@ impl World {
         World { app, backend, secrets: Vec::new(), installation }
     }
 
-    /// An endpoint of the backend that is told everything.
+    /// Creates an endpoint of the backend that subscribes to all events.
     pub(crate) async fn endpoint(&mut self, path: &str) -> i64 {
         self.endpoint_for(&self.backend.url(path), WebhookEvent::ALL).await
     }
@@ -92,12 +94,23 @@ impl World {
         self.context.serve("webhooks", |context| webhooks::run_with(context, settings));
     }
 
-    /// Tells the log that a delivery to user 1 settled so.
+    /// Publishes the event that a delivery to user 1 was settled with this status.
     pub(crate) async fn settled(&self, delivery: u128, status: Status) {
         self.settled_of(1, delivery, status).await;
     }
 
     pub(crate) async fn settled_of(&self, user: i64, delivery: u128, status: Status) {
+        self.tell(World::settlement(user, delivery, status)).await;
+    }
+
+    /// Publishes that a delivery to user 1 settled a second ago. Endpoints are created with a precision of a millisecond, so an
+    /// event published just before may carry the same time.
+    pub(crate) async fn settled_a_second_ago(&self, delivery: u128, status: Status) {
+        let at = clock::now() - Duration::from_secs(1);
+        self.publish_at(at, World::settlement(1, delivery, status)).await;
+    }
+
+    fn settlement(user: i64, delivery: u128, status: Status) -> Event {
         let reason = (status == Status::Failed).then_some(Reason::ProviderRefused);
         let settled = DeliverySettled {
             delivery_id: DeliveryId(Uuid::from_u128(delivery)),
@@ -108,7 +121,7 @@ impl World {
             reason,
             provider: Some("main".to_owned()),
         };
-        self.tell(Event::DeliverySettled(settled)).await;
+        Event::DeliverySettled(settled)
     }
 
     pub(crate) async fn suppressed(&self, delivery: u128) {
@@ -121,26 +134,30 @@ impl World {
     }
 
     pub(crate) async fn tell(&self, event: Event) {
+        self.publish_at(clock::now(), event).await;
+    }
+
+    async fn publish_at(&self, at: Timestamp, event: Event) {
         let stream = match event {
             Event::InboxItemsChanged(..) | Event::InboxAllChanged(..) => StreamName::Inbox(0),
             _ => StreamName::Outcome,
         };
-        let (id, at) = (clock::new_id(), clock::now());
+        let id = clock::new_id();
         let (send_id, caused_by, trace) = (Some(SEND), None, None);
         let envelope = Envelope { id, app: self.app, at, send_id, caused_by, trace, event };
         self.publish(stream, envelope.encode().unwrap()).await;
     }
 
-    /// Waits until the backend has taken as many messages.
+    /// Waits until the backend has accepted `count` messages.
     pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::ReceivedCall> {
-        eventually(SOON, "the backend is told everything", async || {
+        eventually(SOON, "the backend accepted all messages", async || {
             let received = self.backend.received();
             (received.len() >= count).then_some(received)
         })
         .await
     }
 
-    /// Waits until every event of the log is a row, or is known to make none.
+    /// Waits until every event in the log is processed: written as messages, or skipped.
     pub(crate) async fn followed(&self) {
         for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
@@ -153,7 +170,7 @@ impl World {
         }
     }
 
-    /// Waits until as many messages have this status.
+    /// Waits until `count` messages have this status.
     pub(crate) async fn messages(&self, status: &'static str, count: i64) {
         eventually(SOON, "messages have a status", async || {
             (self.count(status).await == count).then_some(())

@@ -1,9 +1,9 @@
 //! The GSM 7 bit default alphabet with its extension table (3GPP TS 23.038, section 6.2.1).
 
-/// Introduces a character of the extension table.
+/// The escape: the septet after it is a code of the extension table.
 const ESCAPE: u8 = 0x1b;
 
-/// The default alphabet by code. 0x1B is the escape, not a character.
+/// The default alphabet, indexed by code. Code 0x1B is the escape, not a character.
 const ALPHABET: [char; 128] = [
     '@', '£', '$', '¥', 'è', 'é', 'ù', 'ì', 'ò', 'Ç', '\n', 'Ø', 'ø', '\r', 'Å', 'å', //
     'Δ', '_', 'Φ', 'Γ', 'Λ', 'Ω', 'Π', 'Ψ', 'Σ', 'Θ', 'Ξ', '\u{1b}', 'Æ', 'æ', 'ß', 'É', //
@@ -15,7 +15,7 @@ const ALPHABET: [char; 128] = [
     'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z', 'ä', 'ö', 'ñ', 'ü', 'à',
 ];
 
-/// The extension table: each code after the escape and its character.
+/// The extension table: the code that follows the escape, and the character that it stands for.
 const EXTENSION: [(u8, char); 10] = [
     (0x0a, '\u{c}'),
     (0x14, '^'),
@@ -29,7 +29,7 @@ const EXTENSION: [(u8, char); 10] = [
     (0x65, '€'),
 ];
 
-/// A character as one septet, or as the escape and a second septet.
+/// Encoding of a character: one septet, or the escape and a second septet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Septets {
     /// A character of the default alphabet.
@@ -39,7 +39,7 @@ pub enum Septets {
 }
 
 impl Septets {
-    /// Returns the septets of a character; None if the alphabet lacks it.
+    /// Returns the septets of a character; None if the alphabet lacks the character.
     #[must_use]
     pub fn of(character: char) -> Option<Septets> {
         // Most characters are letters and digits, whose codes are the same as in ASCII.
@@ -56,7 +56,6 @@ impl Septets {
         }
     }
 
-    /// Returns the number of septets.
     #[must_use]
     pub fn count(self) -> usize {
         match self {

@@ -4,21 +4,22 @@ use super::gsm7::{self, Septets};
 
 /// Maximum number of septets of a message with a single segment.
 const GSM7_ALONE: usize = 160;
-/// Maximum number of septets of each of several segments; six octets of each segment contain its number.
+/// Maximum number of septets per segment of a message with several segments. Six octets of each segment hold a header with the
+/// number of the segment.
 const GSM7_PART: usize = 153;
 /// Maximum number of UTF-16 code units of a message with a single segment.
 const UCS2_ALONE: usize = 70;
-/// Maximum number of UTF-16 code units of each of several segments.
+/// Maximum number of UTF-16 code units per segment of a message with several segments.
 const UCS2_PART: usize = 67;
-/// Maximum number of segments of a message: their number is stored in one octet.
+/// Maximum number of segments of a message: the header stores this number in one octet.
 pub const MOST_SEGMENTS: usize = 255;
 
-/// Encoding of the characters.
+/// Encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
     /// The GSM 7 bit default alphabet with its extension table.
     Gsm7,
-    /// UCS-2; in practice UTF-16 in big-endian order, which every phone reads.
+    /// UCS-2. In practice this is UTF-16 in big-endian order, which every phone reads.
     Ucs2,
 }
 
@@ -31,7 +32,7 @@ pub struct SegmentedText<'a> {
 }
 
 impl<'a> SegmentedText<'a> {
-    /// Splits a text, encoded in the GSM 7 bit alphabet if this contains all characters of the text, or else in UCS-2.
+    /// Splits a text. The encoding is GSM 7 bit if that alphabet contains all characters of the text, and UCS-2 otherwise.
     #[must_use]
     pub fn of(text: &'a str) -> SegmentedText<'a> {
         let is_gsm7 = text.chars().all(|character| Septets::of(character).is_some());
@@ -39,7 +40,7 @@ impl<'a> SegmentedText<'a> {
         SegmentedText::written_in(alphabet, text)
     }
 
-    /// Splits a text, encoded in UCS-2 even if the GSM 7 bit alphabet contains all its characters.
+    /// Splits a text in the encoding UCS-2, even if the GSM 7 bit alphabet contains all characters of the text.
     #[must_use]
     pub fn in_ucs2(text: &'a str) -> SegmentedText<'a> {
         SegmentedText::written_in(Alphabet::Ucs2, text)
@@ -56,7 +57,6 @@ impl<'a> SegmentedText<'a> {
         SegmentedText { alphabet, parts }
     }
 
-    /// Returns the number of segments.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
@@ -82,7 +82,8 @@ fn units(alphabet: Alphabet, character: char) -> usize {
     }
 }
 
-/// Splits a text into parts of at most `room` units. No part ends between an escape or surrogate and the code that follows it.
+/// Splits a text into parts of at most `room` units. A character of two units (an escape and its code, or a surrogate pair) is
+/// never split between two parts.
 fn cut(text: &str, room: usize, length: impl Fn(char) -> usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;

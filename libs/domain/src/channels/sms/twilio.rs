@@ -41,14 +41,14 @@ pub const TABLE: &[(u32, Outcome)] = &[
     // Unknown error, or the phone is switched off or unreachable.
     (30008, ONCE),
     (30003, TWICE_A_DAY),
-    // The number does not exist, is a landline or otherwise not mobile, or opted out until the recipient sends START.
+    // The number does not exist or is not a mobile number, or the recipient opted out and has not sent START since.
     (21211, Outcome::GONE),
     (21614, Outcome::GONE),
     (21635, Outcome::GONE),
     (30005, Outcome::GONE),
     (30006, Outcome::GONE),
     (21610, Outcome::GONE),
-    // Blocked, filtered, not routed; content.
+    // The message was blocked, filtered or not routed, or its content was refused.
     (30004, Outcome::Failed),
     (30007, Outcome::Failed),
     (21612, Outcome::Failed),

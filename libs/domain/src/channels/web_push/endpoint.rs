@@ -1,5 +1,5 @@
-//! The endpoint of a subscription. Clients choose it, so it must be restricted to push services: otherwise a client could
-//! make Tidings call any host.
+//! Checks the endpoint of a web push subscription. Clients choose endpoints, so Tidings accepts only endpoints at known push
+//! services. Otherwise a client could make Tidings call any host.
 
 use super::host::{PushHost, is_address, is_name, origin, split_port};
 use crate::Problem;
@@ -68,7 +68,7 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
 }
 
-/// Returns the canonical form of an endpoint whose exact origin is one of `hosts`, or else None.
+/// Returns the canonical form of an endpoint if its origin is exactly one of the origins in `hosts`; None otherwise.
 fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        // The HTTP client parses URLs by the rules of browsers and must see the same host.
+        // The HTTP client parses URLs by the rules of browsers. It must find the same host in an endpoint as `check` does.
         #[test]
         fn accepted_endpoints_lead_to_a_push_service(
             head in "(https|HTTPS|http)://([a-z@:\\[\\].]{0,6}|fcm\\.googleapis\\.com)", rest in "[ -~]{0,24}", suffix in "(\\.push\\.apple\\.com)?[/?]?[!-~]{0,6}",

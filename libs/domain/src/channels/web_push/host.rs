@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The push services of today's browsers: a name, and true if every host below the name is allowed instead of the host itself.
+/// The push services of current browsers: a DNS name and a flag. If the flag is true, every host below the name is allowed, but
+/// not the name itself. If the flag is false, only the name itself is allowed.
 const KNOWN: [(&str, bool); 4] = [
     // Chrome and most browsers based on it.
     ("fcm.googleapis.com", false),
@@ -14,11 +15,13 @@ const KNOWN: [(&str, bool); 4] = [
     // Safari.
     ("push.apple.com", true),
 ];
-/// Longest DNS name and longest label of a DNS name, in bytes (RFC 1035, section 2.3.4).
+/// Longest DNS name, in bytes (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
+/// Longest label of a DNS name, in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
 
-/// An allowed location of push services: a host, every host below a name (`*.` before it), or exactly one origin.
+/// An allowed location of push services: one host (`push.example`), every host below a name (`*.push.example`), or exactly one
+/// origin (`https://push.example:8443`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushHost(Place);
 
@@ -35,7 +38,8 @@ impl PushHost {
         KNOWN.map(|(name, below)| PushHost(Place::Host { name: name.to_owned(), below })).into()
     }
 
-    /// Returns true if this is the host or, written with `*.`, a parent domain of the host. `host` must be in lower case.
+    /// Returns true if this location names `host`, or names every host below a parent domain of `host`. `host` must be in lower
+    /// case.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         let Place::Host { name, below } = &self.0 else {
@@ -80,8 +84,8 @@ impl FromStr for PushHost {
     }
 }
 
-/// Returns the origin in canonical form (RFC 6454, section 6.2), which omits a default port; None if the origin is invalid. Both
-/// arguments must be in lower case.
+/// Returns the origin in canonical form (RFC 6454, section 6.2), which omits a default port. Returns None if the origin is
+/// invalid. Both arguments must be in lower case.
 pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     let implied = match scheme {
         "http" => 80,
@@ -102,7 +106,7 @@ pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     is_sound.then(|| format!("{scheme}://{host}{shown}"))
 }
 
-/// Splits an authority without a user into host and port.
+/// Splits the authority of a URL, which must not contain user information, into host and port.
 pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     let end = text.rfind(']').map_or(0, |end| end + 1);
     match text[end..].find(':') {
@@ -123,7 +127,7 @@ pub(super) fn is_name(host: &str) -> bool {
     host.len() <= MAX_NAME && host.split('.').all(is_label)
 }
 
-/// Returns true if `host` is an IP address or its last label starts with a digit: URL parsers read a host with a numeric last
+/// Returns true if `host` is an IP address or its last label starts with a digit. URL parsers read a host with a numeric last
 /// label as an IPv4 address.
 pub(super) fn is_address(host: &str) -> bool {
     let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();

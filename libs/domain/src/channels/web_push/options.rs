@@ -1,4 +1,4 @@
-//! Options of a send for browsers' push services, in addition to its content: `override.channel.webPush`.
+//! Options that a send sets for web push in `override.channel.webPush`: time to live, urgency and topic.
 
 use serde_json::Value;
 
@@ -13,32 +13,33 @@ const MAX_TOPIC: usize = 32;
 pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {
-    /// Urgency of a message (RFC 8030, section 5.3): the push service may hold the message back until the device is in this state
-    /// or a better one.
+    /// Urgency of a message (RFC 8030, section 5.3). The push service may hold the message until the device is in the state that
+    /// the variant describes, or in a better state.
     Urgency {
-        /// On power and Wi-Fi.
+        /// The device is on power and Wi-Fi.
         VeryLow = "very-low",
-        /// On either power or Wi-Fi.
+        /// The device is on either power or Wi-Fi.
         Low = "low",
-        /// On neither power nor Wi-Fi.
+        /// The device is on neither power nor Wi-Fi.
         Normal = "normal",
-        /// Low battery.
+        /// The device's battery is low.
         High = "high",
     }
 }
 
-/// Options of one send that override those of its provider and its content.
+/// Web push options of one send. They override the settings of the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebPushOptions {
     /// Seconds for which the push service keeps a message for an unreachable browser.
     pub ttl: Option<u32>,
     pub urgency: Option<Urgency>,
-    /// Topic of at most 32 characters of base64url. A message replaces an undelivered one with the same topic.
+    /// Topic of at most 32 characters of base64url. At the push service, a message replaces an undelivered message with the same
+    /// topic.
     pub topic: Option<String>,
 }
 
 impl WebPushOptions {
-    /// Reads the options of `override.channel.webPush` at `path`; unknown members are ignored.
+    /// Reads the options. Problems name `path`, the location of the options in the request. Unknown members are ignored.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> WebPushOptions {
         let Some(mut fields) = Fields::open(path, Value::Object(options), problems) else {
             return WebPushOptions::default();

@@ -6,8 +6,8 @@ use super::tokens::{TOKEN_HOLDERS, tokens_in};
 use crate::content::Object;
 use crate::sms::number::is_e164;
 
-/// Returns the profile's `email`, or the user's identifier if the profile has no such key. Returns None if this is not an email
-/// address.
+/// Returns the profile's `email`, or the user's identifier if the profile has no key `email`. Returns None if that value is not
+/// an email address.
 #[must_use]
 pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     match profile.get("email") {
@@ -17,8 +17,8 @@ pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     .filter(|address| is_email(address))
 }
 
-/// Returns the phone number for SMS: `phoneNumber`, or `phone` if that key is missing. Returns None if the number is not in E.164
-/// form.
+/// Returns the phone number for SMS: `phoneNumber`, or `phone` if the profile has no key `phoneNumber`. Returns None if the
+/// number is not in E.164 form.
 #[must_use]
 pub fn phone(profile: &Object) -> Option<&str> {
     let number = profile.get("phoneNumber").or_else(|| profile.get("phone"))?.as_str()?;
@@ -33,8 +33,8 @@ pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns true if a text can be an email address. Lengths are limited by RFC 5321, section 4.5.3.1, and characters that
-/// could start a header or a second address are refused; the provider checks the rest.
+/// Returns true if a text can be an email address. The check covers the lengths of RFC 5321, section 4.5.3.1, and refuses
+/// characters that could start a header or a second address. Providers check addresses completely.
 #[must_use]
 pub fn is_email(address: &str) -> bool {
     let forbidden =

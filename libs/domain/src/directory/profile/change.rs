@@ -1,4 +1,4 @@
-//! Writes to a profile and their refusals.
+//! Writes to a profile, and the reasons for refusing them.
 
 use super::keys::{self, APP_KEY, RESERVED_KEY};
 use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, merge};
@@ -6,31 +6,31 @@ use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
 
-/// A well-formed write to a profile. It can still be refused, depending on the profile; see [`Refusal`].
+/// A well-formed write to a profile. Whether it can be applied depends on the profile; see [`Refusal`].
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Pairs are merged onto the profile.
+    /// Merges key-value pairs into the profile.
     Merge(Object),
-    /// A JSON Patch is applied to the profile.
+    /// Applies a JSON Patch to the profile.
     Patch(Patch),
 }
 
-/// Author of a read or write, by the proof of identity that the caller supplied.
+/// Author of a read or write, according to the proof of identity that the caller supplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     /// The app's backend: may write every key.
     App,
-    /// A user with a proof, or any caller if the app does not guard addresses: may write every key except `app`.
+    /// A caller who proved to be the user, or any caller if the app does not guard addresses. May write every key except `app`.
     User,
-    /// A caller without a proof: neither sees nor writes addresses, and may not write `app`.
+    /// A caller without a proof, if the app guards addresses. May not see or write addresses, and may not write `app`.
     Unproven,
 }
 
 /// Reason why a write to a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A key that Tidings reads itself would have a wrong type or contain a control character. The problems name fields of the
-    /// profile.
+    /// A key that Tidings reads itself would have a value of a wrong type or with a control character. The problems name fields
+    /// of the profile.
     #[error("the profile would be invalid")]
     Invalid(Vec<Problem>),
     /// The profile would be larger than [`MAX_PROFILE`].
@@ -39,7 +39,7 @@ pub enum Refusal {
     /// The profile would nest deeper than [`MAX_DEPTH`](crate::fields::MAX_DEPTH) levels.
     #[error("the profile would nest deeper than {} levels", crate::fields::MAX_DEPTH)]
     TooDeep,
-    /// The operations of a patch would process more than [`MAX_WORK`] bytes.
+    /// The operations of a patch would process more than [`MAX_WORK`] bytes in total.
     #[error(
         "a patch of {operations} operations on a profile of {size} bytes is too much work: operations \u{d7} bytes must not \
          exceed {MAX_WORK}; send fewer operations at a time, or merge pairs instead"
@@ -66,7 +66,7 @@ pub enum Refusal {
     /// The profile would not be an object.
     #[error("the profile would no longer be an object")]
     NoObject,
-    /// An operation of a patch, named by its index, cannot be applied.
+    /// The operation with this index in the patch cannot be applied.
     #[error("[{0}] cannot be applied: {1}")]
     Inapplicable(usize, super::PatchFailure),
 }
@@ -75,7 +75,7 @@ impl Change {
     /// Returns the profile after this change.
     ///
     /// # Errors
-    /// See [`Refusal`]; no part of a refused change is applied.
+    /// Returns the reason if the change is refused. No part of a refused change is applied.
     pub fn apply(&self, before: &Object, author: Author) -> Result<Object, Refusal> {
         let after = match author {
             Author::App | Author::User => self.apply_to(before)?,
@@ -94,8 +94,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to the profile without its addresses and then adds them again, so that neither the result nor a
-    /// refusal depends on them.
+    /// Applies the change to the profile without its addresses and then adds the addresses again. So neither the result nor a
+    /// refusal reveals the addresses to a caller who may not see them.
     fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
         let names_address = match self {
             Change::Merge(pairs) => keys::holds_address(pairs),
@@ -137,7 +137,7 @@ pub fn seen_by(mut profile: Object, author: Author) -> Object {
 /// tokens from `tokens` and `token` are appended to the existing `tokens`.
 ///
 /// # Errors
-/// The profile would have the reserved key, or be larger than [`MAX_PROFILE`].
+/// Returns an error if the profile would have the reserved key or be larger than [`MAX_PROFILE`].
 pub fn merged(profile: &Object, pairs: &Object) -> Result<Object, Refusal> {
     let mut after = profile.clone();
     merge(&mut after, pairs.clone());

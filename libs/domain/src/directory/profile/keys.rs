@@ -6,7 +6,7 @@ use super::tokens::TOKEN_HOLDERS;
 use crate::Problem;
 use crate::content::Object;
 
-/// Reserved key: a user cannot be renamed, so a profile must not contain another identifier.
+/// Key that a profile must not contain: it would look like another identifier, but a user cannot be renamed.
 pub(super) const RESERVED_KEY: &str = "identifier";
 
 /// Key that only the app's backend may write.
@@ -16,8 +16,8 @@ pub const APP_KEY: &str = "app";
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
 /// Checks the types of the keys that Tidings reads itself, and that no address contains a control character. Callers check the
-/// whole body with `check_plain_json`. The reserved key is not checked here: [`Refusal`](super::Refusal) reports it, because it
-/// has its own HTTP status.
+/// whole body with `check_plain_json`. The reserved key is not a problem here but a [`Refusal`](super::Refusal), which has its
+/// own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in ADDRESS_KEYS {
@@ -64,7 +64,7 @@ fn check_tokens(at: &str, tokens: &Value, problems: &mut Vec<Problem>) {
     }
 }
 
-// A control character such as a line break could start another header or address.
+// In an email, a control character such as a line break could start another header or address.
 fn check_text(at: &str, value: &Value, problems: &mut Vec<Problem>) {
     match value {
         Value::Null => {}

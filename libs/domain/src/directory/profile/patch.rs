@@ -20,8 +20,8 @@ use crate::size::json_size;
 pub const MAX_OPERATIONS: usize = 1_000;
 /// Maximum number of operations of a patch by any other caller.
 pub const MAX_USER_OPERATIONS: usize = 100;
-/// Maximum number of bytes that the operations of a patch may process. Each operation counts with the size of the whole document,
-/// because it may have to walk, move or copy all of it.
+/// Maximum number of bytes that the operations of a patch may process in total. Each operation counts as the size of the whole
+/// document, because an operation may have to walk, move or copy all of it.
 pub const MAX_WORK: usize = 1024 * 1024;
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
@@ -43,7 +43,7 @@ pub enum PatchFailure {
     /// No value exists at `from`.
     #[error("from does not exist")]
     NoFrom,
-    /// A value cannot be moved into itself.
+    /// The operation moves a value into itself.
     #[error("path is inside from")]
     IntoItself,
 }
@@ -80,10 +80,10 @@ impl Patch {
         })
     }
 
-    /// Applies all operations to a profile and normalizes its push tokens as merging does.
+    /// Applies all operations to a profile, and then brings its push tokens into the form that a merge produces.
     ///
     /// # Errors
-    /// See [`Refusal`].
+    /// Returns the reason if an operation cannot be applied or the resulting profile is not allowed.
     pub(super) fn apply(&self, profile: &Object) -> Result<Object, Refusal> {
         let Value::Object(mut profile) = self.apply_to(Value::Object(profile.clone()))? else {
             return Err(Refusal::NoObject);
@@ -101,9 +101,9 @@ impl Patch {
     /// Applies all operations to a document.
     ///
     /// # Errors
-    /// An operation cannot be applied, or makes the document larger or deeper than a profile may be, even if later
-    /// operations would shrink it again: copies of copies could otherwise exhaust memory. Or the operations process more
-    /// than [`MAX_WORK`] bytes.
+    /// Returns an error if an operation cannot be applied, or if the operations process more than [`MAX_WORK`] bytes. Also
+    /// returns an error if the document becomes larger or deeper than a profile may be, even if later operations would shrink it
+    /// again. Otherwise copies of copies could exhaust memory.
     pub fn apply_to(&self, mut document: Value) -> Result<Value, Refusal> {
         let mut size = json_size(&document);
         let mut work = 0;
@@ -137,7 +137,7 @@ fn read_operation(
         Some("move" | "copy") => read_pointer(format!("{at}.from"), members.get("from"), problems),
         _ => None,
     };
-    // `null` does not count as missing here: an operation may set it or test for it.
+    // A value of `null` is not missing: an operation may set `null` or test for it.
     let value = members.remove("value");
     if value.is_none() && matches!(op, Some("add" | "replace" | "test")) {
         problems.push(required(&format!("{at}.value")));
@@ -199,7 +199,7 @@ fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Pat
         let found = document.pointer(path.as_str()).ok_or(PatchFailure::NoPath)?;
         return same(found, value).then_some(()).ok_or(PatchFailure::TestFailed);
     }
-    // The callers drop the document when an operation fails, so it needs no rollback.
+    // Callers drop the document if an operation fails, so the operations before it need no rollback.
     json_patch::patch_unsafe(document, slice::from_ref(operation)).map_err(|error| match error.kind {
         PatchErrorKind::TestFailed => PatchFailure::TestFailed,
         PatchErrorKind::InvalidFromPointer => PatchFailure::NoFrom,
@@ -208,7 +208,7 @@ fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Pat
     })
 }
 
-/// Returns true if two values are equal as defined in RFC 6902, section 4.6: numbers are compared by value, not by notation.
+/// Returns true if two values are equal by RFC 6902, section 4.6, which compares numbers by value, not by notation.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
@@ -223,7 +223,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-// An `f64` represents every whole number that a request may contain exactly.
+// Requests may contain only whole numbers that an `f64` represents exactly.
 fn same_number(one: &Number, other: &Number) -> bool {
     one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one == other)
 }

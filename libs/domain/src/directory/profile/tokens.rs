@@ -1,4 +1,4 @@
-//! Push tokens of a profile, and merging of pairs into a profile.
+//! Push tokens of a profile, and the merge of key-value pairs into a profile.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::push_targets;
 use crate::content::Object;
 
-/// Maximum number of push tokens of one service on a profile. New tokens replace the oldest.
+/// Maximum number of push tokens per service in a profile. New tokens replace the oldest.
 pub const MAX_TOKENS: usize = 50;
 
-/// Profile members that contain push tokens. A merge does not replace them as a whole, but merges their own members.
+/// Keys of a profile whose objects contain push tokens. A merge does not replace these objects but merges their members.
 pub(super) const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
 
 /// Merges `pairs` into `profile`. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new
@@ -52,8 +52,8 @@ pub(super) fn settle(profile: &mut Object) {
     }
 }
 
-/// Removes `tokens` and `token`, and returns their tokens in this order, at most the last [`MAX_TOKENS`]. Returns None if both
-/// are missing or `null`.
+/// Removes the members `tokens` and `token`. Returns the tokens of `tokens` and then that of `token`, at most the last
+/// [`MAX_TOKENS`]. Returns None if both members are missing or `null`.
 fn collect(holder: &mut Object) -> Option<Vec<String>> {
     let tokens = holder.remove("tokens");
     let token = holder.remove("token");
@@ -66,13 +66,14 @@ fn collect(holder: &mut Object) -> Option<Vec<String>> {
         Value::String(text) if !text.is_empty() => Some(text),
         _ => None,
     });
-    // Older tokens would be dropped anyway, and a short list keeps the later pairwise comparison cheap.
+    // `add_tokens` keeps only the last [`MAX_TOKENS`] tokens, and compares each new token with all known ones. A short list keeps
+    // this comparison cheap.
     let mut texts: Vec<String> = texts.collect();
     texts.drain(..texts.len().saturating_sub(MAX_TOKENS));
     given.then_some(texts)
 }
 
-/// Adds new tokens, and keeps the latest [`MAX_TOKENS`].
+/// Adds new tokens, and drops the oldest if there are more than [`MAX_TOKENS`].
 fn add_tokens(holder: &mut Object, added: Option<Vec<String>>) {
     let Some(added) = added else {
         return;
@@ -87,7 +88,7 @@ fn add_tokens(holder: &mut Object, added: Option<Vec<String>>) {
     holder.insert("tokens".to_owned(), tokens.into());
 }
 
-/// Returns the number of push tokens of `service` (`fcm` or `apns`) on the profile.
+/// Returns the number of push tokens of `service` (`fcm` or `apns`) in the profile.
 #[must_use]
 pub fn count_tokens(profile: &Object, service: &str) -> usize {
     profile.get(service).and_then(Value::as_object).map_or(0, |holder| tokens_in(holder).len())
@@ -106,8 +107,8 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
 /// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// Tokens that the write contains and the profile has afterwards. For a merge, this includes tokens that the profile already
-    /// had; for a patch, only new tokens.
+    /// For a merge, the tokens that the merged pairs contain and the profile has afterwards, even if the profile already had
+    /// them. For a patch, only tokens that are new in the profile.
     pub named: Vec<String>,
     /// Tokens that the profile had before and no longer has.
     pub dropped: Vec<String>,

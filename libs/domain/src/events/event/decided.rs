@@ -1,7 +1,7 @@
 //! The decisions for the recipients of a chunk, as published in `SendPlanned`.
 //!
-//! If the database has lost a plan, the plan is restored from these decisions, the jobs and the accepted send. Most recipients of
-//! a chunk get the same decision, so each distinct decision is written once.
+//! If the database loses a plan, `tidings restore` restores it from these decisions, the jobs and the accepted send. Most
+//! recipients of a chunk get the same decision, so each distinct decision is written once.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use crate::id::TemplateId;
 use crate::plan::Decision;
 use crate::{CategoryId, Channel, Reason, UserNumber};
 
-/// Facts on which the decisions for a chunk are based, and the decision for each recipient. The deliveries themselves are
-/// published as jobs.
+/// The decision for each recipient of a chunk, and the category and template on which the decisions are based. The deliveries are
+/// not included, because they are published as jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkDecisions {
@@ -23,8 +23,8 @@ pub struct ChunkDecisions {
     pub template: Option<(TemplateId, i32)>,
     /// The distinct decisions of the chunk.
     pub shapes: Vec<Shape>,
-    /// One entry for each recipient, in the order of the chunk: the user, or None if the app has no such user, and the index into
-    /// `shapes`.
+    /// One entry for each recipient, in the order of the chunk: the user (None if the app has no such user) and the index of the
+    /// decision in `shapes`.
     pub recipients: Vec<(Option<UserNumber>, u32)>,
 }
 
@@ -56,8 +56,8 @@ impl ChunkDecisions {
         self.recipients.push((decision.user, u32::try_from(place).unwrap_or(u32::MAX)));
     }
 
-    /// Returns the user and the decision of each recipient of the chunk, in order. The decision is None if `shapes` lacks its
-    /// index.
+    /// Returns the user and the decision of each recipient of the chunk, in order. The decision is None if its index is not in
+    /// `shapes`.
     pub fn each(&self) -> impl Iterator<Item = (Option<UserNumber>, Option<&Shape>)> {
         self.recipients.iter().map(|(user, shape)| (*user, self.shapes.get(*shape as usize)))
     }

@@ -12,7 +12,7 @@ use crate::{AppId, SendId, Timestamp};
 pub struct Envelope {
     pub id: Uuid,
     pub app: AppId,
-    /// Time of the fact. A replay uses this time instead of the current time.
+    /// Time of the event. A replay uses this time instead of the current time.
     pub at: Timestamp,
     pub send_id: Option<SendId>,
     /// Id of the message whose processing produced this message.
@@ -22,18 +22,18 @@ pub struct Envelope {
     pub event: Event,
 }
 
-/// Error reading a message of the log.
+/// Error while reading a message of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The message is not an envelope, or its data does not fit its type.
     #[error("malformed message: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// This release does not know the message's type; readers count the message and skip it.
+    /// This release does not know the message's type. Readers count the message and skip it.
     #[error("unknown message type {0:?}")]
     UnknownType(String),
     /// The message has a newer version, or contains an enum value that this release does not know. The reader must be upgraded
     /// before it can process the message.
-    #[error("{kind} is of a newer release: {what}")]
+    #[error("{kind} was written by a newer release: {what}")]
     Newer {
         kind: String,
         /// The part that this release does not know.
@@ -94,7 +94,7 @@ impl Envelope {
     /// Encodes the message as JSON.
     ///
     /// # Errors
-    /// Serialization failed. This cannot happen in practice, because JSON can represent every event.
+    /// Returns an error if serialization fails. This does not happen in practice, because JSON can represent every event.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&EnvelopeOut {
             id: self.id,
@@ -112,7 +112,8 @@ impl Envelope {
     /// Decodes a message from JSON.
     ///
     /// # Errors
-    /// See [`DecodeError`]. Callers skip a message of an unknown type, and leave a newer message to an upgraded process.
+    /// Returns an error if this release cannot read the message; see [`DecodeError`]. Callers skip a message of an unknown type,
+    /// and leave a newer message to an upgraded process.
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
         let wire: EnvelopeIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());
@@ -120,7 +121,7 @@ impl Envelope {
         let event = match read {
             Err(unknown @ DecodeError::UnknownType(_)) => return Err(unknown),
             _ if wire.v > VERSION => {
-                return Err(newer(format!("version {}, and this one reads up to {VERSION}", wire.v)));
+                return Err(newer(format!("version {}, but this release reads up to {VERSION}", wire.v)));
             }
             Err(DecodeError::Malformed(error)) if is_of_unknown_value(&error) => {
                 return Err(newer(error.to_string()));

@@ -95,7 +95,7 @@ fn read(number: u32, mut fields: Fields, strict: bool, files: &mut Files, proble
     }
 }
 
-/// Decodes base64. Line breaks are ignored: many encoders break lines (RFC 2045, section 6.8).
+/// Decodes base64. White space is ignored, because many encoders break lines (RFC 2045, section 6.8).
 fn decoded(path: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Vec<u8>> {
     let is_space = |byte: u8| byte.is_ascii_whitespace();
     let bytes = if text.bytes().any(is_space) {
@@ -111,7 +111,8 @@ fn decoded(path: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Vec<u8
     content
 }
 
-/// Returns true if a text is the media type of a leaf part (RFC 2045, section 5.1), with or without parameters.
+/// Returns true if a text is a media type (RFC 2045, section 5.1) other than `multipart` and `message`, with or without
+/// parameters.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`{|}~".contains(&byte);

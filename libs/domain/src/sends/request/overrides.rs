@@ -1,4 +1,4 @@
-//! Reads and validates `override`.
+//! Reads and validates the member `override` of a send request.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -
     match fields.take(key) {
         None => Vec::new(),
         Some(Value::Array(items)) => {
-            // Report a single problem, and do not check the addresses.
+            // Report one problem for the whole list, and do not check the addresses.
             if items.len() > MAX_COPIES {
                 let message =
                     format!("{path} names {} addresses; at most {MAX_COPIES} are allowed", items.len());
@@ -242,7 +242,7 @@ fn read_providers(mut fields: Fields, problems: &mut Vec<Problem>) -> BTreeMap<S
     providers
 }
 
-/// Checks `_config`. A send may set another sender, but not the host or the credentials of a provider: a request must not
+/// Checks `_config`. A send may set another sender, but not the host or the credentials of a provider. Otherwise a request could
 /// direct credentials or messages to another host.
 fn check_config(path: &str, members: &Object, problems: &mut Vec<Problem>) {
     let Some(config) = members.get("_config").filter(|config| !config.is_null()) else { return };

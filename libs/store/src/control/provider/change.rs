@@ -1,4 +1,4 @@
-//! Changes to providers, each with a row in the audit log.
+//! Changes to providers. Each change writes a row to the audit log.
 
 use domain::AppId;
 use sqlx::{PgConnection, Postgres, Transaction};
@@ -6,8 +6,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
 use crate::{Control, Error, database::audit};
 
-/// A pending change of a provider. The provider's row, if it exists, is locked until [`ProviderEdit::put`] commits or the
-/// edit is dropped.
+/// A change of a provider in an open transaction. If the provider exists, its row is locked until [`ProviderEdit::put`]
+/// commits or the value is dropped.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
@@ -15,11 +15,11 @@ pub struct ProviderEdit {
 }
 
 impl Control<'_> {
-    /// Creates or replaces the provider with this identifier and returns its new version: 1 for a new identifier, otherwise
-    /// one more than the identifier's last version, even if that provider was removed.
+    /// Creates or replaces the provider with this identifier, and returns its new version. The version is 1 for a new
+    /// identifier. Otherwise it is one more than the identifier's last version, even if that provider was removed.
     ///
     /// # Errors
-    /// The database failed or rejected a value, or the app does not exist.
+    /// Returns an error if the database fails or rejects a value, or if the app does not exist.
     pub async fn put_provider(
         self,
         app: AppId,
@@ -30,11 +30,11 @@ impl Control<'_> {
         edit.put(provider, actor).await
     }
 
-    /// Starts to create or replace the provider with this identifier. Also returns the stored provider, if it exists; its
-    /// row stays locked until the edit is put or dropped.
+    /// Starts to create or replace the provider with this identifier. Also returns the stored provider if it exists, and
+    /// locks its row until the edit is completed or dropped.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote the row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn edit_provider(
         self,
         app: AppId,
@@ -54,10 +54,10 @@ impl Control<'_> {
         Ok((ProviderEdit { transaction, app }, stored))
     }
 
-    /// Turns a provider on or off and returns its new version, or None if the provider does not exist.
+    /// Enables or disables a provider and returns its new version. Returns None if the provider does not exist.
     ///
     /// # Errors
-    /// The database failed; nothing was changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn enable_provider(
         self,
         app: AppId,
@@ -83,11 +83,11 @@ impl Control<'_> {
         Ok(version)
     }
 
-    /// Removes a provider with its secrets. Only the number of its last version is kept. Returns false if the provider does
-    /// not exist.
+    /// Removes a provider and its secrets. Only its last version number is kept. Returns false if the provider does not
+    /// exist.
     ///
     /// # Errors
-    /// The database failed; the provider was not removed.
+    /// Returns an error, and does not remove the provider, if the database fails.
     pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let removed = sqlx::query!("WITH removed AS (
@@ -107,10 +107,10 @@ impl Control<'_> {
 }
 
 impl ProviderEdit {
-    /// Creates or replaces the provider and returns its version, as [`Control::put_provider`] does.
+    /// Creates or replaces the provider and returns its version, like [`Control::put_provider`].
     ///
     /// # Errors
-    /// The database failed or rejected a value, or the app does not exist.
+    /// Returns an error if the database fails or rejects a value, or if the app does not exist.
     pub async fn put(mut self, provider: NewProvider<'_>, actor: &str) -> Result<i64, Error> {
         let version = upsert(&mut self.transaction, self.app, &provider).await?;
         let version = after_removed(&mut self.transaction, self.app, provider.identifier, version).await?;
@@ -154,9 +154,9 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     Ok(version)
 }
 
-/// Raises the version above the last version of a removed provider with this identifier, and returns the version. A separate
-/// statement is necessary because the upsert may wait for a concurrent removal: only the snapshot of a later statement contains
-/// the removed version.
+/// Raises the version above the last version of a removed provider with this identifier, and returns the version. This is a
+/// separate statement because the upsert may wait for a concurrent removal. Only a later statement sees the version that the
+/// removal wrote.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,4 +1,4 @@
-//! Writes the changes that receipts make.
+//! Statements that write the changes made by receipts.
 
 use domain::receipt::{Change, NextAttempt, Receipt, ReportedDelivery};
 use domain::{Envelope, Reason, Status, StreamName, Timestamp, UserNumber};
@@ -18,7 +18,7 @@ pub(super) struct Recording<'a> {
     pub(super) change: Change,
 }
 
-/// An encoded job that is parked.
+/// An encoded job to park.
 struct ParkedJob<'a> {
     recording: &'a Recording<'a>,
     stream: StreamName,
@@ -46,7 +46,7 @@ pub(super) async fn write(connection: &mut PgConnection, recordings: &[Recording
             }
             None => {}
         }
-        // The events are committed with the change, so only committed changes are published.
+        // The timers are written in the transaction of the change, so an event is published only if the change is committed.
         for event in receipt.events(delivery, change, suppressed.contains(&(delivery.app, delivery.id))) {
             timers.push(recording.timer(StreamName::Outcome, &event, receipt.at, None)?);
         }
@@ -83,8 +83,8 @@ async fn update_deliveries(connection: &mut PgConnection, recordings: &[Recordin
     Ok(())
 }
 
-/// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, the row does not exist
-/// yet and is created here.
+/// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, the row does not exist, and
+/// this statement creates it.
 async fn add_to_attempts(connection: &mut PgConnection, recordings: &[Recording<'_>]) -> Result<(), Error> {
     columns! { recording in recordings =>
         app_id = recording.delivery.app.0,

@@ -1,4 +1,4 @@
-//! Subjects of receipts: the attempts that receipts name, and their deliveries.
+//! Search for the attempts and deliveries that receipts name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,12 +15,12 @@ pub(super) struct NamedAttempt {
     pub(super) app: AppId,
     pub(super) delivery: DeliveryId,
     pub(super) send_id: SendId,
-    /// Number of the attempt; None means the last one.
+    /// Number of the attempt; None stands for the last attempt.
     pub(super) attempt: Option<u32>,
 }
 
-/// Finds the attempts that receipts name. Returns one result per receipt, in order; None for an unknown delivery or
-/// message.
+/// Finds the attempts that receipts name. Returns one result per receipt, in the order of the receipts; None if the delivery
+/// or the provider's message id is unknown.
 pub(super) async fn find(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -75,8 +75,8 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Locks the deliveries, and then reads them in a second statement. The second statement also sees changes by transactions for
-/// whose locks the first one waited.
+/// Locks the deliveries, then reads them with a second statement. If the first statement waits for another transaction's
+/// lock, the second also sees the changes of that transaction.
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],

@@ -1,5 +1,5 @@
--- Parked messages with the facts that decide whether a redrive publishes them, earliest first. All of the conditions $1 to $4 are optional;
--- the page starts after ($5, $6).
+-- Parked messages, earliest first, with the facts that decide whether a redrive publishes them. The conditions $1 to $4 are optional.
+-- The page starts after the position ($5, $6).
 SELECT p.id, p.app_id, app.name AS "app_name?", p.send_id, p.delivery_id, p.user_number, r.identifier AS "identifier?",
   d.target AS "target?", p.stream, p.cause, p.parked_at, p.message,
   p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' AS "is_settled!",

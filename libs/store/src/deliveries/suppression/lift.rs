@@ -1,4 +1,4 @@
-//! Lifting a suppression: the target may be used again, and its removed token or subscription is restored.
+//! Lifting of suppressions: the target may be called again, and its removed token or subscription is restored.
 
 use std::collections::BTreeMap;
 
@@ -20,20 +20,21 @@ pub struct LiftedSuppression {
     pub restored: RestoreResult,
 }
 
-/// Result of restoring a token or subscription.
+/// Result of restoring the token or subscription of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreResult {
-    /// Nothing to restore: no token or subscription was removed, for instance because the target is an address.
+    /// The suppression had removed no token or subscription, for instance because the target is an address.
     Nothing,
-    /// A token was restored in the profiles of this many users.
+    /// The token was restored in the profiles of this number of users.
     Token(usize),
-    /// A web push subscription was restored on its device.
+    /// The web push subscription of a device was restored.
     Subscription,
-    /// Nothing was restored: the user or the device no longer exists, or already has this or another token or subscription.
+    /// Nothing was restored. The user or device no longer exists, the profile already contains the token or has no room for
+    /// it, or the device has another subscription.
     NotNeeded,
 }
 
-/// The holders of the removed token, or the removed subscription, as stored with the suppression.
+/// The users who had the removed token, or the removed subscription, as stored in the row of the suppression.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pruned {
@@ -49,11 +50,11 @@ struct Holder {
 }
 
 impl Deliveries<'_> {
-    /// Lifts the suppression of `target` and restores the removed token or subscription. `target` may also be the id of the
-    /// delivery that led to the suppression. Returns None if no such suppression exists.
+    /// Lifts the suppression of `target` and restores its removed token or subscription. `target` may be the full target, or
+    /// the id of the delivery that led to the suppression. Returns None if no such suppression exists.
     ///
     /// # Errors
-    /// The database failed; nothing has changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn lift_suppression(
         self,
         app: AppId,
@@ -104,7 +105,7 @@ impl Deliveries<'_> {
     }
 }
 
-/// Locks the users from whose profiles the token was removed, and returns their current profiles by user number.
+/// Locks the users whose profiles contained the removed token, and returns their current profiles by user number.
 async fn lock_profiles(
     connection: &mut PgConnection,
     app: AppId,
@@ -138,7 +139,7 @@ async fn restore_token(
         }
         let pairs = json!({service: {"token": token}});
         let pairs = pairs.as_object().cloned().unwrap_or_default();
-        // If the profile has no room for the token, the user is skipped.
+        // Skip the user if the profile has no room for the token.
         let Ok(after) = profile::merged(&before, &pairs) else { continue };
         // The token keeps its original time of registration.
         sqlx::query!(

@@ -1,4 +1,4 @@
-//! Listing suppressions for operators.
+//! List of suppressions for operators.
 
 use domain::{AppId, Channel, DeliveryId, Timestamp};
 
@@ -20,7 +20,7 @@ pub struct Suppression {
     pub at: Timestamp,
 }
 
-/// Selection of suppressions. A property that is None matches all.
+/// A filter for suppressions. A property that is `None` matches all suppressions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SuppressionFilter {
     pub app: Option<AppId>,
@@ -31,7 +31,7 @@ impl Deliveries<'_> {
     /// Lists at most `limit` suppressions, latest first.
     ///
     /// # Errors
-    /// The database failed, or a newer release wrote a row.
+    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_suppressions(
         self,
         filter: SuppressionFilter,

@@ -1,4 +1,5 @@
--- Removes dead tokens ($3) of a service ($1) from all profiles that contain them, and notes the holders in the suppressions.
+-- Removes the dead push tokens $3 of the push service $1 from all profiles that contain them. Records the users of these profiles in
+-- the rows of `suppression`.
 WITH dead AS (
   SELECT dead.app_id, d.user_number, dead.target, substr(dead.target, strpos(dead.target, ':') + 1) AS token
   FROM unnest($2::bigint[], $3::text[], $4::uuid[]) AS dead (app_id, target, id) JOIN delivery d USING (app_id, id)

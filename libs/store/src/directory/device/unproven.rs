@@ -1,6 +1,6 @@
-//! Devices of callers that cannot prove the user's identity, in apps that guard addresses. The call that creates a user
-//! returns a secret to its device. A later caller with this secret may change the push token and the web push subscription
-//! of that device, but no other address.
+//! Devices of callers that cannot prove the user's identity, in apps that protect addresses from such callers. The call that
+//! creates a user returns a secret to the user's first device. A later caller with this secret may change the push token and
+//! the web push subscription of this device, but no other address of the user.
 
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
@@ -21,16 +21,16 @@ use crate::{Directory, Error, directory::web_push};
 pub struct UnprovenDevice<'a> {
     /// Identifier chosen by the client.
     pub device_id: &'a str,
-    /// Type of the device, if the client reports it.
+    /// Type of the device; None if the client does not report it.
     pub device_type: Option<DeviceType>,
-    /// Push token to register, as a target such as `fcm:{token}`.
+    /// Push token to register, as a target such as `fcm:{token}`; None if the call registers no token.
     pub push_target: Option<&'a str>,
-    /// Digest of the device's secret, if the caller sent the correct secret.
+    /// Digest of the device's secret; None if the caller did not send the correct secret.
     pub secret: Option<&'a [u8]>,
 }
 
 impl Directory<'_> {
-    /// Returns the digest of a device's secret; None if the device is unknown or has no secret.
+    /// Returns the digest of a device's secret. Returns None if the device is unknown or has no secret.
     pub async fn device_secret(
         self,
         app: AppId,
@@ -50,12 +50,13 @@ impl Directory<'_> {
         Ok(digest.flatten())
     }
 
-    /// Records that a user connected with a device. Returns true if this call created the user; `fresh` is then stored as
-    /// the digest of the device's secret. For an existing user, a push token is registered only if the caller sent the
-    /// device's secret, and it replaces the token that the device registered before.
+    /// Records that a user connected with a device. If the user does not exist, creates the user, stores `fresh` as the
+    /// digest of the device's secret, and returns true. For an existing user, a push token is accepted only if the caller
+    /// sent the device's secret. The token then replaces the token that the device registered before.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], a quota is reached, or the database failed; nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid. Returns
+    /// an error, too, if a quota is reached or the database fails. In all these cases, nothing has changed.
     pub async fn connect_unproven(
         self,
         app: AppId,
@@ -82,11 +83,12 @@ impl Directory<'_> {
         Ok(created)
     }
 
-    /// Sets the web push subscription of a device. The secret must be the device's, and the endpoint must not belong to
-    /// another device.
+    /// Sets the web push subscription of a device. `secret` must be the digest of the device's secret, and the endpoint must
+    /// not belong to another device.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change, or another error if the database fails. In
+    /// both cases, nothing has changed.
     pub async fn subscribe_unproven(
         self,
         app: AppId,
@@ -106,11 +108,12 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Removes the web push subscription of a device. The secret must be the device's. Returns false if the device has no
-    /// subscription.
+    /// Removes the web push subscription of a device. `secret` must be the digest of the device's secret. Returns false if
+    /// the device has no subscription.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change, or another error if the database fails. In
+    /// both cases, nothing has changed.
     pub async fn unsubscribe_unproven(
         self,
         app: AppId,
@@ -132,12 +135,13 @@ impl Directory<'_> {
         Ok(deleted.rows_affected() > 0)
     }
 
-    /// Removes the push token that a device registered from the user's profile. With `secret`, it must be the device's
-    /// secret, which stays valid. Without it, the caller must have proved the user's identity, and the device's secret
-    /// becomes invalid. Returns false if the device has registered no token.
+    /// Removes the push token that a device registered from the user's profile. If `secret` is given, it must be the digest
+    /// of the device's secret, which stays valid. If it is None, the caller must have proved the user's identity, and the
+    /// device's secret becomes invalid. Returns false if the device has registered no token.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change, or another error if the database fails. In
+    /// both cases, nothing has changed.
     pub async fn remove_push_token(
         self,
         app: AppId,
@@ -168,9 +172,9 @@ impl Directory<'_> {
     }
 }
 
-/// Adds a device. An existing device is updated only if it has no secret and no proven caller has connected with it;
-/// otherwise it stays unchanged. If the user then has too many devices, deletes only devices without secret and proof,
-/// possibly the new one.
+/// Adds a device. An existing device is updated only if it has no secret and no caller that proved the user's identity has
+/// connected with it. If the user then has more than [`MAX_DEVICES`] devices, deletes the surplus, but only devices without a
+/// secret and without such a caller. The new device may be among the deleted ones.
 async fn add(
     connection: &mut PgConnection,
     app: AppId,
@@ -209,7 +213,8 @@ async fn add(
     quota::check(connection, app, Quota::Devices).await
 }
 
-/// Updates the type and connection time of the device with this secret.
+/// Updates the type and the time of connection of a device. Returns [`Refusal::AddressGuarded`] if the device has another
+/// secret.
 async fn refresh(
     connection: &mut PgConnection,
     app: AppId,
@@ -231,8 +236,8 @@ async fn refresh(
     if refreshed.rows_affected() == 0 { Err(Refusal::AddressGuarded.into()) } else { Ok(()) }
 }
 
-/// Locks the user of a device. With `secret`, the device must have this secret. Returns the user and the push target that
-/// the device registered, if any; None if the user or the device does not exist or the secret is wrong.
+/// Locks the user of a device. Returns the user, and the push target that the device registered, if any. Returns None if the
+/// user or the device does not exist, or if `secret` is given and is not the digest of the device's secret.
 async fn lock_holder(
     connection: &mut PgConnection,
     app: AppId,
@@ -254,8 +259,8 @@ async fn lock_holder(
     Ok(target.map(|target| (user, target)))
 }
 
-/// Replaces the token that the device registered in the user's profile with a new one. Refuses a token of another user. Also
-/// refuses a token if the profile has no room for it. Does nothing if the profile already contains the token.
+/// Replaces the token that the device registered in the user's profile with a new one. Refuses a token that another user has,
+/// and a token for which the profile has no room. Does nothing if the profile already contains the token.
 async fn replace_token(
     connection: &mut PgConnection,
     app: AppId,
@@ -303,8 +308,8 @@ async fn replace_token(
     Ok(())
 }
 
-/// Writes the profile of a locked user and records the changes to its push tokens. Does nothing if the profile is
-/// unchanged.
+/// Writes the profile of a locked user and records the changes to its push tokens. Does nothing if the profile has not
+/// changed.
 async fn write_profile(
     connection: &mut PgConnection,
     app: AppId,

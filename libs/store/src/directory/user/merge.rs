@@ -1,4 +1,4 @@
-//! Merging key-value pairs into the profiles of many users at once.
+//! Merges of key-value pairs into the profiles of many users at once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
@@ -17,35 +17,35 @@ use crate::{Directory, Error};
 /// Maximum number of users whose profiles are in memory at once.
 const BATCH: usize = 100;
 
-/// Pairs to merge into the profile of each user, in order.
+/// Pairs to merge into the profile of each user, in the order of the list.
 pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
 
-/// Identifier of a user, and the pairs to merge into the user's profile, in order.
+/// Identifier of a user, and the pairs to merge into the user's profile, in the order of the list.
 type Pairs = (String, Vec<Object>);
 
-/// Columns of a statement: apps, user numbers and profiles.
+/// Array parameters of a statement that writes profiles: app ids, user numbers and profiles.
 type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>);
 
-/// Result of one merge.
+/// Result of merging one element of `pairs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeResult {
     /// The user was created.
     Created,
     /// The existing profile was updated.
     Updated,
-    /// The merge would have made the profile invalid; the profile is unchanged.
+    /// The merge would have made the profile invalid, so the profile is unchanged.
     Refused(Refusal),
 }
 
 impl Directory<'_> {
-    /// Merges pairs into the profiles of users and creates missing users, with up to 100 users per transaction. A refused
-    /// merge does not affect the others. Returns one result per element of `pairs`, in order; if several elements name the
-    /// same user, they are merged in this order. Profiles are computed without locking their rows first, as in
-    /// [`Directory::change_profile`].
+    /// Merges pairs into the profiles of users, and creates users that do not exist. Returns one result per element of
+    /// `pairs`, in order. If several elements name the same user, they are merged in this order. A refused merge does not
+    /// affect the others. Each transaction writes up to 100 users. Like [`Directory::change_profile`], this function first
+    /// computes profiles without locking their rows.
     ///
     /// # Errors
-    /// The database failed, or a user was erased during the call. Some users may have been merged already. Merging them
-    /// again does not change their profiles.
+    /// Returns an error if the database fails, or if a user is erased during the call. Some users may have been merged
+    /// already. Merging them again does not change their profiles.
     pub async fn merge_many(
         self,
         app: AppId,
@@ -138,8 +138,8 @@ impl Directory<'_> {
         Ok(places.into_iter().map(version).collect())
     }
 
-    /// Writes the computed profiles. Skips users whose profile has changed meanwhile, or who were created or erased
-    /// meanwhile. Returns the index and the results of each user that was not skipped.
+    /// Writes the computed profiles. Skips a user if another writer has changed the profile, or created or erased the user,
+    /// since the profile was read. Returns the index and the results of each user that was not skipped.
     async fn replace_versions(
         self,
         app: AppId,
@@ -212,7 +212,7 @@ struct Version {
 struct MergedVersion {
     place: usize,
     row: Option<(i64, i64)>,
-    /// The new profile; None if it has not changed.
+    /// The new profile; None if the merge does not change the profile.
     after: Option<Object>,
     tokens: TokenChange,
     answers: Vec<MergeResult>,
@@ -225,13 +225,15 @@ fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> M
     MergedVersion { place, row, after: (after != profile).then_some(after), tokens, answers }
 }
 
-/// Creates missing users, then merges the given pairs into each profile, in order. Locks the users' rows in key order until the
-/// transaction ends. Batches of the dispatcher use this because their merges must commit together with their plans. Other
-/// merges use it if other writers changed a profile too often for a merge without a lock. Returns the results of each user;
-/// users that were erased meanwhile are missing.
+/// Creates users that do not exist, then merges the given pairs into each profile, in order. Locks the users' rows in key
+/// order until the transaction ends. Returns the results of each user; users that were erased meanwhile are missing from the
+/// result.
+///
+/// Planning uses this function because its merges must commit together with the plans. [`Directory::merge_many`] uses it for
+/// users whose profiles other writers changed too often.
 ///
 /// # Errors
-/// The database failed; the caller must not commit the transaction.
+/// Returns an error if the database fails. The caller must then not commit the transaction.
 pub(crate) async fn merge_users<'a>(
     connection: &mut PgConnection,
     updates: &Updates<'a>,
@@ -279,7 +281,7 @@ pub(crate) async fn merge_users<'a>(
     Ok(answers)
 }
 
-/// Creates the missing users, and returns the numbers of the created users.
+/// Creates the users that do not exist, and returns their numbers.
 async fn create_missing(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -1,5 +1,5 @@
 //! Coordination of the writers of profiles in this process. Writers of the same user run one after another. Expensive
-//! computations run on blocking threads, and slots limit their number.
+//! computations run on blocking threads; a fixed number of slots limits how many run at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use crate::database::slots::{Slot, Slots};
 type Key = (AppId, String);
 type WriterLocks = Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>;
 
-/// State shared by all writers of profiles. Clones share it.
+/// State shared by all writers of profiles in this process. All clones use the same state.
 #[derive(Clone, Debug)]
 pub(crate) struct Writers {
     turns: Arc<WriterLocks>,
     slots: Slots,
 }
 
-/// Lock on a user's profile among the writers in this process. Released on drop.
+/// Lock that only one writer in this process holds for a user's profile. Dropping the value releases the lock.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     guard: Option<OwnedMutexGuard<()>>,
@@ -37,27 +37,28 @@ impl Writers {
         Writers { turns: Arc::default(), slots: Slots::new(all, all / 2) }
     }
 
-    /// Waits until no other writer in this process writes the user's profile. Writers are served in order of arrival.
-    /// Callers must not hold a database connection while they wait.
+    /// Waits for the lock on the user's profile. Writers get the lock in the order in which they arrive. Callers must not
+    /// hold a database connection while they wait.
     pub(crate) async fn turn(&self, app: AppId, identifier: &str) -> WriterLock {
         let key = (app, identifier.to_owned());
         let mutex = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(key.clone()).or_default())
         };
-        // Create the lock before waiting, so that its `Drop` removes the map entry even if the caller is cancelled.
+        // Create the value before waiting. Its `Drop` then removes the map entry even if the caller's future is dropped while
+        // it waits.
         let mut turn = WriterLock { guard: None, key, turns: Arc::clone(&self.turns) };
         turn.guard = Some(mutex.lock_owned().await);
         turn
     }
 
-    /// Waits until a slot is free for one computation of the app.
+    /// Waits for a slot for one computation of the app.
     pub(crate) async fn slot(&self, app: AppId) -> Slot {
         self.slots.take(app).await
     }
 
-    /// Runs `work` on a blocking thread. The slot is in use until `work` ends, even if the caller is cancelled. Returns an
-    /// error if `work` panics.
+    /// Runs `work` on a blocking thread. The slot stays in use until `work` ends, even if the caller's future is dropped.
+    /// Returns an error if `work` panics.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         slot: Slot,

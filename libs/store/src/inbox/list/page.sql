@@ -1,5 +1,6 @@
--- A page of a user's inbox, newest first, with the counters of the whole inbox. A page without items is one row with the counters alone.
--- The index inbox_item_list has all columns of the conditions, so items before the page are skipped without reading their rows.
+-- A page of a user's inbox, newest first, with the counters of the whole inbox. If the page has no items, the result is one row that
+-- contains only the counters. The index inbox_item_list has all columns of the conditions, so items before the page are skipped without
+-- reading their rows.
 WITH place AS MATERIALIZED (
   SELECT i.id FROM inbox_item i
   WHERE i.app_id = $1 AND i.user_number = $2 AND i.deleted_at IS NULL

@@ -1,4 +1,4 @@
-//! Changes to existing inbox items within a batch.
+//! Changes to existing inbox items, as part of a batch.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{AllChange, Counts, ItemState};
@@ -9,12 +9,13 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 
-/// Maximum number of rows that one statement changes, so that a change to a whole inbox of any size does not exceed the
-/// statement timeout.
+/// Maximum number of rows that one statement changes. Without a limit, a change to a large inbox would exceed the statement
+/// timeout.
 const ROWS: i64 = 50_000;
 
-/// Changes at most [`ROWS`] items of a user. The first argument is the condition that selects the items; the second sets
-/// columns to the time `$4`. Returns the number of changed items, and how many of them were unread and unseen before.
+/// Changes at most [`ROWS`] items of a user. The first argument is the condition that selects the items. The second is the
+/// list of assignments, in which `$4` is the time of the change. Returns the number of changed items, and how many of them
+/// were unread and unseen before.
 macro_rules! change_all {
     ($meant:literal, $new:literal, $inbox:ident, $connection:expr) => {
         sqlx::query_as!(
@@ -43,14 +44,15 @@ macro_rules! change_all {
     };
 }
 
-/// Number of changed items, and how many of them were unread and unseen before.
+/// Number of changed items, and how many of them were unread and unseen before the change.
 struct Before {
     total: i64,
     unread: i64,
     unseen: i64,
 }
 
-/// Deletes at most [`ROWS`] item rows of a user, either live or deleted ones, which have separate indexes.
+/// Deletes at most [`ROWS`] rows of a user's items: either rows of existing items or rows of items that the user deleted. The
+/// two kinds have separate indexes.
 macro_rules! erase {
     ($kind:literal, $app:expr, $user:expr) => {
         sqlx::query!(
@@ -66,10 +68,7 @@ macro_rules! erase {
 }
 
 impl Batch {
-    /// Returns the current states of the items; missing items are left out.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Returns the current states of the items. Items that do not exist are missing from the result.
     pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
         columns! { (app, user, item) in keys =>
             app_id = app.0,
@@ -99,9 +98,6 @@ impl Batch {
     }
 
     /// Writes new states of existing items.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
     pub async fn change(&mut self, changes: &[StateChange]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -137,10 +133,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Applies a change to all items of a user up to a given id.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Applies a change to all items of a user whose ids are at most `up_to`.
     pub async fn change_all(&mut self, inbox: WholeInbox) -> Result<(), Error> {
         loop {
             let connection = &mut *self.transaction;
@@ -163,11 +156,8 @@ impl Batch {
         }
     }
 
-    /// Deletes all rows of a user: items, rows of deleted items, and counters. The caller must not add items of the user
-    /// afterwards.
-    ///
-    /// # Errors
-    /// The database failed; the batch must be dropped.
+    /// Deletes all rows of a user: items, rows of deleted items, and counters. The caller must not add items of the user to
+    /// this batch afterwards.
     pub async fn erase(&mut self, app: AppId, user: UserNumber) -> Result<(), Error> {
         for is_deleted in [false, true] {
             loop {

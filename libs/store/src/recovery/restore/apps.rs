@@ -1,4 +1,4 @@
-//! Placeholder rows for apps that were created after the backup; the restored rows of these apps refer to them.
+//! Placeholder rows for apps that were created after the backup. Restored rows of these apps refer to them.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Creates rows for the missing apps. The created apps are disabled and have no usable credential. Returns the created
-    /// apps.
+    /// Creates rows for those of the given apps that the database does not contain, and returns the created apps. They are
+    /// disabled and have no usable credentials.
     ///
     /// # Errors
-    /// The database failed; no row is created.
+    /// Returns an error and creates no row if the database fails.
     pub async fn add_apps(&mut self, apps: &BTreeSet<AppId>) -> Result<Vec<AppId>, Error> {
         let created: Vec<i64> = sqlx::query_scalar(
             "INSERT INTO app (id, name, api_key, disabled) OVERRIDING SYSTEM VALUE

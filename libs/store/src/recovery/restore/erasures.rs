@@ -1,4 +1,4 @@
-//! Repeating erasures that were made after the backup.
+//! Repetition of erasures that were made after the backup.
 
 use domain::event::UserErased;
 use domain::{AppId, Timestamp};
@@ -10,14 +10,14 @@ use crate::erasure::digest;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Erases a user again; the passes that follow every erasure remove the remaining data. Returns false if the database
-    /// already contains the erasure.
+    /// Erases a user again. The passes that follow every erasure remove the user's remaining data. Returns false if the
+    /// database already contains the erasure.
     ///
-    /// If the user is missing from the backup, the digest from the event is stored, so that sends accepted before the
-    /// erasure do not create the user again.
+    /// If the backup does not contain the user, stores the digest from the event. Sends that were accepted before the erasure
+    /// then do not create the user again.
     ///
     /// # Errors
-    /// The database failed; the user is not erased.
+    /// Returns an error, and does not erase the user, if the database fails.
     pub async fn add_erasure(
         &mut self,
         app: AppId,

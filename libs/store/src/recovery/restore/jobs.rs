@@ -1,4 +1,4 @@
-//! Restoring deliveries from the jobs in the log.
+//! Restore of deliveries from the jobs in the log.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,17 @@ pub struct FoundJob {
 }
 
 impl Restore {
-    /// Writes the deliveries of jobs at the attempts of their jobs: as `sending` if a worker may have received the job, and as
-    /// waiting for it otherwise. Does not change a delivery that has ended at this attempt or is at a later one. Returns the
-    /// number of deliveries written.
+    /// Writes the delivery of each job, with the number of the job's attempt. The delivery becomes `sending` if a worker may
+    /// have received the job, and otherwise waits for the job. Does not change a delivery that has ended at this attempt or
+    /// is already at a later attempt. Returns the number of written deliveries.
     ///
-    /// `calling` marks deliveries whose job a worker may have received, so that a copy of the job that no worker has
-    /// received does not reopen them. Jobs of earlier releases do not contain the index of the recipient: it is then read
-    /// from the user's plan row, or is -1 if no plan row exists.
+    /// For a job that a worker may have received, the column `calling` is set. If the log contains another copy of the job
+    /// that no worker has received, this copy then does not reopen the delivery. Jobs of earlier releases do not contain the
+    /// index of the recipient. The index is then read from the user's row in `planned_recipient`; without such a row it is
+    /// -1.
     ///
     /// # Errors
-    /// The database failed; nothing is written.
+    /// Returns an error and writes nothing if the database fails.
     pub async fn add_jobs(&mut self, jobs: &[FoundJob]) -> Result<u64, Error> {
         let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
         for found in jobs {

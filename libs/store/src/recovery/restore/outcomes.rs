@@ -1,4 +1,4 @@
-//! Restoring outcomes: the states of deliveries, suppressions of targets, and cancellations of requests.
+//! Restore of outcomes: the states of deliveries, suppressions of targets, and cancellations of requests.
 
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Reason, SendId, Timestamp};
@@ -10,7 +10,7 @@ use crate::deliveries::cancellation;
 use crate::deliveries::suppression::{self, DeadTarget};
 use crate::recovery::restore::{Restore, number};
 
-/// Code stored instead of the provider's code, which the log does not contain.
+/// Code that is stored in place of the provider's code, which the log does not contain.
 const CODE: &str = "restored";
 
 /// An outcome found in the log.
@@ -22,7 +22,8 @@ pub struct FoundOutcome {
     pub settled: DeliverySettled,
 }
 
-/// SQL for the rank of an outcome within its attempt: a state from the provider's answer ranks above a state that Tidings set.
+/// SQL expression for the rank of an outcome among the outcomes of the same attempt. An outcome from the provider's answer
+/// ranks above an outcome that Tidings has set without an answer.
 macro_rules! rank {
     ($status:literal) => {
         concat!(
@@ -39,15 +40,16 @@ macro_rules! rank {
 
 impl Restore {
     /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
-    /// deliveries. A delivery whose last outcome is a retry, with no timer in the backup and no job in the log, becomes
-    /// `sending`, because a worker may have received the job of that retry.
+    /// deliveries. A delivery becomes `sending` if its last outcome is a retry, but neither a timer in the backup nor a job
+    /// in the log belongs to this retry. A worker may have received its job.
     ///
-    /// An outcome may be published more than once, and an attempt can end twice: first without the provider's answer, then with
-    /// it. The last outcome of the highest rank of the highest attempt is used. A delivery that has started its next attempt
-    /// does not change. A parked delivery has not started its next attempt.
+    /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer,
+    /// then one from the answer. Of the outcomes of the latest attempt, the highest rank applies; of several with this rank,
+    /// the last in the log. A delivery that has started its next attempt does not change. A parked delivery has not started
+    /// its next attempt.
     ///
     /// # Errors
-    /// The database failed; no delivery is changed.
+    /// Returns an error and changes no delivery if the database fails.
     pub async fn add_outcomes(&mut self, outcomes: &[FoundOutcome]) -> Result<u64, Error> {
         let changed: i64 = sqlx::query_scalar(concat!(
             "WITH new AS (
@@ -90,10 +92,10 @@ impl Restore {
     }
 
     /// Suppresses targets that providers reported as dead at the given times, and removes their tokens and subscriptions.
-    /// Skips tokens that were registered later. Returns the number of new suppressions.
+    /// Skips tokens that were registered after that time. Returns the number of new suppressions.
     ///
     /// # Errors
-    /// The database failed; no target is suppressed.
+    /// Returns an error and suppresses no target if the database fails.
     pub async fn add_suppressions(&mut self, dead: &[(AppId, DeliveryId, Timestamp)]) -> Result<u64, Error> {
         let dead: Vec<_> = dead
             .iter()
@@ -105,10 +107,11 @@ impl Restore {
         Ok(suppressed.len() as u64)
     }
 
-    /// Cancels requests again, including sends that are parked in the backup. Returns the number of new cancellations.
+    /// Cancels requests again, including requests whose sends are parked in the backup. Returns the number of new
+    /// cancellations.
     ///
     /// # Errors
-    /// The database failed; nothing is cancelled.
+    /// Returns an error and cancels nothing if the database fails.
     pub async fn add_cancellations(
         &mut self,
         cancelled: &[(AppId, SendId, Timestamp)],

@@ -1,4 +1,4 @@
-//! Restoring the plans of chunks from the log, and the users that they name.
+//! Restore of the plans of chunks from the log, and of the users that the plans name.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct FoundPlan {
     pub planned: SendPlanned,
 }
 
-/// Number of objects restored from plans.
+/// Numbers of objects that were restored from plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredPlans {
     /// Number of restored chunks.
@@ -34,15 +34,15 @@ pub struct RestoredPlans {
     pub users: u64,
 }
 
-/// A chunk that can be frozen again, with its plan.
+/// A chunk that can be frozen again, with its plan from the log.
 type Restorable<'a> = (Chunk, &'a SendPlanned);
 
 impl Restore {
-    /// Freezes chunks again with the decisions in the log. Skips a chunk if its send is unknown, the log does not contain
-    /// its decisions, or one of its jobs is missing; a skipped chunk is planned again later.
+    /// Freezes chunks again with the decisions in the log. Skips a chunk if its send is unknown, the log does not contain its
+    /// decisions, or one of its jobs is missing. A skipped chunk is planned again later.
     ///
     /// # Errors
-    /// The database failed; no chunk is frozen.
+    /// Returns an error and freezes no chunk if the database fails.
     pub async fn add_plans(&mut self, plans: &[FoundPlan]) -> Result<RestoredPlans, Error> {
         let mut transaction = self.connection.begin().await?;
         let chunks = restorable(&mut transaction, plans).await?;
@@ -58,7 +58,7 @@ impl Restore {
     }
 }
 
-/// Returns the chunks that can be restored and are not frozen yet, without duplicates.
+/// Returns the chunks that can be restored and are not frozen yet. Each chunk is in the result once.
 async fn restorable<'a>(
     connection: &mut PgConnection,
     plans: &'a [FoundPlan],
@@ -111,7 +111,8 @@ async fn restorable<'a>(
     Ok(chunks)
 }
 
-/// Lists the recipients of a chunk: index in the send, recipient, user, and shape of the decision.
+/// Lists the recipients of a chunk. Each element is the index in the send, the recipient, the user, and the shape of the
+/// decision.
 fn decided<'a>(
     (chunk, planned): &'a Restorable<'_>,
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {
@@ -141,9 +142,9 @@ fn decisions(chunk: &Restorable<'_>) -> Decisions {
         .collect()
 }
 
-/// Creates missing users, by app and number, with their identifiers. An erased user is not created again. Instead, the
-/// user's digest is stored with the erasure, so that the planning of earlier sends leaves the user out. Returns the number
-/// of created users.
+/// Creates users that do not exist, with the given app, number and identifier. Returns the number of created users. Does not
+/// create an erased user again: it stores the user's digest with the erasure, so that the planning of earlier sends leaves
+/// out the user.
 pub(super) async fn add_users(
     connection: &mut PgConnection,
     users: &BTreeMap<(i64, i64), &str>,
@@ -175,7 +176,8 @@ pub(super) async fn add_users(
     Ok(created.cast_unsigned())
 }
 
-/// Freezes the chunks, and pins the category and the template of their requests.
+/// Inserts the plan rows of the chunks. Stores the category and the template version of each chunk in its request if the
+/// request has none.
 async fn freeze(connection: &mut PgConnection, chunks: &[Restorable<'_>]) -> Result<(), Error> {
     let template = |planned: &SendPlanned| planned.decided.as_ref()?.template;
     let category = |planned: &SendPlanned| planned.decided.as_ref()?.category;

@@ -1,4 +1,4 @@
-//! Restoring the requests and idempotency keys of accepted sends.
+//! Restore of the requests and idempotency keys of accepted sends.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::recovery::restore::Restore;
 use crate::sends::chunk::Chunk;
 use crate::sends::send::{self, NewRequest};
 
-/// Number of rows restored from accepted sends.
+/// Numbers of rows that were restored from accepted sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredSends {
     /// Number of created requests.
@@ -20,12 +20,12 @@ pub struct RestoredSends {
 }
 
 impl Restore {
-    /// Adds accepted sends, each given as its first chunk. Writes the request with its body, which [`Restore::plan_open`]
-    /// removes if it is not needed, and the idempotency key, unless it has expired. A send that is parked in the backup is
-    /// planned again.
+    /// Adds accepted sends, each of which is given as its first chunk. Writes the request with its body and, unless it has
+    /// expired, the idempotency key. [`Restore::plan_open`] later removes the body if it is not needed. If the backup
+    /// contains the send as a parked message, removes this message, so that the send is planned again.
     ///
     /// # Errors
-    /// The database failed; no send is added.
+    /// Returns an error and adds no send if the database fails.
     pub async fn add_sends(&mut self, accepted: &[Chunk]) -> Result<RestoredSends, Error> {
         let mut seen = HashSet::with_capacity(accepted.len());
         let accepted: Vec<&Chunk> =

@@ -1,4 +1,4 @@
-//! Sends with chunks that may still have to be planned or executed.
+//! Sends whose chunks may still have to be planned, or whose plan may still have to be published.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::sends::chunk::Chunk;
 /// A send whose body is stored.
 #[derive(Clone, Debug)]
 pub struct UnfinishedSend {
-    /// The send, with the number of the next chunk to execute.
+    /// The send, with the number of its next chunk to process.
     pub send: Chunk,
-    /// True if this chunk must be executed; false if all chunks have been executed.
+    /// True if this chunk must be processed; false if all chunks of the send have been processed.
     pub is_open: bool,
 }
 
 impl Restore {
-    /// Lists up to `limit` sends with a stored body after the key `after`, in key order.
+    /// Lists up to `limit` sends whose body is stored, in key order, starting after the key `after`.
     ///
     /// # Errors
-    /// The database failed, or a body cannot be decoded.
+    /// Returns an error if the database fails, or if a body cannot be decoded.
     pub async fn unfinished(
         &mut self,
         after: Option<(AppId, SendId)>,
@@ -47,12 +47,12 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. First creates
-    /// missing users whose jobs are in the log, with their previous numbers, so that planning reaches the same decisions.
+    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. First creates missing
+    /// users that the jobs in the log name, with their previous numbers, so that planning makes the same decisions again.
     /// Returns the number of created users.
     ///
     /// # Errors
-    /// The database failed; nothing is changed.
+    /// Returns an error and changes nothing if the database fails.
     pub async fn plan_open(&mut self, sends: &[UnfinishedSend], timers: &[NewTimer]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         let mut users = 0;
@@ -94,7 +94,7 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
     plans::add_users(connection, &users).await
 }
 
-/// Sets timers, replacing those with the same ids from an earlier, interrupted restore.
+/// Sets timers. Replaces timers with the same ids, which an interrupted restore may have set.
 pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {
     sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
         .bind(timers.iter().map(|timer| timer.id).collect::<Vec<_>>())
@@ -103,8 +103,9 @@ pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer
     timer::insert(connection, timers).await
 }
 
-/// Reads a send and finds the chunk to execute; each chunk starts the next one. If all chunks of a send are frozen and the send
-/// has several chunks or a schedule, the last chunk is executed again, because it may not have been executed.
+/// Reads a send and determines the next chunk to process. Processing this chunk starts the chunk after it. If all chunks are
+/// frozen, the plan of the last chunk may not have been published. The last chunk is then processed again, provided that the
+/// send has several chunks or a schedule.
 fn read(row: &PgRow) -> Result<UnfinishedSend, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;

@@ -1,4 +1,4 @@
-//! Ending the deliveries whose outcome the log does not contain.
+//! End of deliveries whose outcome the log does not contain.
 
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
@@ -14,9 +14,9 @@ use crate::recovery::restore::{Restore, unfinished};
 const STEP: i64 = 500;
 
 impl Restore {
-    /// Marks the deliveries of the backup that wait for their job as `sending`: a worker may have received the job since.
-    /// [`Restore::add_jobs`] then reopens deliveries whose job no worker has received. Deliveries that wait for a timer of the
-    /// backup stay unchanged.
+    /// Sets the deliveries of the backup that wait for a job to `sending`, because a worker may have received the job since
+    /// the backup. [`Restore::add_jobs`] then resets deliveries whose job no worker has received. Deliveries that wait for a
+    /// timer in the backup do not change.
     pub async fn doubt_waiting(&mut self) -> Result<(), Error> {
         sqlx::query(
             "UPDATE delivery d SET status = 'sending', lease_until = NULL
@@ -32,11 +32,11 @@ impl Restore {
         Ok(())
     }
 
-    /// Ends the deliveries in `sending` as `unknown`, so that no provider is called for them again. Sets timers that publish
-    /// these outcomes. Returns the number of ended deliveries.
+    /// Ends all deliveries that are `sending` as `unknown`, so that no provider is called for them again. Sets timers that
+    /// publish these outcomes. Returns the number of ended deliveries.
     ///
     /// # Errors
-    /// The database failed; deliveries ended so far stay ended.
+    /// Returns an error if the database fails. Deliveries that already ended stay ended.
     pub async fn end_unknown(&mut self, now: Timestamp) -> Result<u64, Error> {
         let mut ended = 0;
         let mut after = (0_i64, Uuid::nil());
@@ -73,7 +73,7 @@ impl Restore {
     }
 }
 
-/// Builds the timer that publishes the unknown outcome of a delivery. The event has the same id as if a worker had
+/// Builds the timer that publishes the unknown outcome of a delivery. The event has the id that it would have if a worker had
 /// published it.
 fn event_timer(row: &PgRow, now: Timestamp) -> Result<NewTimer, Error> {
     let channel: &str = row.try_get("channel")?;

@@ -1,5 +1,5 @@
-//! Comparing a shadow with the live tables. A comparison covers, for each user, the number of rows, a checksum over all
-//! columns, the counters, and counters recounted from the rows.
+//! Comparison of a shadow with the live tables. For each user, it compares the number of rows, a checksum over all columns,
+//! the counters, and counters that are computed again from the rows.
 
 use std::cmp::Ordering;
 
@@ -13,8 +13,8 @@ use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
 
-/// Returns one line per user with any row, in key order. The checksum covers the text form of each row, which includes every
-/// column.
+/// Query that returns one line for each user that has a row, in key order. The checksum covers the text form of the rows,
+/// which includes every column.
 const INBOXES: &str = "
     SELECT app_id, user_number, coalesce(i.items, 0) AS items, coalesce(i.checksum, 0) AS checksum,
       coalesce(i.total, 0) AS total, coalesce(i.unread, 0) AS unread, coalesce(i.unseen, 0) AS unseen,
@@ -31,12 +31,12 @@ const INBOXES: &str = "
 /// Summary of one user's inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
-    /// Number of rows, including those of deleted items.
+    /// Number of rows, including rows of deleted items.
     pub items: i64,
     checksum: i64,
-    /// Counters recounted from the rows.
+    /// Counters computed from the rows.
     pub recounted: Counts,
-    /// Stored counters; zeros if no row exists.
+    /// Stored counters; all are 0 if the user has no row of counters.
     pub kept: Counts,
 }
 
@@ -49,17 +49,17 @@ pub struct Comparison {
     pub items: u64,
     /// Number of users whose inboxes differ.
     pub differing: u64,
-    /// Number of users whose erasure is not done; they are not compared.
+    /// Number of users whose erasure is not done. They are not compared.
     pub leaving: u64,
-    /// Details of the first differing inboxes.
+    /// Details of the first inboxes that differ.
     pub shown: Vec<Difference>,
 }
 
 type Line = ((AppId, UserNumber), Inbox);
 
 impl View {
-    /// Compares the inboxes of all users with those of the shadow, which must be at the same stream positions. The result
-    /// contains details of the first `most` inboxes that differ.
+    /// Compares the inboxes of all users in this view with those of the shadow, which must be at the same stream positions.
+    /// The result contains details of the first `most` inboxes that differ.
     pub async fn compare(&mut self, shadow: &Shadow, most: usize) -> Result<Comparison, Error> {
         let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
         let mut replay = shadow.store.pool.acquire().await?;
@@ -78,8 +78,8 @@ impl View {
 }
 
 impl Comparison {
-    /// Compares both sides line by line, and counts users, items and differences. Returns the first `most` inboxes that
-    /// differ, with the live and the replayed summary.
+    /// Compares the live lines with the lines of the shadow, and counts users, items and differences. Returns the first
+    /// `most` inboxes that differ, each with its live and its replayed summary.
     async fn merge(
         &mut self,
         mut live: BoxStream<'_, Result<Line, Error>>,
@@ -123,7 +123,7 @@ impl Comparison {
     }
 }
 
-/// Streams the lines of all users.
+/// Streams the result of [`INBOXES`].
 fn lines(connection: &mut PgConnection) -> BoxStream<'_, Result<Line, Error>> {
     let rows = sqlx::query(INBOXES).fetch(connection);
     Box::pin(rows.map_err(Error::from).and_then(async |row| line(&row)))

@@ -1,4 +1,4 @@
-//! Copying the inbox of a backup into a shadow, page by page.
+//! Copy of the inbox of a backup into a shadow, page by page.
 
 use chrono::{DateTime, Utc};
 use domain::StreamName;
@@ -31,7 +31,7 @@ struct Item {
 
 impl Shadow {
     /// Estimates the number of item rows in a database from PostgreSQL's statistics, because counting the rows of a large
-    /// inbox takes minutes. Returns 0 if the table has no statistics yet, for instance right after a restore.
+    /// inbox takes minutes. Returns 0 if the table has no statistics yet, for instance right after the backup was restored.
     pub async fn estimated_items(of: &Store) -> Result<u64, Error> {
         let items: i64 = sqlx::query_scalar(
             "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'inbox_item'::regclass",
@@ -41,11 +41,11 @@ impl Shadow {
         Ok(items.cast_unsigned())
     }
 
-    /// Copies the inbox of a backup, except the rows of erased users: items, counters, and `start` as the checkpoints of the
-    /// partitions. Calls `on_page` with the number of rows of each page.
+    /// Copies the items of a backup, except those of erased users. Computes the counters from the copied items, and sets the
+    /// checkpoints of the partitions to `start`. Calls `on_page` with the number of rows of each page.
     ///
     /// # Errors
-    /// The database or the backup failed; a part of the rows may be copied.
+    /// Returns an error if the database or the backup fails. Some of the rows may then have been copied.
     pub async fn copy(&self, backup: &Store, start: &[u64], on_page: impl Fn(u64)) -> Result<(), Error> {
         let mut last = (i64::MIN, i64::MIN);
         loop {

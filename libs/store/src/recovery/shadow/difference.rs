@@ -1,4 +1,4 @@
-//! Details of differing inboxes: the items, their columns and the counters.
+//! Details of inboxes that differ: the items, their columns and the counters.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,30 +12,30 @@ use sqlx::PgConnection;
 use super::Inbox;
 use crate::Error;
 
-/// Maximum number of items of each kind that a difference names.
+/// Maximum number of missing, unexpected or changed items that a difference names.
 const NAMED: usize = 10;
 
-/// Differences between a live inbox and its replay. Contains no values of items, which are personal data.
+/// Differences between a live inbox and its replay. Contains no values of items, because these are personal data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub app: AppId,
     /// Owner of the inbox.
     pub user: UserNumber,
-    /// Items that only the replay has.
+    /// Items that exist only in the replay.
     pub missing: Items<ItemId>,
-    /// Items that only the live tables have.
+    /// Items that exist only in the live tables.
     pub unexpected: Items<ItemId>,
-    /// Items that both have, but with different values.
+    /// Items that exist in both, but with different values.
     pub changed: Items<ChangedItem>,
     /// The live counters.
     pub kept: Counts,
-    /// Counters recounted from the live items.
+    /// Counters computed from the live items.
     pub recounted: Counts,
     /// The counters of the replay.
     pub replayed: Counts,
 }
 
-/// Number of items of one kind, and the first ten.
+/// Number of missing, unexpected or changed items, and the first ten of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Items<T> {
     pub count: u64,
@@ -66,7 +66,8 @@ impl<T> Items<T> {
     }
 }
 
-/// Finds the differences between a user's inbox in the live tables (`here`) and in the replay (`there`).
+/// Finds the differences between a user's live inbox and its replay. `here` is the summary of the live inbox, `there` that of
+/// the replay.
 pub(super) async fn look(
     live: &mut PgConnection,
     replay: &mut PgConnection,

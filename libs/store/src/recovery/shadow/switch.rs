@@ -1,4 +1,4 @@
-//! Replacing the live tables with a shadow, in one transaction.
+//! Replacement of the live tables by a shadow, in one transaction.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,13 +10,13 @@ use super::{Purpose, Shadow, tables, view};
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
-/// Maximum time for which a switch waits for running readers of the live tables. New readers wait for the switch and fail after
-/// two seconds, so this limit must be shorter. It must also be longer than `deadlock_timeout` (one second), after which
-/// PostgreSQL cancels an automatic vacuum that holds the lock.
+/// Maximum time for which a switch waits for running readers of the live tables. It must be shorter than two seconds: new
+/// readers wait for the switch, and the gateway gives up a call to the database after two seconds. It must be longer than
+/// `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// Limits how long an idle switch can pause the projection.
+/// Limit on the time for which an idle switch pauses the projection.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// Statements that delete the rows of users. Live and deleted items have separate indexes.
+/// Statements that delete the rows of users from the shadow. Existing and deleted items have separate indexes.
 const LEAVING: [&str; 3] = [
     "DELETE FROM inbox_item WHERE deleted_at IS NULL
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
@@ -24,12 +24,12 @@ const LEAVING: [&str; 3] = [
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
     "DELETE FROM inbox_counter WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
 ];
-/// SQLSTATEs of a failed lock: `lock_not_available`, and `deadlock_detected` if a reader has locked one table and waits for
-/// the other.
+/// SQLSTATEs of a lock that was not acquired: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
+/// and waits for the other.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
-/// A switch in an open transaction, during which the live projection is paused. Dropping it without [`Switch::commit`]
-/// rolls it back.
+/// A switch to the tables of a shadow, in an open transaction that pauses the live projection. If the value is dropped
+/// without [`Switch::commit`], the transaction is rolled back.
 #[derive(Debug)]
 pub struct Switch<'s> {
     transaction: Transaction<'s, Postgres>,
@@ -42,17 +42,17 @@ pub struct Switch<'s> {
 /// Result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchResult {
-    /// The new tables are live, and the old tables are dropped.
+    /// The tables of the shadow are live, and the old tables are dropped.
     Yes,
-    /// Readers kept the tables locked for too long; nothing was switched.
+    /// Nothing was switched, because readers kept the tables locked for too long.
     Hindered,
 }
 
 impl Shadow {
-    /// Starts a switch: locks the checkpoints, which pauses the live projection.
+    /// Starts a switch. Locks the checkpoints, which pauses the live projection.
     ///
     /// # Errors
-    /// The database failed, or another process kept the checkpoints locked for too long.
+    /// Returns an error if the database fails, or if another process keeps the checkpoints locked for too long.
     pub async fn hold(&mut self, streams: &[String]) -> Result<Switch<'_>, Error> {
         let mut transaction = self.guard.begin().await?;
         transaction.execute(IDLE_LIMIT).await?;
@@ -75,7 +75,8 @@ impl Shadow {
         Ok(Switch { transaction, shadow, version: self.version, positions, leaving })
     }
 
-    /// Vacuums and analyzes the shadow's tables, so that readers have planner statistics and the visibility map.
+    /// Vacuums and analyzes the shadow's tables, so that the planner's statistics and the visibility map exist when the
+    /// tables become live.
     pub async fn vacuum(&self) -> Result<(), Error> {
         let mut connection = self.store.pool.acquire().await?;
         connection.execute("VACUUM (ANALYZE) inbox_item").await?;
@@ -85,7 +86,7 @@ impl Shadow {
 }
 
 impl Switch<'_> {
-    /// Returns the checkpoint of each partition at which the live projection is paused.
+    /// Returns the checkpoint of each partition, at which the live projection is paused.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         view::in_order(&self.positions, partitions)
@@ -95,15 +96,15 @@ impl Switch<'_> {
     /// live dead events.
     ///
     /// # Errors
-    /// The database failed, or the schema was migrated after the shadow was created ([`Error::SchemaChanged`]). If the
-    /// commit itself fails, the switch may have taken place nevertheless.
+    /// Returns [`Error::SchemaChanged`] if the schema was migrated after the shadow was created, or another error if the
+    /// database fails. If the commit itself fails, the switch may still have taken place.
     pub async fn commit(mut self) -> Result<SwitchResult, Error> {
         self.delete_leaving().await?;
         let Err(error) = self.replace_tables().await else {
             self.transaction.commit().await?;
             return Ok(SwitchResult::Yes);
         };
-        // Roll back explicitly: a dropped transaction keeps its locks until the connection is used again.
+        // The rollback is explicit because a dropped transaction keeps its locks until the connection is used again.
         let rolled_back = self.transaction.rollback().await;
         if is_locked(&error) {
             rolled_back?;
@@ -115,7 +116,7 @@ impl Switch<'_> {
     async fn replace_tables(&mut self) -> Result<(), Error> {
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
-        // Check after locking, so that no migration can change the tables any more.
+        // The check follows the lock, so that no migration can change the tables after it.
         self.check_schema().await?;
         self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
         self.transaction
@@ -139,8 +140,8 @@ impl Switch<'_> {
         tables::drop_schema(&mut self.transaction, Purpose::Replacement).await
     }
 
-    /// Fails if the schema was migrated after the shadow was created, because a migration may also change the contents of
-    /// tables.
+    /// Returns an error if the schema was migrated after the shadow was created, because a migration may also change the
+    /// contents of tables.
     async fn check_schema(&mut self) -> Result<(), Error> {
         let version: Option<i64> =
             sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
@@ -149,8 +150,8 @@ impl Switch<'_> {
         if version == Some(self.version) { Ok(()) } else { Err(Error::SchemaChanged) }
     }
 
-    /// Deletes the rows of users whose erasure is not done from the shadow, because the log may not contain the erasure
-    /// yet.
+    /// Deletes the rows of users whose erasure is not done from the shadow. The log may not contain their erasure yet, so the
+    /// replay may have written these rows.
     async fn delete_leaving(&self) -> Result<(), Error> {
         if self.leaving.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Creating the tables of a shadow with the definitions of the live tables, and dropping them with their schema.
+//! Creation of the tables of a shadow with the definitions of the live tables, and their removal together with the schema.
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
@@ -8,10 +8,10 @@ use crate::Error;
 /// The tables that the projection writes.
 const TABLES: [&str; 5] = ["inbox_item", "inbox_counter", "checkpoint", "dead_event", "message_failure"];
 
-/// Generates the statements that create the tables `$3` of schema `$2` in schema `$1` with the same definitions: columns,
-/// checks, keys, indexes under the same names, storage, owner and grants on tables. Roles with privileges on a table also get
-/// `USAGE` on the schema, so that erasures can delete rows there. `LIKE` alone would omit the grants and give the indexes
-/// other names, and migrations find indexes by name.
+/// Query that generates statements. They create the tables `$3` in schema `$1` with the same definitions as in schema `$2`:
+/// columns, checks, keys, indexes with the same names, storage, owner and grants on tables. Roles with privileges on a table
+/// also get `USAGE` on the schema, so that erasures can delete rows there. `CREATE TABLE … LIKE` alone would omit the grants
+/// and give the indexes other names, but migrations find indexes by name.
 const DEFINITION: &str = "
     WITH original AS (
       SELECT c.oid, c.relname AS name, c.reloptions, c.relowner, c.relacl
@@ -45,10 +45,10 @@ const DEFINITION: &str = "
     ORDER BY step";
 
 impl Shadow {
-    /// Drops the tables of an interrupted shadow with the same purpose, if they exist, and creates empty tables.
+    /// Creates empty tables. First drops the tables of an interrupted shadow with the same purpose, if they exist.
     ///
     /// # Errors
-    /// The database failed, or the role may not create a schema.
+    /// Returns an error if the database fails, or if the role may not create a schema.
     pub async fn create(&self) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         drop_schema(&mut transaction, self.purpose).await?;
@@ -65,7 +65,7 @@ impl Shadow {
             .fetch_all(&mut *transaction)
             .await?;
         for (_, statement) in statements {
-            // Safe: all names in the statement are from the catalog, and PostgreSQL has quoted them.
+            // Safe: all names in the statement are from PostgreSQL's catalog, and PostgreSQL has quoted them.
             transaction.execute(AssertSqlSafe(statement)).await?;
         }
         transaction.commit().await?;
@@ -75,7 +75,7 @@ impl Shadow {
     /// Drops the shadow's tables.
     ///
     /// # Errors
-    /// The database failed. The tables remain until the next shadow with the same purpose is created.
+    /// Returns an error if the database fails. The tables then remain until the next shadow with the same purpose is created.
     pub async fn discard(self) -> Result<(), Error> {
         self.store.close().await;
         drop_schema(&mut *self.live.acquire().await?, self.purpose).await

@@ -9,26 +9,27 @@ use super::Shadow;
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
-/// A snapshot of the live tables. Projections continue to write meanwhile.
+/// A snapshot of the live tables. While it is open, projections continue to write to the tables.
 #[derive(Debug)]
 pub struct View {
     pub(super) transaction: Transaction<'static, Postgres>,
     positions: HashMap<String, u64>,
-    /// Users whose erasure is not done; their rows are not compared.
+    /// Users whose erasure is not done. Their rows are not compared.
     pub(super) leaving: HashSet<(AppId, UserNumber)>,
 }
 
 impl Shadow {
-    /// Returns the last sequence number of each partition that the live inbox contains.
+    /// Returns, for each partition, the sequence number of the last event that the live inbox contains.
     pub async fn live_positions(&self, partitions: u32) -> Result<Vec<u64>, Error> {
         let positions = positions(&mut *self.live.acquire().await?).await?;
         Ok(in_order(&positions, partitions))
     }
 
-    /// Opens a view of the live tables. While the view is open, PostgreSQL cannot remove dead rows, so close it soon.
+    /// Opens a view of the live tables. While a view is open, PostgreSQL cannot remove dead rows, so the caller should close
+    /// it soon.
     pub async fn view(&self) -> Result<View, Error> {
         let mut transaction = self.live.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        // Lock the tables before the transaction has a snapshot, so that no switch can replace them.
+        // The tables are locked before the transaction has a snapshot, so that no switch can replace them.
         transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS SHARE MODE").await?;
         let positions = positions(&mut transaction).await?;
         let leaving = leaving(&mut transaction).await?;
@@ -37,7 +38,7 @@ impl Shadow {
 }
 
 impl View {
-    /// Returns the last sequence number of each partition that the view contains.
+    /// Returns, for each partition, the sequence number of the last event that the view contains.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         in_order(&self.positions, partitions)
@@ -62,8 +63,8 @@ pub(super) fn in_order(positions: &HashMap<String, u64>, partitions: u32) -> Vec
     (0..partitions).map(of).collect()
 }
 
-/// Returns the users whose erasure is not done. For these users, the live tables may still have rows that a replay does not
-/// create, or may already lack rows that a replay creates.
+/// Returns the users whose erasure is not done. A comparison must skip them, because their rows may already be deleted from
+/// only one of the two sets of tables.
 pub(super) async fn leaving(connection: &mut PgConnection) -> Result<HashSet<(AppId, UserNumber)>, Error> {
     let rows: Vec<(i64, i64)> =
         sqlx::query_as("SELECT app_id, user_number FROM erased WHERE done_at IS NULL")

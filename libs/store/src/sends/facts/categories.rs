@@ -1,4 +1,4 @@
-//! The categories of sends.
+//! Facts about the categories of sends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::sends::facts::{Facts, PlanCategory};
 type CategoryKey = (i64, String);
 type KnownCategories = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads the categories of chunks, and creates those missing for new chunks. If the app's quota is reached, the chunk has
-/// no category.
+/// Reads the categories of chunks, and creates missing categories for new chunks. If an app has reached its quota of
+/// categories, a missing category is not created and the chunk has no category.
 pub(super) async fn read_or_create(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -37,7 +37,7 @@ pub(super) async fn read_or_create(
     Ok(())
 }
 
-/// Reads the categories of chunks. Missing categories are added to the facts only, with the id 0.
+/// Reads the categories of chunks. Missing categories are added only to the facts, with the id 0.
 pub(super) async fn imagine(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -54,8 +54,8 @@ fn simulated(identifier: String) -> PlanCategory {
     PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
 }
 
-/// Returns the category of each chunk: the category that the send names, otherwise that of its template; None if neither
-/// names a category.
+/// Returns the category of each chunk: the category that the send names or, if it names none, the category of its template.
+/// None if neither names a category.
 fn category_keys(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
     let named = chunks.iter().enumerate().map(|(index, chunk)| {
         let own = chunk.send.category.as_ref();
@@ -107,7 +107,7 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     Ok(())
 }
 
-/// Returns the new categories that the quotas of their apps allow, in order.
+/// Returns those of the given new categories that the quotas of their apps allow, in the given order.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
     (apps, identifiers): (Vec<i64>, Vec<&'a str>),
@@ -126,7 +126,7 @@ async fn within_quota<'a>(
     Ok(kept.unzip())
 }
 
-/// Returns the distinct keys as columns, in key order, so that concurrent transactions do not deadlock.
+/// Returns the distinct keys as columns. They are in key order, so that concurrent transactions do not deadlock.
 fn columns(keys: &[Option<CategoryKey>]) -> (Vec<i64>, Vec<&str>) {
     let keys: BTreeSet<_> = keys.iter().flatten().collect();
     keys.into_iter().map(|(app, identifier)| (*app, identifier.as_str())).unzip()

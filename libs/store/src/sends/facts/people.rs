@@ -1,4 +1,4 @@
-//! Facts about the users of recipients: profiles, the channels that they turned off, web push endpoints, and suppressed
+//! Facts about the users that are recipients: profiles, the channels that they turned off, web push endpoints and suppressed
 //! targets.
 
 use std::collections::{BTreeSet, HashSet};
@@ -15,8 +15,8 @@ use crate::directory::user::merge::{MergeResult, Updates, merge_users};
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
-/// Merges the inline profiles of new chunks into the profiles of their users. Creates missing users, except erased ones.
-/// Skips an inline profile that would make the stored profile invalid, so that the other recipients can be planned.
+/// Merges the inline profiles of new chunks into the profiles of their users. Creates missing users, except erased users.
+/// Skips an inline profile that would make the stored profile invalid, so that the chunk can still be planned.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -42,7 +42,7 @@ pub(super) async fn merge_inline_profiles(
     Ok(())
 }
 
-/// Reads the users of the chunks' recipients; users that do not exist are left out.
+/// Reads the users that are recipients of the chunks. Leaves out users that do not exist.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -71,7 +71,7 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Merges the inline profiles of the chunks into `facts` only, without writing to the database.
+/// Merges the inline profiles of the chunks only into `facts`, without writing to the database.
 pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
     for chunk in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
@@ -87,7 +87,8 @@ pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
     }
 }
 
-/// Reads the channels that users turned off for the chunks' categories, except critical ones.
+/// Reads the channels that users turned off for the chunks' categories. Skips critical categories, for which preferences are
+/// ignored.
 pub(super) async fn read_preferences(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -124,7 +125,7 @@ pub(super) async fn read_preferences(
     Ok(())
 }
 
-/// Reads the web push endpoints of the users, for apps that have a provider for web push.
+/// Reads the users' web push endpoints. Skips apps that have no enabled provider for web push.
 pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let apps = facts.users.iter().filter(|(app, _)| facts.providers(**app).contains(&Channel::WebPush));
     let (apps, users): (Vec<i64>, Vec<i64>) =
@@ -149,7 +150,6 @@ pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Fa
     Ok(())
 }
 
-/// Reads which targets of the users are suppressed.
 pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
     for (app, users) in &facts.users {

@@ -1,4 +1,4 @@
-//! Template versions with which sends are planned.
+//! Facts about templates: the versions that sends are planned with.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::database::columns::columns;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
-/// Reads the template versions of chunks. All chunks of a send use the version with which its first chunk was planned; a
-/// new send uses the newest version.
+/// Reads the template versions of chunks. The first chunk of a send uses the newest version. The other chunks of the send use
+/// the same version as the first.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],

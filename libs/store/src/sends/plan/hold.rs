@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks. A transaction acquires them before its first write. A locked user's row or an erasure in
-//! one app therefore does not delay the chunks of other apps.
+//! Locks for the planning of chunks. A transaction acquires these locks before its first write. If the chunks of one app need
+//! a lock that another transaction holds, the chunks of other apps therefore do not wait for it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Sends, erasure};
 
-/// Lock timeout while chunks of several apps share the transaction, for locks that cannot be acquired without waiting.
+/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that PostgreSQL cannot skip.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// Lock timeout while all chunks belong to one app.
+/// Lock timeout of a transaction whose chunks all belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// An open transaction that has locked the users whose profiles the chunks write and blocks erasures in their apps. Busy
-/// chunks are left out.
+/// An open transaction that is ready to freeze chunks. It has locked the users whose profiles the chunks write, and blocks
+/// erasures in the apps of the chunks. Busy chunks, for which it could not get all locks, must not be frozen in it.
 #[derive(Debug)]
 pub struct Hold {
     transaction: Transaction<'static, Postgres>,
@@ -24,8 +24,9 @@ pub struct Hold {
 }
 
 impl Sends<'_> {
-    /// Locks the users' rows that the chunks write, without waiting for a locked row or an erasure. A chunk that needs such
-    /// a lock is busy ([`Hold::is_busy`]) and must not be frozen in this transaction.
+    /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Does not wait for
+    /// locks that another transaction holds. A chunk that needs such a lock is busy ([`Hold::is_busy`]) and must not be
+    /// frozen in this transaction.
     pub async fn hold_free(self, chunks: &[Chunk]) -> Result<Hold, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
@@ -37,10 +38,11 @@ impl Sends<'_> {
         Ok(Hold { transaction, busy })
     }
 
-    /// Locks the users' rows that the chunks write. Waits up to 5 seconds for each lock.
+    /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Waits up to 5 seconds
+    /// for each lock.
     ///
     /// # Errors
-    /// The database failed, or a lock was not free in time ([`Error::is_lock_timeout`]).
+    /// Returns an error if the database fails, or if a lock does not become free in time ([`Error::is_lock_timeout`]).
     pub async fn hold_all(self, chunks: &[Chunk]) -> Result<Hold, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, ALONE).await?;
@@ -69,8 +71,8 @@ impl Hold {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Starts to freeze chunks, none of which may be busy. Inserts their `plan` rows in key order. If such a row already
-    /// exists, the chunk keeps the decisions of the transaction that inserted it.
+    /// Starts to freeze chunks, none of which may be busy. Inserts a row in the table `plan` for each chunk, in key order. If
+    /// the row of a chunk already exists, another transaction has decided the chunk, and its decisions are kept.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }
@@ -82,8 +84,8 @@ fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the rows of the users whose profiles the chunks write. Skips rows that another transaction has locked, and returns
-/// their users.
+/// Locks the users whose profiles the chunks write, except users that another transaction has locked. Returns the users that
+/// it did not lock.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,
@@ -94,7 +96,7 @@ async fn busy_users<'t>(
     }
     let users: Vec<_> = users.into_iter().collect();
     let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
-    // Both parts of the statement use the same snapshot. A user that is created or erased concurrently is therefore either
+    // Both parts of the statement use the same snapshot. Therefore a user that is created or erased concurrently is either
     // ignored or counted as busy.
     let rows = sqlx::query!(
         r#"WITH named AS (
@@ -117,7 +119,7 @@ async fn busy_users<'t>(
     Ok(busy)
 }
 
-/// Sets the lock timeout of this transaction.
+/// Sets the lock timeout of the open transaction.
 async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
     sqlx::query_scalar!("SELECT set_config('lock_timeout', $1, true)", format!("{}ms", limit.as_millis()))
         .fetch_one(connection)
@@ -125,7 +127,7 @@ async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(
     Ok(())
 }
 
-/// Sets the short lock timeout for transactions of messages that are processed in a batch with others.
+/// Sets the short lock timeout of a transaction that processes messages of several apps.
 pub(crate) async fn limit_waits_together(connection: &mut PgConnection) -> Result<(), Error> {
     limit_waits(connection, TOGETHER).await
 }

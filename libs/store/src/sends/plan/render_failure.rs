@@ -1,4 +1,4 @@
-//! Planned deliveries and inbox items that cannot be rendered.
+//! Planned deliveries and inbox items whose content cannot be rendered.
 
 use domain::{AppId, Channel, Reason, SendId, Status};
 
@@ -7,7 +7,7 @@ use crate::database::columns::columns;
 use crate::deliveries::ledger::{DeliveryState, StateRow};
 use crate::{Error, Sends};
 
-/// A recipient and channel for which rendering failed after the chunk was frozen.
+/// A recipient and a channel for which rendering failed after the chunk was frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderFailure {
     pub app: AppId,
@@ -18,12 +18,12 @@ pub struct RenderFailure {
 }
 
 impl Sends<'_> {
-    /// Records render failures: the deliveries become `failed`, and the inbox items are marked as skipped. Returns those of the
-    /// deliveries that are cancelled or whose rendering failed, now or earlier. No worker receives a job for these, so the
-    /// caller must publish their outcome.
+    /// Records failures of rendering: the deliveries become `failed`, and the inbox items are recorded as skipped. Of these
+    /// deliveries, returns the ones that are cancelled or whose rendering failed, now or earlier. The caller must publish
+    /// their outcomes, because no worker receives a job for them.
     ///
     /// # Errors
-    /// The database failed; a retry is safe and returns the same deliveries.
+    /// Returns an error if the database fails. The caller can safely repeat the call, which returns the same deliveries.
     pub async fn record_render_failures(
         self,
         failures: &[RenderFailure],
@@ -32,7 +32,8 @@ impl Sends<'_> {
             return Ok(Vec::new());
         }
         self.end_unrendered(failures).await?;
-        // Read in a separate statement: its snapshot includes rows for which the first statement had to wait.
+        // The rows are read in a separate statement. Its snapshot also includes rows for which the first statement had to
+        // wait.
         columns! { failure in failures =>
             apps = failure.app.0,
             sends = failure.send_id.0,

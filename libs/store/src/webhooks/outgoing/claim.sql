@@ -1,5 +1,5 @@
--- Claims due messages of the apps $6, at most $1 and $7 per app: only heads, and within the limits on calls under way per endpoint ($2, or 1
--- after $3 failures) and per app ($5). Each claim lasts $4 seconds.
+-- Claims due messages of the apps $6: at most $1 in total and $7 per app. Claims only heads, and respects the limits on running calls
+-- per endpoint ($2, or 1 after $3 failures) and per app ($5). Each claim lasts $4 seconds.
 WITH endpoint AS MATERIALIZED (
   SELECT e.app_id, e.id, calls.number AS calls,
     CASE WHEN e.disabled_at IS NULL AND (e.paused_until IS NULL OR e.paused_until <= now())
@@ -27,7 +27,8 @@ WITH endpoint AS MATERIALIZED (
 ), chosen AS MATERIALIZED (
   SELECT place FROM ranked WHERE rank <= least(room, $7) ORDER BY calls + rank, next_at, number LIMIT $1
 ), locked AS MATERIALIZED (
-  -- Checked again, because another transaction may have changed the message; in a form that does not use the index of heads.
+  -- Checked again, because another transaction may have changed the message. The expression coalesce(head, false) prevents PostgreSQL
+  -- from using the index of heads.
   SELECT ctid AS place FROM webhook_message
   WHERE ctid = ANY(ARRAY(SELECT place FROM chosen)) AND coalesce(head, false) AND next_at <= now()
   FOR UPDATE SKIP LOCKED

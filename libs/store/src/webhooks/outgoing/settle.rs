@@ -1,4 +1,4 @@
-//! Settling attempts in batches, with one health update per endpoint.
+//! Settlement of attempts to call endpoints. A batch of settlements updates the health of each endpoint once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -16,11 +16,11 @@ pub struct Settlement<'a> {
     /// The claimed message.
     pub due: &'a DueMessage,
     pub settled: AttemptResult,
-    /// The status of the answer, such as `503`, or the error.
+    /// HTTP status of the answer, such as `503`, or the error.
     pub answer: &'a str,
 }
 
-/// Changes to the health of one endpoint by a batch of settlements, in order.
+/// Effect of a batch of settlements on the health of one endpoint. The settlements are added in order.
 #[derive(Default)]
 struct Health {
     /// True if an attempt succeeded.
@@ -53,13 +53,13 @@ impl Health {
 }
 
 impl Webhooks<'_> {
-    /// Settles attempts, and updates the health of their endpoints. Returns the indexes of settlements whose messages
-    /// another transaction has locked; the caller must repeat these shortly. Skips an attempt whose message was removed or
-    /// is claimed by another process.
+    /// Settles attempts and updates the health of their endpoints. Skips an attempt whose message was removed or is claimed
+    /// by another process. Returns the indexes of settlements whose messages another transaction has locked; the caller must
+    /// settle them again after a short time.
     ///
     /// # Errors
-    /// The database failed; no attempt is settled. Unless the caller repeats the call, the messages are sent again after
-    /// their leases expire.
+    /// Returns an error, and settles no attempt, if the database fails. Unless the caller repeats the call, the messages are
+    /// sent again after their leases expire.
     pub async fn settle_webhooks(
         self,
         settlements: &[Settlement<'_>],
@@ -84,8 +84,8 @@ impl Webhooks<'_> {
 }
 
 /// Locks and returns the endpoints whose health may change: endpoints with a failure in the batch, and endpoints with earlier
-/// failures. All processes lock endpoints in key order and before their messages, which avoids deadlocks. Most batches contain
-/// only successes of healthy endpoints and lock no endpoint.
+/// failures. All processes lock endpoints in key order and before messages, which avoids deadlocks. Most batches contain only
+/// successes of healthy endpoints and therefore lock no endpoint.
 async fn lock_noted(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -116,8 +116,8 @@ async fn lock_noted(
     Ok(noted.into_iter().map(|row| (row.app_id, row.id)).collect())
 }
 
-/// Settles the messages whose claim is still valid, except those that another transaction has locked. Returns the tokens of
-/// the settled messages and the tokens of the locked ones.
+/// Settles the messages whose claim is still valid, except messages that another transaction has locked. Returns the tokens
+/// of the settled messages and the tokens of the locked messages.
 async fn settle(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -154,7 +154,7 @@ async fn settle(
     Ok((tokens(settled), tokens(locked)))
 }
 
-/// Updates failures, pauses and the disabled state of endpoints.
+/// Updates the failure counts, the pauses and the disabled state of endpoints.
 async fn update_health(
     connection: &mut PgConnection,
     healths: &BTreeMap<(i64, i64), Health>,

@@ -1,4 +1,5 @@
--- Settles the messages whose claim is still valid. Messages that another transaction has locked are returned with false.
+-- Settles the messages whose claim is still valid. Messages that another transaction has locked are not settled; they are returned with
+-- is_settled = false.
 WITH held AS MATERIALIZED (
   SELECT m.place, told.token, told.status, told.answer, told.after
   FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::float8[])

@@ -1,4 +1,4 @@
-//! Signing keys: several at a time up to a limit, each removed at once when it is revoked.
+//! Signing keys: an app has several up to a limit, and a revoked key is removed at once.
 
 use domain::{AppId, SigningAlgorithm};
 use sqlx::Row;

@@ -1,4 +1,4 @@
-//! Templates: versions are immutable and found by identifier, number and version.
+//! Templates: versions never change and are found by identifier, number and version.
 
 use domain::AppId;
 use domain::id::TemplateId;

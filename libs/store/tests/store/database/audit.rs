@@ -1,4 +1,4 @@
-//! The audit log, and error texts without data.
+//! The audit log, and error texts without personal data.
 
 use domain::{AppId, Timestamp};
 use store::Error;
@@ -53,7 +53,7 @@ async fn the_text_of_an_error_never_quotes_refused_data() {
     assert!(!text.contains("planted"), "{text}");
 }
 
-/// The error with its causes, as in a log line.
+/// Formats the error with its causes, as a log line does.
 fn text(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

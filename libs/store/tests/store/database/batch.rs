@@ -1,4 +1,4 @@
-//! Micro-batching of concurrent callers.
+//! Batching of the queries of concurrent callers.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::LIMIT;
 
-/// A batcher that doubles numbers, one batch per permit, and fails every batch that contains 13.
+/// A batcher that doubles numbers. It runs one batch per permit, and fails each batch that contains 13.
 struct Doubling {
     batcher: Batcher<u32, u32>,
     permits: Arc<Semaphore>,
@@ -44,7 +44,7 @@ impl Doubling {
         tokio::spawn(async move { batcher.call(query).await })
     }
 
-    /// Starts a first call, so that later calls queue up behind it.
+    /// Starts a first call, so that later calls wait in the queue.
     async fn hold(&self) -> tokio::task::JoinHandle<Result<u32, Error>> {
         let first = self.call(0);
         eventually(LIMIT, "the first call is running", async || (!self.batches().is_empty()).then_some(()))

@@ -1,4 +1,4 @@
-//! Messages whose processing fails.
+//! Failure counts of messages.
 
 use domain::{Lane, StreamName};
 use store::database::failure::{MAX_FAILURES, ParkRequest};

@@ -32,7 +32,8 @@ async fn session_mode_works_and_keeps_the_time_limits() {
     assert!(refused.is_lock_timeout(), "{refused}");
 }
 
-/// Repeats, because the pooler gives the second connection the session of the first only if that is free in time.
+/// The check is repeated: the pooler gives the second connection the session of the first only if this session is released in
+/// time.
 #[tokio::test]
 async fn transaction_mode_is_refused() {
     let fixture = fixture().await;

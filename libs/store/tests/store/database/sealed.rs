@@ -1,10 +1,10 @@
-//! Sealed columns: all are listed, and rows that change during a rotation are skipped.
+//! Encrypted columns: all are listed, and rows that change during a rotation are skipped.
 
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use crate::{Fixture, fixture};
 
-/// A ciphertext with the header of the master key with this id.
+/// Returns a ciphertext with the header of the master key that has the id `key`.
 fn sealed(key: u8, text: &str) -> Vec<u8> {
     [&[1][..], &[key; 8], text.as_bytes()].concat()
 }

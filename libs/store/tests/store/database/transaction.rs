@@ -1,4 +1,4 @@
-//! Calls that are cancelled half-way, as after a timeout.
+//! Calls that are cancelled before they end, for instance because of a timeout.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::fixture;
 
-/// More steps than any call has.
+/// Maximum number of polls; every tested call needs fewer.
 const STEPS: usize = 50;
 
-/// Polls the call at most `steps` times. Resolves to true if the call completed.
+/// A future that polls the call at most `steps` times. Resolves to true if the call has completed.
 struct LimitedSteps<F> {
     call: Pin<Box<F>>,
     steps: usize,
@@ -37,7 +37,7 @@ impl<F: Future> Future for LimitedSteps<F> {
 async fn a_cancelled_call_leaves_no_open_transaction_on_its_connection() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    // A single connection, so that the next call uses the one of the cancelled call.
+    // The pool has one connection, so that the next call uses the connection of the cancelled call.
     let settings = Settings { url: fixture.database.url().to_owned(), max_connections: 1 };
     let store = Store::connect(&settings).await.unwrap();
     for steps in 1..=STEPS {

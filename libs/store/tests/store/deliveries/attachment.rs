@@ -9,9 +9,9 @@ use store::deliveries::attachment::Review;
 use crate::erasure::user::{LATER, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 
-/// Retention after which files stored at [`NOW`] are old.
+/// Retention that has ended for files stored at [`NOW`].
 const SHORT: Duration = Duration::from_secs(1);
-/// Retention after which they are not old yet.
+/// Retention that has not ended for files stored at [`NOW`].
 const LONG: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Fixture {
@@ -20,7 +20,7 @@ impl Fixture {
         self.store.deliveries().keep_attachments(app, send, &contents, NOW, SHORT).await.unwrap();
     }
 
-    /// Reviews at most `most` files and returns how many were removed.
+    /// Reviews at most `most` files, and returns the number of removed files.
     async fn removed(&self, most: u32) -> u64 {
         self.store.deliveries().review_old_attachments(most).await.unwrap().removed
     }
@@ -46,7 +46,7 @@ async fn files_are_written_once_and_belong_to_their_app() {
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let bytes: Vec<u8> = (0..=255).collect();
     fixture.keep(shop, send_id(1), &[&bytes, b""]).await;
-    // A repeat keeps existing files and writes the missing ones.
+    // A repeated call keeps existing files and writes missing files.
     fixture.keep(shop, send_id(1), &[b"other", b"other", b"third"]).await;
     fixture.keep(shop, send_id(2), &[]).await;
     let read = async |app, send, number| {
@@ -66,7 +66,7 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let send = || with_file(send_to(vec![with_email("ada")]));
-    // A send that was never accepted, a delivered one, one with a waiting delivery, and a scheduled one.
+    // The sends: 1 was never accepted, 2 is delivered, 3 has a waiting delivery, and 4 is scheduled.
     for number in 1..=4 {
         fixture.keep(app, send_id(number), &[b"file"]).await;
     }
@@ -77,7 +77,7 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
     fixture.store.sends().schedule(&chunk(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
     let contents = [b"file".to_vec()];
     fixture.store.deliveries().keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
-    // And one that was parked before its request was stored.
+    // Send 6 was parked before its request was stored.
     fixture.keep(app, send_id(6), &[b"file"]).await;
     sqlx::query(
         "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
@@ -94,7 +94,7 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
         fixture.store.deliveries().review_old_attachments(10).await.unwrap(),
         Review { looked_at: 4, removed: 1 }
     );
-    // Files that are still needed are not reviewed again at once.
+    // Files that are still needed are not reviewed again for an hour.
     assert_eq!(
         fixture.store.deliveries().review_old_attachments(10).await.unwrap(),
         Review { looked_at: 0, removed: 0 }

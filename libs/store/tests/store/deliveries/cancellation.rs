@@ -1,4 +1,4 @@
-//! Cancelling requests.
+//! Cancellation of requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
     [0, 1].map(|chunk| Chunk { app, send_id: send_id(1), chunk, accepted_at: NOW, send: Arc::clone(&send) })
 }
 
-/// A send of two chunks over these channels, to recipients with inline profiles.
+/// Returns a send of two chunks over the given channels. All 600 recipients have inline profiles.
 fn to_600(channels: &[Channel]) -> domain::SendRequest {
     let person = |number: i32| Recipient {
         profile: Some(Object::new()),
@@ -80,7 +80,7 @@ impl Fixture {
         self.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap()
     }
 
-    /// Returns the number of cancelled notifications in the request's counts.
+    /// Returns the number of cancelled (recipient, channel) pairs in the request's counts.
     async fn cancelled(&self, app: AppId) -> i64 {
         let request = self.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap();
         request.counts.values().filter_map(|statuses| statuses.get(&Status::Cancelled)).sum()
@@ -109,7 +109,7 @@ impl Fixture {
     }
 }
 
-/// Settlement of the first attempt, which failed.
+/// Returns a settlement of the first attempt, which failed.
 fn settlement(app: AppId, delivery: DeliveryId, token: Uuid) -> Settlement {
     Settlement {
         app,
@@ -173,12 +173,12 @@ async fn cancelling_ends_waiting_deliveries_and_spares_active_and_ended_ones() {
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let due: HashMap<_, _> = due.timers.iter().map(|timer| (timer.stream, timer)).collect();
     assert_eq!(due.len(), 2);
-    assert!(due.contains_key(&streams[0]), "the job is due, so that its worker publishes the end");
+    assert!(due.contains_key(&streams[0]), "the job is due, so that its worker publishes the outcome");
     let told = Envelope::decode(&due[&StreamName::Outcome].message).unwrap();
     assert_eq!((told.app, told.send_id), (app, Some(send_id(1))));
     assert!(matches!(told.event, Event::RequestCancelled(_)), "the cancellation is published");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
-    assert_eq!(fixture.cancel(app).await, 0, "again");
+    assert_eq!(fixture.cancel(app).await, 0, "already cancelled");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
     assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
 }
@@ -190,7 +190,8 @@ async fn remaining_chunks_are_planned_as_cancelled_without_deliveries() {
     let channels = [Channel::Email, Channel::Sms, Channel::Slack];
     let [first, second] = chunks(app, to_600(&channels));
     fixture.freeze(&[first]).await;
-    // Email was planned for 500; for 100 more, what the send selects and the service delivers.
+    // 500 email deliveries are planned. Each of the other 100 recipients counts for the two selected channels that Tidings
+    // can deliver.
     let stopped = fixture.cancel(app).await;
     assert_eq!(stopped, 500 + 2 * 100);
     fixture.freeze(&[second]).await;
@@ -287,7 +288,7 @@ async fn an_attempt_with_an_expired_lease_is_cancelled_until_its_late_answer() {
     );
     assert!(fixture.settle_first(app, first, token, true).await);
     assert_eq!(fixture.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await, 1);
-    assert!(!fixture.settle_first(app, first, token, true).await, "again");
+    assert!(!fixture.settle_first(app, first, token, true).await, "already settled");
 }
 
 #[tokio::test]
@@ -299,7 +300,7 @@ async fn cancellation_ends_a_retry_settled_before_it() {
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
-    // Another transaction locks the timers, so that the settlement waits while it holds the request.
+    // Another transaction locks the table of timers, so that the settlement waits while it holds the lock on the request.
     let mut blocking = fixture.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *blocking).await.unwrap();
     let (settled, stopped, ()) = tokio::join!(
@@ -357,7 +358,7 @@ async fn a_request_with_only_parked_deliveries_is_cancelled() {
     fixture.run("UPDATE delivery SET status = 'parked'").await;
     assert_eq!(fixture.cancel(app).await, 0);
     assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
-    // A redrive publishes it all the same.
+    // The statement does what a redrive does. The next claim still ends the delivery as cancelled.
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
     assert!(matches!(claim, Claim::Done(state) if state.status == Status::Cancelled));

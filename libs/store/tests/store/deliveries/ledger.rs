@@ -1,4 +1,4 @@
-//! Claiming deliveries.
+//! Claims of deliveries.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn an_expired_lease_is_taken_over_with_the_same_provider() {
     })
     .await;
     let ((first, _), (second, provider)) = (ours(&first), ours(&second));
-    assert_eq!(provider, Some("main"), "its outcome is unknown there");
+    assert_eq!(provider, Some("main"), "this provider may have received the call");
     assert_ne!(first, second);
 }
 

@@ -1,4 +1,4 @@
-//! Receipts of providers after their answers.
+//! Receipts that arrive after the provider's answer was settled.
 
 mod early;
 
@@ -56,7 +56,8 @@ fn job(delivery: DeliveryId) -> Vec<u8> {
 }
 
 impl Fixture {
-    /// Adds SMS deliveries; the first attempt of each is claimed and settled as `sent` under the id `p-{number}`.
+    /// Adds SMS deliveries, and claims and settles their first attempts as `sent`. The provider's message ids are
+    /// `p-{number}`.
     async fn taken(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
         let ids = self.deliveries(app, count).await;
         sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&self.pool).await.unwrap();
@@ -106,7 +107,7 @@ impl Fixture {
         (state.status, state.reason, state.attempt)
     }
 
-    /// Returns the outcomes to publish (timers of `OUTCOME`) and the number of other due timers.
+    /// Returns the outcomes to be published (timers of `OUTCOME`) and the number of other due timers.
     async fn published(&self) -> (Vec<DeliverySettled>, usize) {
         let due = self.store.deliveries().due_timers(100).await.unwrap();
         let (outcomes, jobs): (Vec<_>, Vec<_>) =
@@ -245,7 +246,7 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
-    assert_eq!((order.attempt, order.limited_retries), (2, 1), "the next receipt is the end");
+    assert_eq!((order.attempt, order.limited_retries), (2, 1), "the next receipt ends it");
     drop(due);
 
     let last = RetryPolicy { schedule: vec![Duration::ZERO] };
@@ -255,7 +256,7 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Parked, Some(Reason::RetriesExhausted), 2));
     assert_eq!(fixture.count("SELECT count(*) FROM parked WHERE cause = '30008'").await, 1);
 
-    // Its message was removed because of its age.
+    // The stored job of the third delivery is removed because of its age, so no further attempt can follow.
     let nothing = fixture.store.deliveries().forget_awaited_receipts(LEASE, 10).await.unwrap();
     sqlx::query("UPDATE awaiting_receipt SET kept_at = now() - interval '73 hours'")
         .execute(&fixture.pool)

@@ -1,4 +1,4 @@
-//! Redriving parked messages.
+//! Redrive of parked messages.
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
@@ -35,7 +35,7 @@ fn job_of(channel: Channel, app: AppId, delivery: DeliveryId, user: i64) -> Vec<
 }
 
 impl Fixture {
-    /// Adds parked deliveries `1..=count` of send 1, whose next attempt is 9.
+    /// Adds `count` parked deliveries of send 1. The next attempt of each is attempt 9.
     async fn parked(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
         let ids = self.deliveries(app, count).await;
         self.all("UPDATE delivery SET status = 'parked', reason = 'retries_exhausted', attempt = 9, provider = 'main'").await;
@@ -75,7 +75,7 @@ async fn a_redrive_sets_a_new_timer_removes_the_parked_row_and_is_audited() {
     assert_eq!((listed.len(), listed[0].skip, listed[0].delivery), (1, None, Some(id)));
     assert_eq!(listed[0].target.as_deref(), Some("user-1@example.com"));
     let redriven = fixture.redrive(ParkedFilter::default()).await;
-    assert_eq!(redriven, listed, "a dry run returns the same");
+    assert_eq!(redriven, listed, "the list shows the same entries");
     let state = fixture.store.deliveries().delivery_states(&[(app, id)]).await.unwrap().remove(0);
     assert_eq!((state.status, state.reason, state.attempt), (Status::Retrying, None, 9));
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
@@ -219,7 +219,7 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
         let aside = ParkRequest { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
         fixture.store.database().set_aside(&aside).await.unwrap();
     }
-    // The in-app item and every external channel of the one recipient.
+    // The five stopped deliveries are the inbox item and the four external channels of the one recipient.
     assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 5);
     assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 0);
     let request = fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap();
@@ -227,7 +227,7 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
     let redriven = fixture.redrive(ParkedFilter { app: Some(app), ..ParkedFilter::default() }).await;
     assert_eq!((redriven.len(), redriven[0].send_id), (1, Some(send_id(2))));
     let mut due = fixture.store.deliveries().due_timers(10).await.unwrap();
-    // The other timer publishes the cancellation.
+    // The timer of `OUTCOME` publishes the cancellation.
     due.timers.retain(|timer| timer.stream != StreamName::Outcome);
     assert_eq!((due.timers.len(), due.timers[0].stream), (1, stream));
     assert_ne!(due.timers[0].id, Uuid::from_u128(2));

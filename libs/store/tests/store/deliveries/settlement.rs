@@ -1,4 +1,4 @@
-//! Settling attempts.
+//! Settlement of attempts.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SENT: Outcome = Outcome::Sent { provider_id: None };
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
 impl Fixture {
-    /// Claims the attempt, and returns its settlement.
+    /// Claims the attempt, and returns a settlement of the attempt.
     async fn attempt(&self, app: AppId, delivery: DeliveryId, attempt: u32, outcome: Outcome) -> Settlement {
         let request = ClaimRequest { app, delivery, attempt, provider: Some("main".to_owned()) };
         let lease = Duration::from_secs(60);
@@ -33,7 +33,7 @@ impl Fixture {
         self.store.deliveries().settle(std::slice::from_ref(settlement)).await.unwrap()[0]
     }
 
-    /// Returns status, attempt, and the numbers of attempts made, timers and parked rows.
+    /// Returns the delivery's status and attempt, and the numbers of settled attempts, timers and parked rows.
     async fn ledger(&self, delivery: DeliveryId) -> (String, i32, i64, i64, i64) {
         sqlx::query_as(
             "SELECT status, attempt, (SELECT count(*) FROM attempt WHERE delivery_id = id),
@@ -94,7 +94,7 @@ async fn the_holder_of_a_claim_settles_once() {
     assert_eq!(fixture.ledger(id).await, ("sending".to_owned(), 1, 0, 0, 0));
     assert!(fixture.settle(&mine).await);
     assert_eq!(fixture.ledger(id).await, ("sent".to_owned(), 1, 1, 0, 0));
-    assert!(!fixture.settle(&mine).await, "a second time");
+    assert!(!fixture.settle(&mine).await, "already settled");
     assert_eq!(fixture.ledger(id).await, ("sent".to_owned(), 1, 1, 0, 0));
     let attempt = sqlx::query("SELECT * FROM attempt").fetch_one(&fixture.pool).await.unwrap();
     let text = |column| attempt.get::<&str, _>(column);
@@ -201,9 +201,10 @@ async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
     assert_eq!(
         fixture.store.deliveries().settle(&[late, expired]).await.unwrap(),
         [false, false],
-        "a second time"
+        "already settled"
     );
-    // A worker that found it expired may acknowledge the job before this is published.
+    // A worker that read the status `expired` may acknowledge the job after the late answer was written, so the job is
+    // published again.
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let again: Vec<_> = due.timers.iter().map(|timer| (timer.stream, &timer.message[..])).collect();
     assert_eq!(again, [(STREAM, &b"the job"[..])]);

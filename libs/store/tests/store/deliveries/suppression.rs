@@ -1,4 +1,4 @@
-//! Suppressing dead targets: removed and restored tokens and subscriptions, and targets that are no longer called.
+//! Suppression of dead targets: tokens and subscriptions are removed and restored, and dead targets are not called.
 
 mod races;
 
@@ -31,7 +31,7 @@ impl Fixture {
         self.store.directory().merge_user(app, identifier, object(profile)).await.unwrap().number
     }
 
-    /// A queued delivery to a target of the user.
+    /// Adds a queued delivery to a target of the user.
     async fn delivery(&self, app: AppId, user: UserNumber, channel: Channel, target: &str) -> DeliveryId {
         let id: Uuid = sqlx::query_scalar(
             "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
@@ -53,7 +53,7 @@ impl Fixture {
         self.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0)
     }
 
-    /// Claims the first attempt, and settles it with an answer that the target is gone.
+    /// Claims the first attempt, and settles it with the answer that the target is dead.
     async fn gone(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: TargetDeath) {
         let settlement = self.dead(app, user, delivery, gone).await;
         assert_eq!(self.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
@@ -84,7 +84,7 @@ impl Fixture {
         }
     }
 
-    /// A delivery to a target that turns out to be dead.
+    /// Adds a delivery whose target the provider reports as dead.
     async fn suppress(&self, app: AppId, user: UserNumber, channel: Channel, target: &str) -> DeliveryId {
         let delivery = self.delivery(app, user, channel, target).await;
         self.gone(app, user, delivery, TargetDeath::default()).await;
@@ -119,7 +119,7 @@ async fn a_dead_token_is_removed_from_every_profile_of_the_app_that_holds_it() {
     fixture.with_profile(app, "bob", &json!({"fcm": {"tokens": ["a:1"]}})).await;
     fixture.with_profile(other, "ada", &both).await;
 
-    // Two tokens of one user, in one transaction.
+    // One transaction suppresses two tokens of the same user.
     let mut dead = Vec::new();
     for target in ["fcm:a:1", "fcm:c"] {
         let id = fixture.delivery(app, ada, Channel::MobilePush, target).await;
@@ -153,7 +153,7 @@ async fn an_address_is_suppressed_and_stays_on_the_profile() {
     assert_eq!((found.target.as_str(), found.delivery), ("ada@example.com", delivery));
     assert_eq!(found.code, "410 Unregistered");
     assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, Some(RestoreResult::Nothing));
-    assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, None, "a second time");
+    assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, None, "already lifted");
     assert!(fixture.suppressed().await.is_empty());
     let audited = "SELECT count(*) FROM audit WHERE action = 'suppression.lift' AND actor = 'cli:test'
                    AND subject NOT LIKE '%ada@%'";
@@ -205,7 +205,7 @@ async fn lifting_restores_a_token_to_the_profiles_that_had_it() {
     assert_eq!(fixture.lift(app, Channel::MobilePush, &by_delivery).await, Some(RestoreResult::Token(2)));
     assert_eq!(fixture.profile_of(app, "ada").await, profile);
     assert_eq!(fixture.profile_of(app, "bob").await, profile);
-    assert_eq!(fixture.count(before).await, 2, "registered when they were");
+    assert_eq!(fixture.count(before).await, 2, "the times of registration are restored");
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn registering_a_token_again_lifts_its_suppression() {
             .fetch_all(&fixture.pool)
             .await
             .unwrap();
-        assert_eq!(apps, [other.0], "way {number}");
+        assert_eq!(apps, [other.0], "write {number}");
     }
 }
 
@@ -272,7 +272,7 @@ async fn a_token_registered_after_its_reported_death_is_not_suppressed() {
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "apns:a").await;
     fixture.gone(app, ada, delivery, TargetDeath { since: Some(FUTURE), here_only: false }).await;
     assert_eq!(fixture.suppressed().await, ["apns:a"]);
-    // A token without a registration time counts as registered long ago.
+    // A token without a registration time is suppressed, whatever the time of death is.
     sqlx::query("INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, 'old', $2)")
         .bind(app.0)
         .bind(json!({"apns": {"tokens": ["old"]}}))

@@ -1,4 +1,4 @@
-//! Comparing the statements with the table of legal transitions: each step on a delivery of each status.
+//! Comparison of the statements with the table of legal transitions: each step is tried on a delivery of each status.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ fn job(app: AppId, delivery: DeliveryId) -> Vec<u8> {
 }
 
 impl Fixture {
-    /// Puts the delivery into a status from which every step may start, as far as the status allows: its lease has expired,
-    /// and its attempt is not settled.
+    /// Sets the delivery to a status. As far as the status allows, every step can then start: the lease has expired, and the
+    /// attempt is not settled.
     async fn put_in_status(&self, app: AppId, delivery: DeliveryId, status: Status) {
         self.run("TRUNCATE attempt, awaiting_receipt, parked, request, timer, erased, early_receipt").await;
         sqlx::query(
@@ -136,7 +136,7 @@ async fn each_step_changes_exactly_the_statuses_that_the_table_names() {
             fixture.put_in_status(app, delivery, from).await;
             fixture.take_step(transition.step, app, delivery).await;
             let to = fixture.store.deliveries().delivery_states(&[(app, delivery)]).await.unwrap()[0].status;
-            // One call settles and corrects.
+            // The same call performs the steps `Settle` and `Correct`.
             let steps = match transition.step {
                 Step::Settle | Step::Correct => vec![Step::Settle, Step::Correct],
                 step => vec![step],

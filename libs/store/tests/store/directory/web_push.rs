@@ -14,7 +14,7 @@ fn subscription(endpoint: &str) -> Subscription {
     Subscription { endpoint: endpoint.to_owned(), p256dh: vec![4; 65], auth: vec![7; 16], expires_at: None }
 }
 
-/// User, device and endpoint of each subscription.
+/// Returns the user, the device and the endpoint of each subscription.
 async fn subscriptions(fixture: &Fixture, app: AppId) -> Vec<(String, String, String)> {
     sqlx::query_as(
         "SELECT u.identifier, s.device_id, s.endpoint FROM web_push_subscription s
@@ -30,7 +30,7 @@ fn owner(user: &str, device: &str, endpoint: &str) -> (String, String, String) {
     (user.to_owned(), device.to_owned(), endpoint.to_owned())
 }
 
-/// The web push targets of the first recipient of each chunk.
+/// Returns the web push targets of the first recipient of each chunk.
 fn web_push_targets(decided: &[Decisions]) -> Vec<Vec<&str>> {
     let first = decided.iter().map(|chunk| &chunk[0].1);
     first
@@ -206,7 +206,7 @@ async fn browsers_are_targets_if_the_app_has_a_web_push_provider() {
     let statement = "SELECT count(DISTINCT id) FROM delivery WHERE channel = 'webPush'";
     assert_eq!(fixture.count(statement).await, 3);
 
-    // The facts of a dry run.
+    // A dry run reads the same endpoints.
     let imagined = fixture.store.sends().imagine_facts(&chunks).await.unwrap();
     assert_eq!(imagined.endpoints(shop, ada).len(), 3, "the decision leaves out suppressed endpoints");
     let devices = fixture.store.directory().list_devices(shop, ada).await.unwrap();

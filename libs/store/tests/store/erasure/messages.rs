@@ -1,4 +1,4 @@
-//! Removing erased users from whole messages in the database.
+//! Removal of erased users from encoded messages in the database.
 
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
@@ -12,7 +12,7 @@ use crate::erasure::user::{LATER, STREAM, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_to};
 
 impl Fixture {
-    /// Returns the data of every message that the query finds.
+    /// Returns the field `data` of every message that the query returns.
     async fn data(&self, query: &'static str) -> Vec<Value> {
         let messages: Vec<Vec<u8>> = sqlx::query_scalar(query).fetch_all(&self.pool).await.unwrap();
         let data = |message: &Vec<u8>| serde_json::from_slice::<Value>(message).unwrap()["data"].clone();

@@ -1,4 +1,4 @@
-//! Erasing users.
+//! Erasure of users.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ impl Fixture {
         self.store.erasure().end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
-    /// Freezes the chunk with the decisions of a plain send. Returns them.
+    /// Freezes the chunk with the decisions of a plain send, and returns the decisions.
     pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
         let chunks = [chunk.clone()];
         let mut freeze = self.store.sends().freeze(&chunks).await.unwrap();
@@ -70,7 +70,7 @@ impl Fixture {
         decisions
     }
 
-    /// Returns all rows of the table as text; bytes unencoded.
+    /// Returns all rows of the table as text.
     async fn text_of(&self, table: &str) -> String {
         let statement = format!("SELECT coalesce(string_agg(t::text, '\n'), '') FROM {table} t");
         sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(&self.pool).await.unwrap()
@@ -138,7 +138,7 @@ async fn erasure_deletes_dependent_rows_and_a_new_user_gets_another_number() {
     assert!(fixture.store.erasure().erase_user(shop, "ursula", NOW).await.unwrap().is_none());
     assert!(fixture.store.directory().find_user(shop, "ursula").await.unwrap().is_none());
     assert!(fixture.store.directory().find_user(bank, "ursula").await.unwrap().is_some());
-    // The bank's timer, and the one that publishes the erasure.
+    // The two timers are the bank's and the one that publishes the erasure.
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
     assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(shop, ursula)]);
     assert_ne!(fixture.user(shop, "ursula").await, ursula);
@@ -180,7 +180,7 @@ async fn erasure_blanks_remaining_rows_and_keeps_counts() {
     let skipped =
         "SELECT count(*) FROM planned_recipient WHERE skips[1] = 'inApp:recipient_erased' AND NOT in_app";
     assert_eq!(fixture.count(skipped).await, 2);
-    // The title of the send that had other recipients too stays.
+    // The send that also had another recipient keeps its title.
     assert_eq!(fixture.count("SELECT count(title) FROM request").await, 1);
     let done = "SELECT count(*) FROM erased WHERE done_at IS NOT NULL AND digest IS NULL";
     assert_eq!(fixture.count(done).await, 1);
@@ -202,7 +202,7 @@ async fn an_erasure_is_done_only_after_earlier_work_must_have_ended() {
     sqlx::query(due).execute(&fixture.pool).await.unwrap();
     let pass = fixture.store.erasure().take_erased().await.unwrap();
     assert!(pass.settled_since().is_some());
-    // A taken pass is not given to another instance.
+    // Another instance does not get a pass that is reserved.
     assert!(fixture.store.erasure().take_erased().await.unwrap().is_empty());
     fixture.store.erasure().end_pass(&pass, false, Duration::ZERO).await.unwrap();
     fixture.pass().await;
@@ -256,7 +256,7 @@ async fn planning_and_erasing_exclude_each_other() {
     erasing.await.unwrap();
     assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(app, ursula)]);
 
-    // The other way round: planning waits, and finds the erasure.
+    // In the opposite order, planning waits, and then finds the erasure.
     fixture.user(app, "bob").await;
     let erasure = fixture.store.erasure().erase_user(app, "bob", LATER).await.unwrap().unwrap();
     let chunks = [chunk(app, 2, NOW, send_to(vec![with_email("bob")]))];
@@ -312,7 +312,7 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
     let end = FollowUp::End(domain::Status::Sent, None);
     let again = FollowUp::Retry(timer(app, Some(user(1))));
     let answers = [settlement(0, ursulas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
-    // The second does not get its retry: the ledger has ended it.
+    // Bob's delivery becomes `skipped` instead of being retried.
     assert_eq!(fixture.store.deliveries().settle(&answers).await.unwrap(), [true, false]);
     let states: Vec<(String, Option<String>)> =
         sqlx::query_as("SELECT status, reason FROM delivery ORDER BY recipient_index")

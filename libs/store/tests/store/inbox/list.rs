@@ -1,4 +1,4 @@
-//! Reading inboxes.
+//! Queries that read inboxes.
 
 use domain::content::Object;
 use domain::inbox::Counts;
@@ -11,7 +11,7 @@ use crate::{Fixture, fixture};
 const FIRST: PageStart = PageStart::Offset(0);
 
 impl Fixture {
-    /// Adds `count` items with ids and creation times from `first` on, two per millisecond.
+    /// Adds `count` items with ids from `first`. Two consecutive items have the same creation time in milliseconds.
     async fn add_items(&self, app: AppId, user: UserNumber, first: i64, count: i64) {
         sqlx::query(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
@@ -59,7 +59,7 @@ async fn pages_go_from_the_newest_to_the_oldest() {
     assert_eq!(page[0].content, "{\"n\" : 7}");
     assert_eq!(fixture.ids(app, ada, all, PageStart::Offset(3)).await, [3, 2, 1]);
     assert_eq!(fixture.ids(app, ada, all, PageStart::Offset(6)).await, [0; 0]);
-    // The cursor lies between two items created at the same time.
+    // The page starts between two items with the same creation time.
     let after = PageStart::After(Timestamp::from_millis(3), ItemId(7));
     fixture.add_items(app, ada, 8, 1).await;
     assert_eq!(fixture.ids(app, ada, all, after).await, [6, 5, 3]);

@@ -1,4 +1,4 @@
-//! The inbox projection's transactions.
+//! Transactions of the inbox projection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn content(number: u32) -> Arc<str> {
 }
 
 impl Fixture {
-    /// Starts a batch of one event at the checkpoint.
+    /// Starts a batch of one event after the checkpoint.
     async fn batch(&self) -> Batch {
         let at = self.store.inbox().checkpoint(INBOX, STREAM).await.unwrap();
         self.store.inbox().project(STREAM, at, at + 1).await.unwrap().unwrap()
@@ -92,7 +92,7 @@ async fn of_two_writers_one_moves_the_checkpoint() {
         assert_eq!(fixture.store.inbox().checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
     }
     assert!(fixture.store.inbox().project(STREAM, 0, 1).await.unwrap().is_none());
-    assert!(fixture.store.inbox().project(STREAM, 7, 8).await.unwrap().is_none(), "ahead of it");
+    assert!(fixture.store.inbox().project(STREAM, 7, 8).await.unwrap().is_none(), "checkpoint not at 7");
     assert_eq!(fixture.store.inbox().checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
 }
 
@@ -144,7 +144,7 @@ async fn an_inbox_has_one_item_of_a_send() {
 async fn of_two_items_of_a_send_in_one_batch_the_earlier_stays() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    // Enough of them that the planner may choose any kind of join.
+    // The planner may choose another kind of join for 500 users than for 3.
     for (round, users) in [(1, 3), (2, 500)] {
         let adds = |first: i64, content: Arc<str>| {
             (0..users).map(move |user| item(app, user, first + user, round, &content)).collect::<Vec<_>>()
@@ -180,8 +180,8 @@ async fn a_deleted_item_is_a_tombstone_without_content() {
 #[tokio::test]
 async fn a_change_to_a_whole_inbox_touches_only_affected_items() {
     let later = NOW + std::time::Duration::from_secs(60);
-    // Per case, the change and the expected times (seen, read, deleted) of items 10 (new), 11 (seen before),
-    // 12 (read before) and 30 (beyond the limit).
+    // Each case has a change, and the expected times (seen, read, deleted) of the items 10 (new), 11 (seen before), 12 (read
+    // before) and 30 (beyond the limit).
     let cases = [
         (AllChange::Seen, [vec![later], vec![NOW], vec![NOW, NOW], vec![]]),
         (AllChange::Read, [vec![later, later], vec![NOW, later], vec![NOW, NOW], vec![]]),
@@ -196,7 +196,7 @@ async fn a_change_to_a_whole_inbox_touches_only_affected_items() {
         fixture.change(keys[1], ItemChange::Seen).await;
         fixture.change(keys[2], ItemChange::Read).await;
         let inbox = WholeInbox { app, user: UserNumber(1), up_to: ItemId(29), change, at: later };
-        // Repeating changes nothing.
+        // A repeated change has no effect.
         for at in [later, later + std::time::Duration::from_secs(1)] {
             let mut batch = fixture.batch().await;
             batch.change_all(WholeInbox { at, ..inbox }).await.unwrap();
@@ -241,7 +241,7 @@ async fn an_erased_user_has_no_rows_left() {
     fixture.add(&items).await;
     fixture.change((app, UserNumber(1), ItemId(11)), ItemChange::Deleted).await;
     let mut batch = fixture.batch().await;
-    // Items of the same batch are erased like earlier ones.
+    // Items that the same batch has added are erased too.
     batch.add_new(&[item(app, 1, 20, 20, &content(1))]).await.unwrap();
     batch.erase(app, UserNumber(1)).await.unwrap();
     batch.commit().await.unwrap();
@@ -314,7 +314,7 @@ async fn counters_equal_a_recount_after_any_batches() {
 }
 
 impl Fixture {
-    /// Returns up to eight items, selected by the remainders of their ids, including tombstones.
+    /// Returns up to eight items in a pseudo-random order, including tombstones.
     async fn some_items(&self, seed: i64) -> Vec<ItemKey> {
         let rows = sqlx::query(
             "SELECT app_id, user_number, id FROM inbox_item ORDER BY md5((id + $1)::text) LIMIT 8",

@@ -1,8 +1,8 @@
-//! Rows for every table, derived from its columns: new tables are filled without registration.
+//! Rows for every table. They are derived from the columns of the table, so new tables are filled without registration.
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-/// Columns that are empty in waiting rows, as in most rows of a backlog.
+/// Columns that are empty in rows of a backlog, and therefore in most rows.
 const EMPTY: [&str; 12] = [
     "token",
     "settled_at",
@@ -18,8 +18,8 @@ const EMPTY: [&str; 12] = [
     "seen_at",
 ];
 
-/// Adds `rows` rows of app 1 to a table. Row n has n as each id and number, a user shared by 10 consecutive rows, and times
-/// that grow with n.
+/// Adds `rows` rows of app 1 to a table. In row n, each id and number is n, and times grow with n. 10 consecutive rows share
+/// a user.
 pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) {
     let columns = sqlx::query(
         "SELECT column_name::text AS name, udt_name::text AS type, is_nullable = 'YES' AS nullable,

@@ -1,19 +1,20 @@
-//! The statements of this crate, read from its source: new ones are included without registration. A statement is a literal that
-//! begins with a verb of SQL, a concatenation of literals, or a `.sql` file.
+//! The SQL statements of this crate, read from its source, so that new statements are tested without registration. A
+//! statement is a literal that begins with a verb of SQL, a concatenation of literals, or a `.sql` file.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A statement and its file.
+/// A statement and the file that contains it.
 pub(super) struct Statement {
     pub(super) file: String,
     pub(super) sql: String,
 }
 
-/// `macro_rules!` macros whose body is text or a query of it, by name: names of the parameters, and the text.
+/// Macros of `macro_rules!` whose body is a text or a query of a text. The values are the names of the parameters, and the
+/// text.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
-/// All statements of `libs/store/src`, with their macros expanded.
+/// Returns all statements of `libs/store/src`, with their macros expanded.
 pub(super) fn statements() -> Vec<Statement> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -45,7 +46,7 @@ pub(super) fn statements() -> Vec<Statement> {
                 let is_sql = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"]
                     .iter()
                     .any(|verb| sql.trim_start().starts_with(&format!("{verb} ")));
-                // A text with an unexpanded macro parameter is a template; it is collected where the macro is used.
+                // A text that contains a macro parameter is a template. The statement is collected where the macro is called.
                 if is_sql && !sql.contains('\u{0}') {
                     found.push(Statement { file: file.clone(), sql });
                 }
@@ -78,7 +79,8 @@ fn read_macros(text: &str, macros: &mut Macros) {
             head.split('$').skip(1).map(|rest| rest.split(':').next().unwrap().to_owned()).collect();
         let mut body = body.trim_start();
         if body.starts_with("sqlx::query") {
-            // Before the first parameter: a statement that is a parameter stands where the macro is used.
+            // Only the text before the first parameter is searched. If the statement itself is a parameter, it is in the call
+            // of the macro.
             let start = &body[..body.find(['$', ')']).unwrap_or(body.len())];
             let literal = start.char_indices().map(|(at, _)| at).find(|at| starts_literal(&body[*at..]));
             body = &body[literal.unwrap_or(body.len())..];
@@ -89,12 +91,12 @@ fn read_macros(text: &str, macros: &mut Macros) {
     }
 }
 
-/// Length of `name!(`, if the text begins with it.
+/// Returns the length of `name!(` if the text begins with it.
 fn starts_call(text: &str, name: &str) -> Option<usize> {
     text.strip_prefix(name)?.starts_with("!(").then_some(name.len() + 2)
 }
 
-/// Returns true if the text begins with a literal, plain or raw.
+/// Returns true if the text begins with a plain or raw string literal.
 fn starts_literal(text: &str) -> bool {
     text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#\"")
 }
@@ -167,7 +169,7 @@ fn literal(text: &str) -> (String, usize) {
             '"' => return (value, at + 1),
             '\\' => match characters.next().map(|(_, escaped)| escaped) {
                 Some('n') => value.push('\n'),
-                // The line break and the indentation of the next line do not belong to the text.
+                // The line break and the indentation of the next line are not part of the text.
                 Some('\n') => {
                     let indentation = text[at + 2..].len() - text[at + 2..].trim_start().len();
                     characters.by_ref().take(indentation).for_each(drop);

@@ -1,4 +1,4 @@
-//! Restoring rows from the log.
+//! Restore of rows from the log.
 
 mod ledger;
 mod plans;
@@ -31,7 +31,7 @@ impl Fixture {
         self.store.recovery().begin_restore().await.unwrap().expect("no other restore")
     }
 
-    /// A job for the recipient with this index; the user's number is 100 greater.
+    /// Returns a job for the recipient with the index `place`, whose user number is 100 + `place`.
     fn job(&self, app: AppId, place: u32, channel: Channel, attempt: u32) -> FoundJob {
         let user = UserNumber(100 + i64::from(place));
         let target = format!("target-{place}");
@@ -54,7 +54,8 @@ fn people(count: usize) -> Vec<Recipient> {
     (0..count).map(|place| recipient(&format!("user-{place}"))).collect()
 }
 
-/// A plan in which the first `recipients` of a chunk get an inbox item, with `deliveries` external deliveries in total.
+/// Returns a plan in which the first `recipients` recipients of a chunk get an inbox item. The plan has `deliveries` external
+/// deliveries in total.
 fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
     let first = 100 + i64::from(chunk) * 500;
     let users = (first..).take(recipients as usize).map(|user| (Some(UserNumber(user)), 0)).collect();
@@ -114,11 +115,11 @@ async fn a_dump_restored_into_another_database_is_detected() {
     assert_eq!(
         fixture.store.database().recorded_database().await.unwrap(),
         RecordedDatabase::Elsewhere,
-        "it is not recorded again"
+        "the identity is not stored again"
     );
     assert!(
         fixture.store.recovery().adopt_database().await.unwrap(),
-        "the operator confirms that it was only moved"
+        "the operator confirms that the database was only moved"
     );
     assert_eq!(fixture.store.database().recorded_database().await.unwrap(), RecordedDatabase::Here);
 }
@@ -128,7 +129,7 @@ async fn a_dump_restored_over_its_own_database_is_detected() {
     let fixture = fixture().await;
     fixture.store.database().fix_partitions(1).await.unwrap();
     fixture.store.database().record_database().await.unwrap();
-    // Like pg_restore --clean.
+    // The table is dropped and created again, as by `pg_restore --clean`.
     sqlx::raw_sql(
         "CREATE TABLE kept AS TABLE installation; DROP TABLE installation;
          CREATE TABLE installation AS TABLE kept",
@@ -162,7 +163,7 @@ async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
     assert_eq!(
         fixture.store.database().recorded_database().await.unwrap(),
         RecordedDatabase::Elsewhere,
-        "an earlier dump"
+        "restored from an earlier dump"
     );
 }
 
@@ -257,7 +258,7 @@ async fn a_send_that_is_parked_in_the_backup_is_planned_again() {
     assert_eq!((restored.requests, fixture.count("SELECT count(*) FROM parked").await), (1, 0));
 }
 
-/// Parks the message of a send, as in a backup.
+/// Parks the message of a send, so that the backup contains it as parked.
 async fn park_send(fixture: &Fixture, app: AppId, message: &[u8]) {
     sqlx::query(
         "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
@@ -286,7 +287,7 @@ async fn erased_users_are_erased_again_and_not_re_created() {
     assert!(fixture.store.directory().find_user(app, "ada").await.unwrap().is_none());
     assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 1);
 
-    // Only the plan names the second user.
+    // User 100 is not in the backup; only the plan contains the user's identifier.
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let restored = restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap();
     assert_eq!((restored.chunks, restored.users), (1, 1));

@@ -1,4 +1,4 @@
-//! Shadow tables of the inbox, and switching to them.
+//! Shadow tables of the inbox, and the switch to these tables.
 
 use domain::content::InAppContent;
 use domain::event::ItemsAdded;
@@ -31,7 +31,7 @@ async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
     let fixture = fixture().await;
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
     shadow.create().await.unwrap();
-    // A reader such as a dump, and a vacuum of the live and new tables.
+    // The locks are those of readers such as a dump, and of vacuums of the live and the new tables.
     for lock in [
         "LOCK TABLE inbox_counter IN ACCESS SHARE MODE",
         "LOCK TABLE inbox_item IN SHARE UPDATE EXCLUSIVE MODE",
@@ -48,7 +48,7 @@ async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
     assert_eq!(fixture.count(left).await, 0);
 }
 
-/// Columns, checks, keys, indexes, storage, owner and grants of the inbox tables.
+/// Query for the columns, checks, keys, indexes, storage, owner and grants of the inbox tables.
 const SHAPE: &str = "
     SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
       SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'
@@ -108,7 +108,7 @@ async fn a_backup_has_no_estimate_before_it_is_analyzed() {
     assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 2);
 }
 
-/// An item, a deleted one, and counters of a user.
+/// Adds an existing item, a deleted item and the counters of a user.
 async fn fill(fixture: &Fixture, schema: &str, app: AppId, user: UserNumber) {
     let statement = format!(
         "INSERT INTO {schema}.inbox_item (app_id, user_number, id, send_id, created_at, deleted_at, event_id)
@@ -163,7 +163,7 @@ async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
         };
         let undone = "SELECT count(*) FROM erased WHERE done_at IS NULL";
 
-        // A process holds the tables to compare them: nothing is removed, and the erasure is not done.
+        // While a process uses the shadow tables, a pass removes nothing from them, and the erasure is not done.
         fixture.pass().await;
         assert_eq!((left(ada).await, fixture.count(undone).await), (4, 1));
         drop(shadow);
@@ -175,7 +175,7 @@ async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
 }
 
 impl Fixture {
-    /// Waits until the server has noticed that the shadow's connection is closed.
+    /// Waits until the server has noticed that the shadow's connection was closed.
     async fn wait_until_no_shadow_is_held(&self) {
         testkit::eventually(crate::LIMIT, "the lock is free", async || {
             let locks = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database

@@ -17,7 +17,7 @@ async fn a_key_keeps_the_send_that_reserved_it_first() {
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     assert_eq!(fixture.store.sends().reserved_key(shop, "a").await.unwrap(), None);
 
-    // The same key twice in one batch, again in a later batch, and in another app.
+    // The same key is used twice in one batch, again in a later batch, and in another app.
     let batch = [wanted(shop, "b", 1), wanted(shop, "a", 2), wanted(shop, "a", 3), wanted(bank, "a", 4)];
     let answers = fixture.store.sends().reserve_keys(&batch).await.unwrap();
     assert_eq!(answers, [batch[0].send, batch[1].send, batch[1].send, batch[3].send]);

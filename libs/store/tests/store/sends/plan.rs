@@ -1,4 +1,4 @@
-//! Freezing chunks.
+//! Freezing of chunks.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use store::sends::plan::{Decisions, Freeze, RenderFailure};
 
 use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 
-/// A transaction loses to a concurrent one only a few times in a row.
+/// Maximum number of tries. Concurrent transactions abort a transaction only a few times in a row.
 const MOST_TRIES: usize = 20;
 
 pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
@@ -26,7 +26,7 @@ fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
     Recipient { profile: profile.as_object().cloned(), ..recipient(identifier) }
 }
 
-/// Decides as the dispatcher does, for sends that have content for every channel.
+/// Decides like the dispatcher, for sends that have content for every channel.
 fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
     let send = SendFacts {
         send_id: chunk.send_id,
@@ -54,7 +54,7 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
         .collect()
 }
 
-/// Decides the new chunks, reads the decisions of the others, and commits.
+/// Decides the new chunks, reads the stored decisions of the others, and commits.
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<Decisions>), store::Error> {
     let facts = freeze.facts().await?;
     let mut decisions = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decis
     finish(store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap()
 }
 
-/// Freezes chunks and retries, as a dispatcher does, when a concurrent transaction aborts this one.
+/// Freezes chunks. Like a dispatcher, retries if PostgreSQL aborts the transaction because of a concurrent one.
 async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
         let frozen = async { finish(store.sends().freeze(chunks).await?, chunks).await };
@@ -284,7 +284,7 @@ async fn decisions_depend_on_preferences_suppressions_providers_and_users() {
 
     sqlx::query("UPDATE category SET critical = true").execute(&fixture.pool).await.unwrap();
     let (_, decisions) = frozen(&fixture.store, &[chunk(app, 3, 0, &send)]).await;
-    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "critical");
+    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "critical category");
 }
 
 #[tokio::test]
@@ -368,7 +368,7 @@ async fn overlapping_batches_freeze_each_chunk_once() {
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
     let mut random = RandomNumbers(7);
     for round in 0..6 {
-        // Neighbouring batches share a send; all share users and categories, and each round adds new ones.
+        // Neighbouring batches share a send. All batches share users and categories, and each round adds new ones.
         let batches: Vec<Vec<Chunk>> = (0..8)
             .map(|batch| {
                 let numbers = [batch, (batch + 1) % 8, 8 + batch, 16 + batch];

@@ -15,8 +15,8 @@ impl Fixture {
         sqlx::query(statement).bind(app.0).bind(SEND.0).execute(&self.pool).await.unwrap();
     }
 
-    /// Ada: inbox item projected, two phones, email turned off by preference. Bob: inbox item not projected yet, email sent
-    /// at the second attempt. Eve: unknown. Cy: the template failed.
+    /// Adds a request to four recipients. Ada's inbox item is projected; she has two phones and has turned off email. Bob's
+    /// inbox item is not projected yet; his email was sent at the second attempt. Eve is unknown. Cy's template failed.
     async fn add_request(&self, app: AppId) {
         self.run_for(
             app,

@@ -1,4 +1,4 @@
-//! Sends that are stored for later chunks.
+//! Sends whose body is stored for later chunks.
 
 use std::sync::Arc;
 use std::time::Duration;

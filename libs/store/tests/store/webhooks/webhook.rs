@@ -1,4 +1,4 @@
-//! Webhook endpoints: their entries in the audit log, and the cost of claiming their messages.
+//! Webhook endpoints: their rows in the audit log, and the cost of claiming messages.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -51,7 +51,8 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
     assert_eq!(rows, expected.map(|(action, subject)| (action.to_owned(), subject)));
 }
 
-/// Returns the number of scans of messages and wakes by ended sessions, and the number of rows and index entries read.
+/// Returns the number of scans of the tables `webhook_message` and `webhook_wake`, and the number of rows and index entries
+/// that they read. Sessions report these numbers at the latest when they end.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -69,7 +70,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages with these numbers as ids, alternating over `subjects` subjects.
+    /// Adds messages with the given numbers as ids, which alternate between `subjects` subjects.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -81,7 +82,7 @@ impl Fixture {
         .await;
     }
 
-    /// Runs statements; their reads are counted when this returns.
+    /// Runs statements. When this function returns, PostgreSQL's statistics contain the reads of the statements.
     async fn set_up(&self, statements: &str) {
         let mut connection = self.pool.acquire().await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned())).execute(&mut *connection).await.unwrap();
@@ -125,7 +126,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
                 .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
                 .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
-            // A session reports its reads at its end at the latest.
+            // A session reports its reads when it ends, or earlier.
             store.close().await;
             let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
                 let (now, read) = reads(&fixture.pool).await;
@@ -142,8 +143,8 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
     }
 }
 
-/// A backlog of the release before heads were introduced: two subjects with one delivered message, in an app with due
-/// messages.
+/// A backlog written by a release that did not know heads: two subjects, one of which has a delivered message, in an app with
+/// due messages.
 const BACKLOG: &str = "
     INSERT INTO app (name, api_key) VALUES ('shop', 'shop');
     INSERT INTO webhook_endpoint (app_id, url, events) VALUES (1, 'https://hooks.example.com', '{delivery.sent}');
@@ -185,7 +186,7 @@ async fn a_subject_always_has_one_head() {
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=8, 2).await;
     assert_eq!(fixture.heads().await, [1, 2], "the earliest of each subject");
-    // The changes of a process of the previous release that settles, of an erasure, and of an operator who redelivers.
+    // The next statements do what a process of the previous release, an erasure and an operator's redelivery do.
     fixture
         .set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1")
         .await;
@@ -198,7 +199,7 @@ async fn a_subject_always_has_one_head() {
     assert_eq!(fixture.heads().await, [7, 8]);
     fixture.set_up("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
     assert_eq!(fixture.store.webhooks().redeliver_webhooks(app, None, None).await.unwrap(), 2);
-    assert_eq!(fixture.heads().await, [5, 8], "a message under way stays the head until it ends");
+    assert_eq!(fixture.heads().await, [5, 8], "a claimed message stays the head until it is settled");
     fixture.set_up("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
     assert_eq!(fixture.heads().await, [5, 6]);
     fixture.set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now()").await;
@@ -213,7 +214,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     fixture.messages(app, endpoint, 1..=1, 1).await;
     let taken = fixture.store.webhooks().take_webhooks(1, PACE).await.unwrap();
     let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Taken, answer: "200" }];
-    // Added first: the settlement must be repeated.
+    // If the message is added first, the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
     let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
         SELECT app_id, endpoint_id, gen_random_uuid(), subject, event, body FROM webhook_message LIMIT 1";
@@ -222,7 +223,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     adding.commit().await.unwrap();
     assert!(fixture.store.webhooks().settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
-    // AttemptResult first: adding waits for it.
+    // If the settlement is first, adding waits for it.
     let mut settling = fixture.pool.begin().await.unwrap();
     let settle = "UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE head";
     sqlx::raw_sql(settle).execute(&mut *settling).await.unwrap();

@@ -1,4 +1,4 @@
-//! Receipts that arrive before the answer to their call is settled.
+//! Receipts that arrive before the provider's answer is settled.
 
 use super::*;
 
@@ -82,7 +82,7 @@ async fn an_unmatched_receipt_is_removed_after_a_day() {
     let app = fixture.app("shop").await;
     fixture.record(receipt(app, 1, by_id("foreign"), arrived())).await;
     fixture.record(receipt(app, 1, by_id("foreign"), arrived())).await;
-    assert_eq!(fixture.count("SELECT count(*) FROM early_receipt").await, 1, "a repeat");
+    assert_eq!(fixture.count("SELECT count(*) FROM early_receipt").await, 1, "a repeated receipt");
     let day_ago = "UPDATE early_receipt SET created_at = now() - interval '25 hours', next_look_at = now()";
     sqlx::query(day_ago).execute(&fixture.pool).await.unwrap();
     assert_eq!(fixture.store.deliveries().record_early_receipts(10, &policy(), 0.5).await.unwrap(), 0);

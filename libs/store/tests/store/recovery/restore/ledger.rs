@@ -1,4 +1,4 @@
-//! Restoring the states of deliveries from outcomes.
+//! Restore of the states of deliveries from outcomes.
 
 use domain::{AppId, Channel, Reason, Status, Timestamp};
 
@@ -39,7 +39,7 @@ async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() 
         restore.add_outcomes(first).await.unwrap();
         restore.add_outcomes(rest).await.unwrap();
         assert_eq!(fixture.standing().await, ("sent".to_owned(), 3), "{told:?}");
-        assert_eq!(restore.add_outcomes(&told).await.unwrap(), 0, "again");
+        assert_eq!(restore.add_outcomes(&told).await.unwrap(), 0, "a repetition changes nothing");
     }
 }
 
@@ -51,8 +51,8 @@ async fn a_render_failure_is_restored() {
     told.settled.reason = Some(Reason::TemplateError);
     told.settled.provider = None;
     let mut restore = fixture.restore().await;
-    assert_eq!(restore.add_outcomes(std::slice::from_ref(&told)).await.unwrap(), 0, "only the plan has it");
-    // The backup was made after the delivery was planned and before its job was published.
+    assert_eq!(restore.add_outcomes(std::slice::from_ref(&told)).await.unwrap(), 0, "unknown delivery");
+    // `add_jobs` stands for a backup that was made after the delivery was planned and before its job was published.
     restore.add_jobs(&[job]).await.unwrap();
     restore.add_outcomes(&[told]).await.unwrap();
     assert_eq!(fixture.standing().await, ("failed".to_owned(), 1));
@@ -99,7 +99,7 @@ async fn a_later_job_reopens_a_delivery_that_ended_in_the_backup() {
     restore.add_outcomes(&[outcome(&job(1), Status::Sent)]).await.unwrap();
     restore.add_jobs(&[job(1)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("sent".to_owned(), 1));
-    // A receipt asked for it, and was not published before the loss.
+    // A receipt has started attempt 2, but its event was not published before the data loss.
     restore.add_jobs(&[job(2)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("sending".to_owned(), 2));
 }

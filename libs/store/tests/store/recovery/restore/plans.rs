@@ -1,4 +1,4 @@
-//! Restored plans, and sends that are planned again.
+//! Restore of plans, and of sends that are planned again.
 
 use domain::event::SendPlanned;
 use domain::{Channel, UserNumber};
@@ -34,7 +34,7 @@ async fn an_incomplete_chunk_is_left_to_be_planned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
-    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap().chunks, 0, "no send");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap().chunks, 0, "the send is unknown");
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let of_before = FoundPlan {
         planned: SendPlanned { decided: None, ..plan(app, 0, 2, 0).planned },
@@ -63,7 +63,7 @@ async fn a_send_continues_with_its_first_unplanned_chunk() {
     assert_eq!(
         (open[0].send.chunk, open[0].is_open),
         (2, true),
-        "the last chunk may not have been carried out"
+        "the last chunk may not have been processed"
     );
     restore.plan_open(&open, &[]).await.unwrap();
     assert_eq!(restore.unfinished(None, 10).await.unwrap().len(), 1, "the chunk needs the body");

@@ -32,7 +32,7 @@ fn waiting(found: FoundJob) -> FoundJob {
     FoundJob { handed_out: false, ..found }
 }
 
-/// Encodes the job as a whole message.
+/// Encodes the job as a message with its envelope.
 fn message(found: &FoundJob) -> Vec<u8> {
     let event = Event::DeliveryJob(Box::new(found.job.clone()));
     let send_id = Some(found.send_id);
@@ -90,7 +90,7 @@ async fn a_job_without_an_outcome_ends_unknown_and_is_never_claimed() {
             assert!(matches!(claim, Claim::Done(state) if state.status == Status::Unknown), "{channel}");
         }
         assert!(matches!(fixture.claim_of(&sent).await, Claim::Done(state) if state.status == Status::Sent));
-        assert!(matches!(fixture.claim_of(&untouched).await, Claim::Ours { .. }), "no worker had its job");
+        assert!(matches!(fixture.claim_of(&untouched).await, Claim::Ours { .. }), "no worker received it");
 
         let due = fixture.store.deliveries().due_timers(10).await.unwrap().timers;
         let mut published = Vec::new();
@@ -139,7 +139,7 @@ async fn a_delivery_of_the_backup_waits_on_for_its_timer_or_for_its_job_in_the_l
         send_id: Some(found.send_id),
         user: Some(found.job.user),
     };
-    // The same user's other delivery has no timer.
+    // Another delivery of the same user has no timer.
     let neighbour = FoundJob { job: domain::event::DeliveryJob { user: timed.job.user, ..lost.job }, ..lost };
     fixture.store.deliveries().set_timers(&[timer(1, &timed)]).await.unwrap();
     sqlx::query("UPDATE delivery SET user_number = $1 WHERE id = $2")
@@ -150,7 +150,7 @@ async fn a_delivery_of_the_backup_waits_on_for_its_timer_or_for_its_job_in_the_l
         .unwrap();
 
     for ended in [1, 0] {
-        // The second round is that of an interrupted restore.
+        // The second round stands for the repetition of an interrupted restore.
         restore.doubt_waiting().await.unwrap();
         restore.add_jobs(&[queued.clone(), retried.clone()]).await.unwrap();
         assert_eq!(restore.end_unknown(NOW).await.unwrap(), ended);
@@ -175,13 +175,13 @@ async fn a_delivery_redriven_after_the_backup_follows_its_job() {
         park(&fixture, &job(2)).await;
         restore.add_jobs(&[job(1)]).await.unwrap();
         restore.add_outcomes(&[outcome(&job(1), Status::Parked)]).await.unwrap();
-        assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 1, "it is parked, as in the log");
+        assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 1, "the job is parked, as in the log");
 
         restore.add_jobs(&[FoundJob { handed_out, ..job(2) }]).await.unwrap();
         restore.add_outcomes(&[outcome(&job(1), Status::Parked)]).await.unwrap();
         restore.end_unknown(NOW).await.unwrap();
         assert_eq!(fixture.status_of(&job(2)).await, status);
-        assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0, "it cannot be redriven again");
+        assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0, "the job cannot be redriven again");
     }
 }
 
@@ -205,7 +205,7 @@ async fn a_job_kept_for_a_receipt_is_removed_when_the_log_is_further_on() {
     restore.add_outcomes(&outcomes).await.unwrap();
     restore.end_unknown(NOW).await.unwrap();
     let kept = "SELECT user_number FROM awaiting_receipt";
-    assert_eq!(fixture.count(kept).await, job(3, 1).job.user.0, "a receipt for it may still arrive");
+    assert_eq!(fixture.count(kept).await, job(3, 1).job.user.0, "a receipt may still arrive");
     for (place, status) in [(0, "unknown"), (1, "unknown"), (2, "delivered"), (3, "sent")] {
         assert_eq!(fixture.status_of(&job(place, 1)).await, status);
     }

@@ -1,0 +1,253 @@
+//! Webhooks sent per second: the webhook service, compared with a bare client that signs the same bodies and posts them to the
+//! same receiver.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use credentials::secrets::webhook_secret_context;
+use domain::event::DeliverySettled;
+use domain::webhook::WebhookEvent;
+use domain::{AppId, Channel, DeliveryId, Envelope, Event, SendId, Status, StreamName, UserNumber};
+use event_log::Message;
+use reqwest::Client;
+use reqwest::header::CONTENT_TYPE;
+use secrecy::ExposeSecret;
+use serde::Serialize;
+use service_kit::clock;
+use sqlx::{Connection, PgConnection};
+use stand_ins::webhook::WebhookReceiver;
+use suite::cpu::Processes;
+use testkit::eventually;
+use webhooks::Secret;
+use webhooks::signature::signatures;
+
+use crate::installation::Installation;
+use crate::role::Role;
+use crate::series::Series;
+
+/// Concurrent calls of the bare client: as many as the service makes for one app.
+const AT_ONCE: usize = 32;
+/// Endpoints of the app. The service makes up to eight concurrent calls to each, which is `AT_ONCE` calls in total.
+const ENDPOINTS: usize = 4;
+/// Events that are published together.
+const CHUNK: usize = 2_000;
+const LONG: Duration = Duration::from_secs(300);
+/// Poll interval of the receiver; short in comparison with the measured time.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Results of the service and of the bare client, by round.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WebhookReport {
+    /// Messages that wait behind those that are measured.
+    pub(crate) waiting: u32,
+    pub(crate) per_second: Series,
+    pub(crate) bare_per_second: Series,
+    /// Processor time for one webhook.
+    pub(crate) service_micros: Series,
+    pub(crate) nats_micros: Series,
+    pub(crate) postgres_micros: Series,
+}
+
+/// An app's backend with its endpoints.
+struct Backend {
+    receiver: WebhookReceiver,
+    secret: Secret,
+    endpoints: Vec<i64>,
+}
+
+/// Measures `webhooks` messages without and with `backlog` messages that wait behind them.
+pub(crate) async fn measure(
+    installation: &Installation,
+    rounds: u32,
+    webhooks: usize,
+    backlog: u32,
+) -> Vec<WebhookReport> {
+    service_kit::install_crypto_provider();
+    let backend = Backend::start(installation).await;
+    let mut results = Vec::new();
+    for waiting in [0, backlog] {
+        let mut result = WebhookReport::of(waiting);
+        backend.refill(installation, waiting).await;
+        for round in 1..=rounds {
+            eprintln!("webhooks: round {round} of {rounds}, {waiting} waiting");
+            result.measure(installation, &backend, webhooks).await;
+        }
+        results.push(result);
+    }
+    backend.receiver.stop().await;
+    results
+}
+
+impl WebhookReport {
+    fn of(waiting: u32) -> WebhookReport {
+        WebhookReport {
+            waiting,
+            per_second: Series::default(),
+            bare_per_second: Series::default(),
+            service_micros: Series::default(),
+            nats_micros: Series::default(),
+            postgres_micros: Series::default(),
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    async fn measure(&mut self, installation: &Installation, backend: &Backend, webhooks: usize) {
+        let counted = [Processes::named("nats-server"), Processes::named("postgres")];
+        let used = || counted.map(|some| some.map_or(0, Processes::micros));
+        let each = |before: u64, after: u64| (after - before) as f64 / webhooks as f64;
+
+        if self.waiting == 0 {
+            publish(installation, webhooks / ENDPOINTS).await;
+        }
+        backend.receiver.clear();
+        installation.settle().await;
+        let before = used();
+        let (rate, service) = backend.send(installation, webhooks).await;
+        let after = used();
+        self.per_second.push(rate);
+        self.service_micros.push(each(0, service));
+        self.nats_micros.push(each(before[0], after[0]));
+        self.postgres_micros.push(each(before[1], after[1]));
+
+        let bodies = backend.receiver.received().into_iter().map(|call| (call.path, call.body.to_string()));
+        let bodies: Vec<_> = bodies.take(webhooks).collect();
+        backend.receiver.clear();
+        let elapsed = backend.send_bare(bodies).await;
+        assert_eq!(backend.receiver.count(), webhooks, "webhooks of the bare client");
+        self.bare_per_second.push(webhooks as f64 / elapsed.as_secs_f64());
+    }
+}
+
+impl Backend {
+    async fn start(installation: &Installation) -> Backend {
+        let (store, app) = (&installation.store, installation.app);
+        let receiver = WebhookReceiver::start().await.unwrap();
+        let secret = Secret::generate().unwrap();
+        let text = secret.text();
+        receiver.trust(&[text.expose_secret()]);
+        let mut endpoints = Vec::new();
+        for number in 1..=ENDPOINTS {
+            let url = receiver.url(&format!("/hooks/{number}"));
+            let draft = store.webhooks().put_endpoint(app, &url, WebhookEvent::ALL).await.unwrap().unwrap();
+            let context = webhook_secret_context(app, draft.id());
+            let sealed = installation.servers.master_key.seal(&context, text.expose_secret().as_bytes());
+            endpoints.push(draft.id());
+            draft.commit(Some(&sealed.unwrap()), "load").await.unwrap();
+        }
+        let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+        sqlx::query(
+            "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE VALUES ($1, 1, 'user-1')
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(app.0)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+        connection.close().await.unwrap();
+        Backend { receiver, secret, endpoints }
+    }
+
+    /// Replaces all messages by `waiting` due ones.
+    async fn refill(&self, installation: &Installation, waiting: u32) {
+        let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+        sqlx::raw_sql("TRUNCATE webhook_message, webhook_wake").execute(&mut connection).await.unwrap();
+        sqlx::query(
+            "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, user_number, body)
+             SELECT $1, $2[1 + number % array_length($2, 1)], gen_random_uuid(), gen_random_uuid(), 'delivery.sent', 1,
+               format('{\"type\": \"delivery.sent\", \"data\": {\"recipient\": \"user-1\", \"number\": %s}}', number)
+             FROM generate_series(1, $3::int) AS number",
+        )
+        .bind(installation.app.0)
+        .bind(&self.endpoints)
+        .bind(i32::try_from(waiting).unwrap())
+        .execute(&mut connection)
+        .await
+        .unwrap();
+        sqlx::raw_sql("ANALYZE webhook_message").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// Runs the service until the receiver has `webhooks` messages. Returns the messages per second from the first to the last,
+    /// so that the start of the process does not count, and the processor time of the service in microseconds.
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    async fn send(&self, installation: &Installation, webhooks: usize) -> (f64, u64) {
+        let service = installation.serve(Role::Webhooks, &[("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")]);
+        let (first, began) = eventually(LONG, "the first webhook arrives", async || {
+            let first = self.receiver.count();
+            (first > 0).then(|| (first, Instant::now()))
+        })
+        .await;
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        while self.receiver.count() < webhooks {
+            assert!(began.elapsed() < LONG, "{} of {webhooks} webhooks arrived", self.receiver.count());
+            look.tick().await;
+        }
+        let (last, elapsed) = (self.receiver.count(), began.elapsed());
+        ((last - first) as f64 / elapsed.as_secs_f64(), Processes::below(service.id()).micros())
+    }
+
+    async fn send_bare(&self, bodies: Vec<(String, String)>) -> Duration {
+        let client = Client::new();
+        let secret = Arc::new(Secret::parse(self.secret.text().expose_secret()).unwrap());
+        let mut shares = vec![Vec::new(); AT_ONCE];
+        for (index, (path, body)) in bodies.into_iter().enumerate() {
+            shares[index % AT_ONCE].push((self.receiver.url(&path), body));
+        }
+        let began = Instant::now();
+        let mut running = tokio::task::JoinSet::new();
+        for share in shares {
+            running.spawn(post_all(client.clone(), Arc::clone(&secret), share));
+        }
+        running.join_all().await;
+        began.elapsed()
+    }
+}
+
+async fn post_all(client: Client, secret: Arc<Secret>, messages: Vec<(String, String)>) {
+    for (url, body) in messages {
+        let (id, seconds) = (clock::new_id().to_string(), clock::now().millis() / 1_000);
+        let signature = signatures(std::slice::from_ref(&secret), &id, seconds, &body);
+        let request = client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-signature", signature)
+            .header("webhook-id", id)
+            .header("webhook-timestamp", seconds.to_string())
+            .body(body);
+        let answer = request.send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+    }
+}
+
+/// Publishes the outcomes of `count` deliveries; each makes a message for every endpoint.
+async fn publish(installation: &Installation, count: usize) {
+    let outcomes: Vec<_> = (0..count).map(|_| outcome(installation.app)).collect();
+    for chunk in outcomes.chunks(CHUNK) {
+        for appended in installation.log.publish_all(chunk.to_vec()).await {
+            appended.unwrap();
+        }
+    }
+}
+
+fn outcome(app: AppId) -> Message {
+    let settled = DeliverySettled {
+        delivery_id: DeliveryId(clock::new_id()),
+        channel: Channel::Email,
+        user: UserNumber(1),
+        attempt: 1,
+        status: Status::Sent,
+        reason: None,
+        provider: Some("main".to_owned()),
+    };
+    let envelope = Envelope {
+        id: clock::new_id(),
+        app,
+        at: clock::now(),
+        send_id: Some(SendId(clock::new_id())),
+        caused_by: None,
+        trace: None,
+        event: Event::DeliverySettled(settled),
+    };
+    Message { stream: StreamName::Outcome, id: None, payload: envelope.encode().unwrap().into() }
+}
