@@ -140,10 +140,10 @@ fn cargo(copy: &Path, arguments: &[&str]) {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).arg("--offline").current_dir(copy).env("CARGO_TARGET_DIR", target);
     let output = cargo.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "cargo {arguments:?}: {said}{}",
+        "cargo {arguments:?}: {errors}{}",
         String::from_utf8_lossy(&output.stdout)
     );
 }

@@ -1,7 +1,7 @@
 //! Rebuilds the crate when a migration or the description of a statement changes: both are read at compile time.
 //!
-//! The macros of sqlx check statements against the descriptions in `.sqlx`. They never connect to the database that a developer's
-//! DATABASE_URL names; `cargo xtask sql` names its own one in another variable.
+//! The macros of sqlx check statements against the descriptions in `.sqlx`, even if a developer has set DATABASE_URL. `cargo
+//! xtask sql` checks them against a database, which it names in a separate variable.
 
 /// Variable with the URL of an empty database that has the schema.
 const DATABASE: &str = "TIDINGS_STATEMENTS_DATABASE_URL";

@@ -10,7 +10,7 @@ use reqwest::{Client, Method, Url};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::ledger;
+use crate::coverage;
 
 /// Pointer to the declared answer for paths that are not in the document.
 const NO_SUCH_PATH: &str = "/components/responses/NotFound";
@@ -65,7 +65,7 @@ impl Contract {
             }
         };
         if self.seen.lock().unwrap().insert((name.clone(), exchange.status)) {
-            ledger::record(&name, exchange.status);
+            coverage::record(&name, exchange.status);
         }
         match operation["responses"].get(exchange.status.to_string()) {
             Some(response) => self.problems_of(response, exchange),

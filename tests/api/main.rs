@@ -1,51 +1,63 @@
 //! The HTTP API, endpoint by endpoint, on real servers: the gateway, the dispatcher and the inbox projection.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod access_matrix;
-mod attachments;
+mod access {
+    mod credentials;
+    mod guarded_targets;
+    mod isolation;
+    mod matrix;
+    mod tokens;
+    mod trust;
+}
 mod attacker;
-mod bodies;
-mod bulk;
-mod cancellation;
-mod categories;
 mod client;
 mod contract;
-mod cors;
-mod credentials;
-mod devices;
-mod docs;
-mod dry_run;
-mod erasure;
-mod fuzz;
-mod guarded_targets;
-mod idempotency;
-mod inbox;
-mod inbox_paging;
-mod inbox_random;
-mod inbox_state;
-mod inbox_whole;
-mod isolation;
-mod lanes;
-mod ledger;
+mod coverage;
+mod deliveries {
+    mod twilio_callbacks;
+}
+mod directory {
+    mod bulk;
+    mod categories;
+    mod devices;
+    mod erasure;
+    mod preferences;
+    mod profile;
+    mod profile_patch;
+    mod quotas;
+    mod unsubscribe;
+    mod users;
+    mod web_push;
+}
+mod http {
+    mod bodies;
+    mod cors;
+    mod docs;
+    mod fuzz;
+    mod outages;
+    mod protocol;
+    mod rate_limit;
+    mod rows;
+    mod shares;
+}
+mod inbox {
+    mod items;
+    mod paging;
+    mod push_clicks;
+    mod random;
+    mod state;
+    mod whole;
+}
 mod mailbox;
-mod outages;
-mod overrides;
-mod preferences;
-mod profile;
-mod profile_patch;
-mod protocol;
-mod push_clicks;
-mod quotas;
-mod rate_limit;
-mod requests;
-mod rows;
-mod sends;
+mod sends {
+    mod attachments;
+    mod cancellation;
+    mod dry_run;
+    mod idempotency;
+    mod lanes;
+    pub(crate) mod overrides;
+    mod send;
+    mod status;
+}
 mod service;
-mod shares;
 mod signer;
-mod tokens;
-mod trust;
-mod twilio_callbacks;
-mod unsubscribe;
-mod users;
-mod web_push;

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::page::Page;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_send_is_shown_and_a_click_opens_its_link_and_marks_it_read() {
     let files = tempfile::Builder::new().prefix("tidings-browser-").tempdir().unwrap();
-    let mut running = Running::start(&files.path().join("data")).await;
+    let mut running = RunningProcess::start(&files.path().join("data")).await;
     let endpoint = subscribe(&running).await;
     let send = json!({
         "notification": {"title": "Grüße", "message": "Your parcel is on its way.", "url": "/parcels/7"},
@@ -49,7 +49,7 @@ async fn a_send_is_shown_and_a_click_opens_its_link_and_marks_it_read() {
 }
 
 /// Connects a device of the user, subscribes a browser of the stand-in with the app's key, and returns the endpoint.
-async fn subscribe(running: &Running) -> String {
+async fn subscribe(running: &RunningProcess) -> String {
     let user = |path: &str| {
         running
             .request(Method::POST, path)
@@ -69,7 +69,7 @@ async fn subscribe(running: &Running) -> String {
 }
 
 /// Waits for the only message for the browser, and returns its decrypted content.
-async fn pushed(running: &Running, endpoint: &str) -> Value {
+async fn pushed(running: &RunningProcess, endpoint: &str) -> Value {
     let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
     let message = eventually(SOON, "the push service receives the message", async || {
         let answer: Value = Client::new().get(&url).send().await.unwrap().json().await.unwrap();
@@ -80,7 +80,7 @@ async fn pushed(running: &Running, endpoint: &str) -> Value {
     serde_json::from_str(message["text"].as_str().unwrap()).unwrap()
 }
 
-async fn settled(running: &Running, request: &str) -> Value {
+async fn settled(running: &RunningProcess, request: &str) -> Value {
     let path = format!("/requests/{request}/deliveries?channel=webPush");
     eventually(SOON, "the delivery is settled", async || {
         let (_, deliveries) = running.call(Method::GET, &path, None).await;

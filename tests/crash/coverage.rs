@@ -34,7 +34,7 @@ pub(crate) struct Need {
 
 /// The requested size of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RunSize {
     pub(crate) notifications: usize,
     pub(crate) size: Size,
 }
@@ -52,7 +52,7 @@ impl fmt::Display for Need {
 }
 
 /// All minimum numbers of a run.
-pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> Vec<Need> {
+pub(crate) fn needs(asked: RunSize, record: &Record, tally: &Tally, bulk: u64) -> Vec<Need> {
     let need = |what: &str, least, seen| Need { what: what.to_owned(), least, seen };
     let confirmed = confirmed(record);
     let small_run = asked.size.least_of_each.min(asked.notifications / SMALL_RUN).max(1);
@@ -76,17 +76,17 @@ pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> 
     needs
 }
 
-struct Confirmed {
+struct ConfirmedCounts {
     notifications: usize,
     /// Number of 202s after the first 202 of each send.
     repeats: usize,
 }
 
-fn confirmed(record: &Record) -> Confirmed {
+fn confirmed(record: &Record) -> ConfirmedCounts {
     let mut times: BTreeMap<usize, usize> = BTreeMap::new();
     record.confirmed().for_each(|(notice, _)| *times.entry(notice).or_default() += 1);
     let recipients = |notice| record.asked.get(notice).map_or(0, |asked| asked.recipients.len());
-    Confirmed {
+    ConfirmedCounts {
         notifications: times.keys().map(recipients).sum(),
         repeats: times.values().sum::<usize>() - times.len(),
     }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::record;
 
-    const ASKED: Asked = Asked { notifications: 20_000, size: Size::CI };
+    const ASKED: RunSize = RunSize { notifications: 20_000, size: Size::CI };
 
     fn met(record: &Record, tally: &Tally) -> BTreeSet<String> {
         let needs = needs(ASKED, record, tally, 0);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_need_is_met_at_its_minimum_and_not_below() {
-        let asked = record::Asked {
+        let asked = record::IntendedSend {
             app: domain::AppId(1),
             title: String::new(),
             recipients: ["a".to_owned(), "b".to_owned()].into(),

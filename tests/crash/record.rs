@@ -19,13 +19,13 @@ pub(crate) use gather::gather;
 
 use crate::journal::{Line, ShownItem};
 use crate::scene::{Accepted, Fault};
-use crate::workload::Visible;
+use crate::workload::VisibleSend;
 
 /// All data that the checks of a run read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     /// Sends that the clients made, by number.
-    pub(crate) asked: BTreeMap<usize, Asked>,
+    pub(crate) asked: BTreeMap<usize, IntendedSend>,
     /// All targets that each user had during the run, as the ledger names them.
     pub(crate) targets: BTreeMap<User, Targets>,
     /// The clients' journal, in the order of writing.
@@ -40,14 +40,14 @@ pub(crate) struct Record {
     /// Inboxes of all users at the end, read over the API.
     pub(crate) inboxes: BTreeMap<User, Vec<ShownItem>>,
     /// Reports of the API at the end, by request. If there are very many sends, only about a sample.
-    pub(crate) told: BTreeMap<Uuid, ReportedSend>,
+    pub(crate) reported: BTreeMap<Uuid, ReportedSend>,
     /// Webhooks that the apps' endpoints accepted, in order.
     pub(crate) webhooks: Vec<Webhook>,
     /// Output of `tidings verify --json`.
     pub(crate) verified: Value,
     /// Checkpoints that were read during the run, in order of time.
     pub(crate) samples: Vec<Checkpoint>,
-    pub(crate) visible: Vec<Visible>,
+    pub(crate) visible: Vec<VisibleSend>,
     /// Periods in which nats-server redelivered acknowledged sends.
     pub(crate) redeliveries: Vec<Fault>,
     /// Number of messages that were added to the log while the record was assembled.
@@ -62,7 +62,7 @@ pub(crate) type Targets = BTreeMap<Channel, BTreeSet<String>>;
 
 /// A send as its client made it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct IntendedSend {
     pub(crate) app: AppId,
     pub(crate) title: String,
     /// Identifiers of users, in the order of the send.
@@ -88,7 +88,7 @@ pub(crate) struct Tables {
     /// Updates that did not move a checkpoint forward: the place, and the sequences before and after.
     pub(crate) stepped_back: Vec<(Place, i64, i64)>,
     /// Messages and events that were dead-lettered, with their causes.
-    pub(crate) set_aside: Vec<String>,
+    pub(crate) dead_letters: Vec<String>,
 }
 
 /// A send in the tables, with its plans.
@@ -236,12 +236,12 @@ impl Record {
     }
 
     /// Confirmed sends as their clients made them, by request.
-    pub(crate) fn meant(&self) -> BTreeMap<Uuid, &Asked> {
+    pub(crate) fn meant(&self) -> BTreeMap<Uuid, &IntendedSend> {
         self.confirmed().filter_map(|(notice, request)| Some((request, self.asked.get(&notice)?))).collect()
     }
 
     /// Sends as their clients made them, by title.
-    pub(crate) fn by_title(&self) -> BTreeMap<&str, &Asked> {
+    pub(crate) fn by_title(&self) -> BTreeMap<&str, &IntendedSend> {
         self.asked.values().map(|asked| (asked.title.as_str(), asked)).collect()
     }
 

@@ -14,12 +14,12 @@ use domain::{Lane, StreamName};
 use suite::check::describe;
 use tokio_util::sync::CancellationToken;
 
-use crate::coverage::{Asked, Need};
+use crate::coverage::{Need, RunSize};
 use crate::faults::schedule::{Schedule, Size};
 use crate::faults::tally::Tally;
 use crate::report::Report;
 use crate::system::{Settings, System};
-use crate::workload::{self, Observed, Workload};
+use crate::workload::{self, Observations, Workload};
 use crate::{check, coverage, faults, idle, record};
 
 /// Number of apps. The first, the large app, makes most sends.
@@ -91,7 +91,7 @@ async fn nothing_is_lost_or_shown_twice() {
     let checking = Instant::now();
     let record = record::gather(&system.scene, &workload, observed, tally.faults.clone()).await;
     let broken = check::failures(&record);
-    let asked = Asked { notifications: run.notifications, size };
+    let asked = RunSize { notifications: run.notifications, size };
     let needs = coverage::needs(asked, &record, &tally, in_bulk(&system).await);
     let mut report = Report::of(&mut system, &tally);
     (report.long, report.broker, report.may_take) = (run.is_long, broker(), run.may_take());
@@ -118,7 +118,7 @@ async fn under_attack(
     system: &mut System,
     workload: &Arc<Workload>,
     schedule: &Schedule,
-) -> (Observed, Tally) {
+) -> (Observations, Tally) {
     let over = CancellationToken::new();
     let working = async {
         let observed = workload.run().await;
@@ -142,6 +142,6 @@ async fn in_bulk(system: &System) -> u64 {
 /// Version line of nats-server, such as `nats-server: v2.9.10`.
 fn broker() -> String {
     let program = std::env::var("TIDINGS_TEST_NATS_SERVER").unwrap_or("nats-server".to_owned());
-    let told = Command::new(program).arg("--version").output().map(|output| output.stdout);
-    String::from_utf8_lossy(&told.unwrap_or_default()).trim().to_owned()
+    let reported = Command::new(program).arg("--version").output().map(|output| output.stdout);
+    String::from_utf8_lossy(&reported.unwrap_or_default()).trim().to_owned()
 }

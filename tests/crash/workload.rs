@@ -23,7 +23,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 pub(crate) use notice::Notice;
 pub(crate) use people::{People, email, identifier};
-pub(crate) use probe::Visible;
+pub(crate) use probe::VisibleSend;
 pub(crate) use readers::read_page;
 
 use crate::checkpoints::{self, Sampler};
@@ -101,8 +101,8 @@ pub(crate) struct Workload {
 
 /// Observations made while the load ran.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
-    pub(crate) visible: Vec<Visible>,
+pub(crate) struct Observations {
+    pub(crate) visible: Vec<VisibleSend>,
     pub(crate) samples: Vec<Checkpoint>,
     pub(crate) redeliveries: Vec<Fault>,
 }
@@ -153,7 +153,7 @@ impl Workload {
     }
 
     /// Runs the load. Returns when every send is confirmed and every user has made all visits.
-    pub(crate) async fn run(self: &Arc<Self>) -> Observed {
+    pub(crate) async fn run(self: &Arc<Self>) -> Observations {
         let (sampler, probe) = (Sampler::start(&self.database), Probe::start(&self.database));
         let watch = Watch::start(self.log.clone());
         let mut busy = JoinSet::new();
@@ -165,7 +165,7 @@ impl Workload {
         }
         busy.spawn(Arc::clone(self).move_people());
         busy.join_all().await;
-        Observed { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
+        Observations { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
     }
 
     /// API client of an app at one of the two gateways.

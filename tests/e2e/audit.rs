@@ -8,7 +8,7 @@ use service_kit::clock;
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const TOMORROW: Duration = Duration::from_secs(86_400);
 const COUNTED_WITHIN: Duration = Duration::from_secs(20);
@@ -16,7 +16,7 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(20);
 #[tokio::test]
 async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     let (status, user) = running.call(Method::PUT, "/users/ursula", Some(&json!({"name": "Ursula"}))).await;
     assert_eq!(status, 200, "{user}");
     let later = json!({
@@ -80,7 +80,7 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
 }
 
 /// Calls the API with a wrong secret.
-async fn refused_call(running: &Running) {
+async fn refused_call(running: &RunningProcess) {
     let url = format!("{}/v3/users", running.dev("api"));
     let call = Client::new().get(url).header("X-SERVICE-API-KEY", running.dev("apiKey"));
     let answer = call.header("X-SERVICE-API-SECRET", "wrong-secret").send().await.unwrap();

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 const USER: &str = "canary-person";
@@ -64,7 +64,7 @@ fn log_files(directory: &Path) -> Vec<(String, String)> {
 }
 
 /// Makes calls that store every canary, in all places where Tidings stores such data.
-async fn plant(running: &Running) {
+async fn plant(running: &RunningProcess) {
     let content = json!({"title": CANARIES[6], "message": CANARIES[7]});
     let send = |recipient, send_at| {
         let data = json!({"secret": CANARIES[8]});
@@ -120,7 +120,7 @@ async fn wait_for_both_passes(database: &mut PgConnection) {
 async fn no_data_of_an_erased_user_remains() {
     let directory = Directory::new();
     let data = directory.path().join("data");
-    let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
+    let mut running = RunningProcess::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
     let mut database = PgConnection::connect(running.dev("databaseUrl")).await.unwrap();
     plant(&running).await;
     for canary in CANARIES {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.md");
 /// Beginning of a snippet that is repeated until it returns the expected answer.
@@ -36,14 +36,14 @@ async fn every_snippet_of_the_guide_returns_the_answer_in_the_guide() {
         "the guide has no answers"
     );
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join(".tidings")).await;
+    let mut running = RunningProcess::start(&directory.path().join(".tidings")).await;
     let mut shell = Shell::start(&directory, &running);
     for snippet in &snippets {
         if snippet.script.starts_with(WAITS) {
             let what = format!("line {}: {}", snippet.line, snippet.script);
             eventually(HAPPENS_WITHIN, &what, async || snippet.run(&mut shell).ok()).await;
-        } else if let Err(told) = snippet.run(&mut shell) {
-            panic!("docs/api.md, line {}: {told}\n{}", snippet.line, running.log());
+        } else if let Err(reported) = snippet.run(&mut shell) {
+            panic!("docs/api.md, line {}: {reported}\n{}", snippet.line, running.log());
         }
     }
     println!("{} snippets of docs/api.md ran", snippets.len());
@@ -121,7 +121,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn start(directory: &Directory, running: &Running) -> Shell {
+    fn start(directory: &Directory, running: &RunningProcess) -> Shell {
         let programs = testkit::binary("tidings");
         let programs = programs.parent().map(Path::display).unwrap();
         let mut process = Command::new("bash")

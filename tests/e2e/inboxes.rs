@@ -234,7 +234,7 @@ impl Inboxes {
             let stream = StreamName::Inbox(number);
             let last = self.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "all events are projected", async || {
-                (self.store.inbox().checkpoint(INBOX, stream).await.unwrap() >= last).then_some(())
+                (self.store.database().checkpoint(INBOX, stream).await.unwrap() >= last).then_some(())
             })
             .await;
         }
@@ -281,7 +281,7 @@ impl Inboxes {
         let mut starts = Vec::new();
         for number in 0..PARTITIONS {
             let stream = StreamName::Inbox(number);
-            let start = self.store.inbox().checkpoint(INBOX, stream).await.unwrap() + 1;
+            let start = self.store.database().checkpoint(INBOX, stream).await.unwrap() + 1;
             self.log.purge_below(stream, start).await.unwrap();
             starts.push(start);
         }

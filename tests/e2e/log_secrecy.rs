@@ -11,7 +11,7 @@ use testkit::eventually;
 use url::Url;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 const PERSON: &str = "planted-person";
@@ -60,7 +60,7 @@ fn password(url: &str) -> String {
 }
 
 /// Gives a user a target on every channel.
-async fn register(running: &Running) -> String {
+async fn register(running: &RunningProcess) -> String {
     let profile = json!({
         "email": ADDRESS, "phoneNumber": PHONE, "fcm": {"tokens": [FCM_TOKEN, "UNREGISTERED"]},
         "apns": {"tokens": [APNS_TOKEN]},
@@ -77,7 +77,7 @@ async fn register(running: &Running) -> String {
 }
 
 /// Sends over every channel, and waits until each delivery has a final status.
-async fn send(running: &Running) {
+async fn send(running: &RunningProcess) {
     let send = json!({
         "notification": {"title": TITLE, "message": MESSAGE, "data": {"value": DATA}},
         "sendTo": {"recipients": [PERSON]},
@@ -98,7 +98,7 @@ async fn send(running: &Running) {
 }
 
 /// Makes calls that are refused. Each contains data that an error message could repeat.
-async fn provoke(running: &Running) {
+async fn provoke(running: &RunningProcess) {
     let call = || Client::new().post(format!("{}/v3/notifications", running.dev("api")));
     let wrong = call().header("X-SERVICE-API-KEY", running.dev("apiKey")).json(&json!({}));
     let wrong = wrong.header("X-SERVICE-API-SECRET", WRONG_SECRET).send().await.unwrap();
@@ -115,7 +115,7 @@ async fn provoke(running: &Running) {
 async fn no_channel_logs_addresses_tokens_bodies_or_credentials_at_trace() {
     let directory = Directory::new();
     let variables = [("TIDINGS_LOG__LEVEL", "trace")];
-    let mut running = Running::start_with(&directory.path().join("data"), &variables).await;
+    let mut running = RunningProcess::start_with(&directory.path().join("data"), &variables).await;
     let endpoint = register(&running).await;
     send(&running).await;
     provoke(&running).await;
@@ -164,7 +164,7 @@ async fn no_channel_logs_addresses_tokens_bodies_or_credentials_at_trace() {
 async fn libraries_named_at_trace_still_log_no_password_of_the_servers() {
     let directory = Directory::new();
     let variables = [("TIDINGS_LOG__LEVEL", "trace,async_nats=trace,sqlx=trace")];
-    let mut running = Running::start_with(&directory.path().join("data"), &variables).await;
+    let mut running = RunningProcess::start_with(&directory.path().join("data"), &variables).await;
     let passwords = [password(running.dev("databaseUrl")), password(running.dev("natsUrl"))];
     assert_eq!(running.stop().await, 0, "{}", running.log());
     let output = running.log();

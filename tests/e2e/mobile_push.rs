@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const WITHIN: Duration = Duration::from_secs(20);
 const PHONE: &str = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0";
@@ -16,7 +16,7 @@ const ANDROID: &str = "bk3RNwTe3H0:CI2k_HHwgIpoDKCIZvvDMExUdFQ3P1";
 #[tokio::test]
 async fn a_send_reaches_phones_over_apns_and_fcm_and_a_dead_token_is_removed_from_the_profile() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     let profile = json!({"apns": {"tokens": [PHONE]}, "fcm": {"tokens": [ANDROID, "UNREGISTERED"]}});
     let (status, user) = running.call(Method::PUT, "/users/ada", Some(&profile)).await;
     assert_eq!(status, 200, "{user}");
@@ -57,7 +57,7 @@ async fn a_send_reaches_phones_over_apns_and_fcm_and_a_dead_token_is_removed_fro
 }
 
 /// Returns the message to a token, as its push service received it.
-async fn push(running: &Running, to: &str) -> Value {
+async fn push(running: &RunningProcess, to: &str) -> Value {
     use base64::Engine as _;
     let outbox = running.dev("outbox");
     let url = format!("{outbox}/messages?channel=mobilePush&to={to}");

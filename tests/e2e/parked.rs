@@ -22,7 +22,7 @@ async fn parked_messages_are_listed_shown_and_redriven_once() {
         message: b"{",
         cause: "malformed",
     };
-    installation.store.database().set_aside(&aside).await.unwrap();
+    installation.store.database().park_message(&aside).await.unwrap();
 
     let people = installation.run(&["parked", "list"]);
     assert_eq!(people.code, 0, "{}", people.errors);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 const ADDRESS: &str = "ada@example.com";
@@ -16,7 +16,7 @@ const ADDRESS: &str = "ada@example.com";
 #[tokio::test]
 async fn a_user_gets_no_email_of_a_category_that_they_turned_off() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     call(&running, Method::PUT, "/users/ada", json!({"email": ADDRESS})).await;
     let orders = json!({"identifier": "orders", "name": "Orders"});
     let orders = call(&running, Method::POST, "/categories", orders).await["id"].clone();
@@ -46,14 +46,14 @@ async fn a_user_gets_no_email_of_a_category_that_they_turned_off() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-async fn call(running: &Running, method: Method, path: &str, body: Value) -> Value {
+async fn call(running: &RunningProcess, method: Method, path: &str, body: Value) -> Value {
     let (status, answer) = running.call(method, path, Some(&body)).await;
     assert_eq!(status, 200, "{path}: {answer}");
     answer
 }
 
 /// Sends to ada, and returns the request's id.
-async fn send(running: &Running, title: &str, category: Option<&str>) -> String {
+async fn send(running: &RunningProcess, title: &str, category: Option<&str>) -> String {
     let send = json!({
         "notification": {"title": title}, "category": category, "sendTo": {"recipients": ["ada"]},
     });
@@ -63,7 +63,7 @@ async fn send(running: &Running, title: &str, category: Option<&str>) -> String 
 }
 
 /// Waits until the email delivery of a send has a final status, and returns the delivery.
-async fn mail_of(running: &Running, request: &str) -> Value {
+async fn mail_of(running: &RunningProcess, request: &str) -> Value {
     let path = format!("/requests/{request}/deliveries?channel=email");
     eventually(SETTLED_WITHIN, "the delivery is settled", async || {
         let (_, answer) = running.call(Method::GET, &path, None).await;

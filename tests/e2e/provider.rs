@@ -168,8 +168,11 @@ async fn a_provider_test_makes_a_real_call_and_reports_the_answer() {
     server.script(Rule::stall(Stage::Connect));
     let stalled = [&test[..], &["--timeout", "300ms"]].concat();
     let answer = installation.run_configured(&stalled, &private, "");
-    let told: Value = serde_json::from_str(&answer.output).unwrap();
-    assert_eq!((answer.code, &told["code"], &told["outcome"]), (1, &json!("timeout"), &json!("retry")));
+    let reported: Value = serde_json::from_str(&answer.output).unwrap();
+    assert_eq!(
+        (answer.code, &reported["code"], &reported["outcome"]),
+        (1, &json!("timeout"), &json!("retry"))
+    );
 
     let guarded: Value = serde_json::from_str(&installation.run(&test).output).unwrap();
     assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("insecure_login")));
@@ -183,9 +186,9 @@ async fn a_provider_test_makes_a_real_call_and_reports_the_answer() {
     document["settings"]["password"] = json!("wrong-canary");
     installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
     let refused = installation.run_configured(&test, &private, "");
-    let told: Value = serde_json::from_str(&refused.output).unwrap();
-    assert_eq!((refused.code, &told["outcome"]), (1, &json!("pause_provider")));
-    assert!(told["code"].as_str().unwrap().starts_with("535"), "{told}");
+    let reported: Value = serde_json::from_str(&refused.output).unwrap();
+    assert_eq!((refused.code, &reported["outcome"]), (1, &json!("pause_provider")));
+    assert!(reported["code"].as_str().unwrap().starts_with("535"), "{reported}");
     assert!(refused.errors.contains("check the credentials"), "{}", refused.errors);
     assert!(!(refused.output + &refused.errors).contains("wrong-canary"));
 }

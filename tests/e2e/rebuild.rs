@@ -5,22 +5,11 @@ use std::io::{BufRead, BufReader};
 use domain::{AppId, UserNumber};
 use serde_json::{Value, json};
 use store::inbox::list::{InboxFilter, PageStart};
+use testkit::INBOX_TABLES;
 
 use crate::directory::Answer;
 use crate::inboxes::Inboxes;
 
-/// Query for everything about the tables except their rows: columns, indexes, constraints, rights.
-const SHAPE: &str = "
-    SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
-      SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'
-      UNION ALL SELECT conname || pg_get_constraintdef(oid) FROM pg_constraint
-        WHERE conrelid IN ('inbox_item'::regclass, 'inbox_counter'::regclass)
-      UNION ALL SELECT relname || coalesce(reloptions::text, '') || relpersistence::text || relowner::text
-          || coalesce((SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM aclexplode(relacl) a), '')
-        FROM pg_class WHERE oid IN ('inbox_item'::regclass, 'inbox_counter'::regclass)
-      UNION ALL SELECT table_name || to_jsonb(c)::text FROM information_schema.columns c
-        WHERE table_schema = 'public' AND table_name IN ('inbox_item', 'inbox_counter')
-    ) AS lines";
 const LEFT: &str = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'inbox_%'";
 const ROWS: &str = "SELECT md5(string_agg(i::text, ',' ORDER BY app_id, id)) FROM inbox_item i";
 const TABLE: &str = "SELECT 'inbox_item'::regclass::oid";
@@ -53,7 +42,7 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
         .await;
     let listed = inboxes.listed(AppId(1), UserNumber(1)).await;
     let (shape, rows, table) =
-        (inboxes.text(SHAPE).await, inboxes.text(ROWS).await, inboxes.text(TABLE).await);
+        (inboxes.text(INBOX_TABLES).await, inboxes.text(ROWS).await, inboxes.text(TABLE).await);
 
     let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
     let found = report(&answer);
@@ -67,7 +56,7 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
         assert!(answer.errors.contains(phase), "{}", answer.errors);
     }
     assert_ne!(inboxes.text(TABLE).await, table, "the tables were not replaced");
-    assert_eq!(inboxes.text(SHAPE).await, shape);
+    assert_eq!(inboxes.text(INBOX_TABLES).await, shape);
     assert_eq!(inboxes.text(ROWS).await, rows);
     assert_eq!(inboxes.text(LEFT).await, "0");
 

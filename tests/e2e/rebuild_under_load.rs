@@ -8,7 +8,7 @@ use testkit::eventually;
 
 use crate::directory::Directory;
 use crate::inboxes::SOON;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const PEOPLE: [&str; 4] = ["ada", "bob", "eve", "joe"];
 /// Number of sends before the first rebuild: more than one page of an inbox.
@@ -18,7 +18,7 @@ const REBUILDS: usize = 3;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_switch_loses_no_item_and_fails_no_request() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     for person in PEOPLE {
         let (status, user) = running.call(Method::PUT, &format!("/users/{person}"), Some(&json!({}))).await;
         assert_eq!(status, 200, "{user}");
@@ -77,7 +77,7 @@ async fn a_switch_loses_no_item_and_fails_no_request() {
 }
 
 /// Sends a notification to all users.
-async fn send(running: &Running, sent: &AtomicUsize) {
+async fn send(running: &RunningProcess, sent: &AtomicUsize) {
     let send = json!({"notification": {"title": "News"}, "sendTo": {"recipients": PEOPLE}});
     let (status, answer) = running.call(Method::POST, "/notifications", Some(&send)).await;
     assert_eq!(status, 202, "{answer}");
@@ -85,7 +85,7 @@ async fn send(running: &Running, sent: &AtomicUsize) {
 }
 
 /// Lists an inbox, marks its latest item as read, and checks that the item is read.
-async fn change(running: &Running, person: &str) {
+async fn change(running: &RunningProcess, person: &str) {
     let (status, inbox) = running.get_as(person, "/notifications").await;
     assert_eq!(status, 200, "{inbox}");
     let Some(id) = inbox["data"][0]["id"].as_i64() else { return };

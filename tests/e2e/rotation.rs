@@ -10,7 +10,7 @@ use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SOON: Duration = Duration::from_secs(60);
 const PASSWORDS: [&str; 2] = ["canary-old-password", "canary-new-password"];
@@ -37,7 +37,7 @@ fn set_password(directory: &Directory, port: u16, password: &str) -> String {
     set.output + &set.errors
 }
 
-async fn send(running: &Running, title: &str) {
+async fn send(running: &RunningProcess, title: &str) {
     let send = json!({
         "notification": {"title": title, "message": "Hello"},
         "sendTo": {"recipients": [{"identifier": "ada", "email": "ada@example.org"}]},
@@ -69,7 +69,7 @@ fn files(directory: &Path, text: &mut String) {
 async fn a_changed_password_is_used_without_a_restart_and_never_shown() {
     let directory = Directory::new();
     let data = directory.path().join("data");
-    let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
+    let mut running = RunningProcess::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
     let disabled = directory.run(&["provider", "disable", "demo", "stand-in", "--data-dir", "data"]);
     assert_eq!(disabled.code, 0, "{}", disabled.errors);
     let old = relay(0, PASSWORDS[0]).await;

@@ -15,14 +15,14 @@ pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(60);
 /// `tidings up`.
 const UNSET: [(&str, &str); 3] = [("DATABASE_URL", ""), ("NATS_URL", ""), ("TIDINGS_CONFIG", "")];
 
-pub(crate) struct Running {
+pub(crate) struct RunningProcess {
     pub(crate) service: Service,
     pub(crate) dev: Value,
     directory: PathBuf,
     client: Client,
 }
 
-impl Running {
+impl RunningProcess {
     /// Starts `tidings up` on the data directory, and waits until it is ready.
     pub(crate) async fn start(directory: &Path) -> Self {
         Self::start_with(directory, &[]).await
@@ -46,7 +46,7 @@ impl Running {
         started.await;
         let dev = std::fs::read_to_string(directory.join("dev.json")).unwrap();
         let dev = serde_json::from_str(&dev).unwrap();
-        Running { service, dev, directory: directory.to_owned(), client: Client::new() }
+        RunningProcess { service, dev, directory: directory.to_owned(), client: Client::new() }
     }
 
     pub(crate) fn dev(&self, name: &str) -> &str {

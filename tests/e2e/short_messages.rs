@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 const TEXT: &str = "Grüße, 5 € und ein 😀";
 
 /// Sends an SMS to a number, waits until its delivery has this status, and returns the delivery.
-async fn send(running: &Running, number: &str, status: &str) -> Value {
+async fn send(running: &RunningProcess, number: &str, status: &str) -> Value {
     let send = json!({
         "notification": {"title": "Hello", "message": TEXT},
         "sendTo": {"recipients": [{"identifier": number, "phoneNumber": number}]},
@@ -32,7 +32,7 @@ async fn send(running: &Running, number: &str, status: &str) -> Value {
 #[tokio::test]
 async fn an_sms_becomes_delivered_when_the_provider_reports_it() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     let delivered = send(&running, "+4915112345678", "delivered").await;
     let attempt = &delivered["attempts"][0];
     assert_eq!((&attempt["segments"], &attempt["receipt"]["outcome"]), (&json!(1), &json!("delivered")));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -73,7 +73,7 @@ fn trace_bytes() -> Vec<u8> {
     (0..TRACE.len()).step_by(2).map(|at| u8::from_str_radix(&TRACE[at..at + 2], 16).unwrap()).collect()
 }
 
-async fn send_canaries(running: &Running) -> String {
+async fn send_canaries(running: &RunningProcess) -> String {
     let body = json!({
         "notification": {"title": CANARIES[2], "message": CANARIES[3]},
         "sendTo": {"recipients": [{"identifier": CANARIES[0], "email": CANARIES[1]}]},
@@ -92,7 +92,7 @@ async fn a_send_is_traced_logged_and_counted_without_its_content() {
     let collector = Collector::start();
     let directory = Directory::new();
     let variables = [("TIDINGS_OTLP__ENDPOINT", collector.url.as_str()), ("TIDINGS_LOG__LEVEL", "debug")];
-    let mut running = Running::start_with(&directory.path().join("data"), &variables).await;
+    let mut running = RunningProcess::start_with(&directory.path().join("data"), &variables).await;
 
     let send_id = send_canaries(&running).await;
     eventually(SEEN_WITHIN, "the email is captured", async || {
@@ -115,8 +115,8 @@ async fn a_send_is_traced_logged_and_counted_without_its_content() {
     assert_eq!(running.stop().await, 0);
     let log = running.log();
     for step in ["accepted a send", "dispatched", "sent"] {
-        let told = log.lines().any(|line| line.contains(step) && line.contains(&send_id));
-        assert!(told, "no log line has {step:?} for {send_id}: {log}");
+        let reported = log.lines().any(|line| line.contains(step) && line.contains(&send_id));
+        assert!(reported, "no log line has {step:?} for {send_id}: {log}");
     }
     for canary in CANARIES {
         assert!(!log.contains(canary), "{canary} is in the log");

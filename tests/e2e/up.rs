@@ -9,7 +9,7 @@ use testkit::eventually;
 
 use crate::descendants::Descendant;
 use crate::directory::Directory;
-use crate::running::{Running, STOPPED_WITHIN};
+use crate::running::{RunningProcess, STOPPED_WITHIN};
 
 const VISIBLE_WITHIN: Duration = Duration::from_secs(20);
 const ADDRESS: &str = "ada@example.com";
@@ -20,7 +20,7 @@ const MESSAGE: &str = "Your parcel is on its way.";
 async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     let directory = Directory::new();
     let data = directory.path().join("data");
-    let mut running = Running::start(&data).await;
+    let mut running = RunningProcess::start(&data).await;
     check_the_printed_first_steps(&running, &data);
     refuse_a_second(&directory);
 
@@ -39,7 +39,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     assert!(!running.has_dev_file());
     all_gone(&before).await;
 
-    let mut running = Running::start(&data).await;
+    let mut running = RunningProcess::start(&data).await;
     for kept in ["appId", "apiKey", "apiSecret"] {
         assert_eq!(running.dev[kept], dev[kept], "{kept}");
     }
@@ -53,7 +53,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
 }
 
 /// Makes the send of the printed first steps, and returns the request's id.
-async fn send(running: &Running) -> String {
+async fn send(running: &RunningProcess) -> String {
     let send = json!({
         "notification": {"title": TITLE, "message": MESSAGE},
         "sendTo": {"recipients": ["ada"]},
@@ -85,7 +85,7 @@ fn check_that_captures_are_private(data: &std::path::Path) {
 }
 
 /// `tidings up` prints every address in dev.json with the first steps; only the owner can read the file.
-fn check_the_printed_first_steps(running: &Running, data: &std::path::Path) {
+fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Path) {
     let (log, api, outbox) = (running.log(), running.dev("api"), running.dev("outbox"));
     for line in [
         format!("curl -sS -X PUT {api}/v3/users/ada "),
@@ -123,7 +123,7 @@ fn refuse_a_second(directory: &Directory) {
     assert_eq!(migrated.code, 0, "{}", migrated.errors);
 }
 
-async fn inbox_item(running: &Running) -> Value {
+async fn inbox_item(running: &RunningProcess) -> Value {
     let inbox = eventually(VISIBLE_WITHIN, "the inbox shows the unread notification", async || {
         let (status, inbox) = running.get_as("ada", "/notifications").await;
         assert_eq!(status, 200, "{inbox}");
@@ -135,7 +135,7 @@ async fn inbox_item(running: &Running) -> Value {
     inbox["data"][0].clone()
 }
 
-async fn mail(running: &Running) -> Value {
+async fn mail(running: &RunningProcess) -> Value {
     let mails = eventually(VISIBLE_WITHIN, "the outbox has the email", async || {
         let mails = running.mails(ADDRESS).await;
         (!mails.is_empty()).then_some(mails)
@@ -146,7 +146,7 @@ async fn mail(running: &Running) -> Value {
 }
 
 /// Waits until the email is sent, and returns its delivery.
-async fn settled_delivery(running: &Running, request: &str) -> Value {
+async fn settled_delivery(running: &RunningProcess, request: &str) -> Value {
     let path = format!("/requests/{request}/deliveries?channel=email");
     eventually(VISIBLE_WITHIN, "the delivery is sent", async || {
         let (status, deliveries) = running.call(Method::GET, &path, None).await;

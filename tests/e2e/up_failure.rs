@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::descendants::Descendant;
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 use crate::up::all_gone;
 
 fn kill(id: u32) {
@@ -19,13 +19,13 @@ fn nats(processes: &[Descendant]) -> u32 {
 async fn up_exits_1_and_names_a_dead_server_and_its_log() {
     let directory = Directory::new();
     let data = directory.path().join("data");
-    let mut running = Running::start(&data).await;
+    let mut running = RunningProcess::start(&data).await;
     let before = running.descendants();
     kill(nats(&before));
     assert_eq!(running.exit_code().await, 1);
     let log = running.log();
-    let told = log.lines().rfind(|line| line.contains("nats-server has ended")).expect(&log);
-    assert!(told.contains(data.join("nats").to_str().unwrap()), "{told}");
+    let reported = log.lines().rfind(|line| line.contains("nats-server has ended")).expect(&log);
+    assert!(reported.contains(data.join("nats").to_str().unwrap()), "{reported}");
     assert!(!running.has_dev_file());
     all_gone(&before).await;
 }
@@ -34,7 +34,7 @@ async fn up_exits_1_and_names_a_dead_server_and_its_log() {
 async fn after_a_kill_no_process_is_left_and_up_starts_again() {
     let directory = Directory::new();
     let data = directory.path().join("data");
-    let mut running = Running::start(&data).await;
+    let mut running = RunningProcess::start(&data).await;
     let before = running.descendants();
     kill(running.service.id());
     assert!(running.has_dev_file(), "the killed process cannot have removed it");
@@ -44,7 +44,7 @@ async fn after_a_kill_no_process_is_left_and_up_starts_again() {
     assert!(stale.errors.contains("start it again"), "{}", stale.errors);
 
     let secret = running.dev("apiSecret").to_owned();
-    running = Running::start(&data).await;
+    running = RunningProcess::start(&data).await;
     assert_eq!(running.dev("apiSecret"), secret);
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use testkit::eventually;
 
 use crate::directory::Directory;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn each_browser_gets_the_message_and_a_dead_browser_is_never_called_again() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     let tested = directory.run(&["provider", "test", "demo", "stand-in-web-push", "--data-dir", "data"]);
     assert!(tested.code == 0 && tested.output.contains("the app's key pair signs"), "{tested:?}");
 
@@ -56,7 +56,7 @@ async fn each_browser_gets_the_message_and_a_dead_browser_is_never_called_again(
 }
 
 /// Makes a send, waits until all its web push deliveries have a final status, and returns them.
-async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
+async fn deliveries(running: &RunningProcess, send: &Value) -> Vec<Value> {
     let (status, sent) = running.call(Method::POST, "/notifications", Some(send)).await;
     assert_eq!(status, 202, "{sent}");
     let path = format!("/requests/{}/deliveries?channel=webPush", sent["requestId"].as_str().unwrap());
@@ -70,7 +70,7 @@ async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
 }
 
 /// Returns the latest message that a browser received.
-async fn message(running: &Running) -> Value {
+async fn message(running: &RunningProcess) -> Value {
     let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
     let answer: Value = Client::new().get(url).send().await.unwrap().json().await.unwrap();
     assert_eq!(answer["data"][0]["headers"]["urgency"], json!(["low"]), "{answer}");
@@ -78,7 +78,7 @@ async fn message(running: &Running) -> Value {
 }
 
 /// Stores browsers of one user that all fail, some by the answer of the push service, others because their host cannot be called.
-async fn store_failing_browsers(running: &Running) {
+async fn store_failing_browsers(running: &RunningProcess) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {
         let asked = json!({"answers": answers[number % answers.len()]});
@@ -90,12 +90,12 @@ async fn store_failing_browsers(running: &Running) {
     }
 }
 
-async fn subscribed(running: &Running, asked: &Value) -> Value {
+async fn subscribed(running: &RunningProcess, asked: &Value) -> Value {
     let url = format!("{}/subscriptions", running.dev("pushService"));
     Client::new().post(url).json(asked).send().await.unwrap().json().await.unwrap()
 }
 
-async fn store(running: &Running, user: &str, device: &str, subscription: &Value) {
+async fn store(running: &RunningProcess, user: &str, device: &str, subscription: &Value) {
     let path = format!("/devices/{device}/webPushSubscription?userIdentifier={user}");
     let (status, stored) = running.call(Method::POST, &path, Some(subscription)).await;
     assert_eq!(status, 200, "{stored}");
@@ -104,7 +104,7 @@ async fn store(running: &Running, user: &str, device: &str, subscription: &Value
 #[tokio::test]
 async fn broken_browsers_of_one_user_never_delay_the_delivery_of_another() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     store_failing_browsers(&running).await;
     store(&running, "bob", "laptop", &subscribed(&running, &json!({})).await).await;
     let to = |user: &str| {

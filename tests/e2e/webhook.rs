@@ -10,7 +10,7 @@ use testkit::eventually;
 
 use crate::directory::{Answer, Directory};
 use crate::installation::Installation;
-use crate::running::Running;
+use crate::running::RunningProcess;
 
 const SOON: Duration = Duration::from_secs(60);
 const LOCAL: [(&str, &str); 1] = [("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
@@ -23,7 +23,7 @@ async fn await_webhook(backend: &WebhookReceiver, kind: &str) -> ReceivedCall {
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_report_the_outcome_of_a_send_and_that_it_was_read() {
     let directory = Directory::new();
-    let mut running = Running::start(&directory.path().join("data")).await;
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
     let backend = WebhookReceiver::start().await.unwrap();
     let url = backend.url("/tidings");
     let run = |arguments: &[&str]| directory.run(&[arguments, &["--data-dir", "data"]].concat());

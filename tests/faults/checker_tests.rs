@@ -32,10 +32,10 @@ fn attempt(number: i32, outcome: &str, code: &str) -> Attempt {
 fn delivery(channel: &str, target: &str, attempts: Vec<Attempt>, end: (&str, Option<&str>)) -> Delivery {
     let attempt = i32::try_from(attempts.len()).unwrap().max(1);
     let (status, reason) = (end.0.to_owned(), end.1.map(str::to_owned));
-    let mut told: Vec<ReportedOutcome> = (1..attempt)
+    let mut reported: Vec<ReportedOutcome> = (1..attempt)
         .map(|attempt| ReportedOutcome { attempt, status: "retrying".to_owned(), reason: None })
         .collect();
-    told.push(ReportedOutcome { attempt, status: status.clone(), reason: reason.clone() });
+    reported.push(ReportedOutcome { attempt, status: status.clone(), reason: reason.clone() });
     Delivery {
         target: (channel.to_owned(), target.to_owned()),
         notice: "notice".to_owned(),
@@ -44,7 +44,7 @@ fn delivery(channel: &str, target: &str, attempts: Vec<Attempt>, end: (&str, Opt
         reason,
         attempt,
         attempts,
-        told,
+        reported,
     }
 }
 
@@ -179,8 +179,8 @@ const FALSIFIED: &[(&str, Falsify)] = &[
     ("failover only after a definite failure", |record| {
         of(record, "b").attempts[1].provider = Some("other".to_owned());
     }),
-    ("the log agrees with the ledger", |record| of(record, "a").told.clear()),
-    ("the log agrees with the ledger", |record| of(record, "c").told[0].status = "sent".to_owned()),
+    ("the log agrees with the ledger", |record| of(record, "a").reported.clear()),
+    ("the log agrees with the ledger", |record| of(record, "c").reported[0].status = "sent".to_owned()),
     ("the counts of requests add up", |record| {
         record.requests[0].counts.get_mut("email").unwrap().insert("sent".to_owned(), 3);
     }),

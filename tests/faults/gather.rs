@@ -111,7 +111,7 @@ async fn outcomes(
             let envelope = Envelope::decode(&record.payload).unwrap();
             match envelope.event {
                 Event::DeliverySettled(settled) => {
-                    let told = ReportedOutcome {
+                    let reported = ReportedOutcome {
                         attempt: i32::try_from(settled.attempt).unwrap(),
                         status: settled.status.to_string(),
                         reason: settled.reason.map(|reason| reason.to_string()),
@@ -120,8 +120,8 @@ async fn outcomes(
                     deliveries
                         .get_mut(&id)
                         .expect("the event names a delivery of the ledger")
-                        .told
-                        .push(told);
+                        .reported
+                        .push(reported);
                 }
                 Event::TargetSuppressed(suppressed) => {
                     committed.insert(suppressed.delivery_id.to_string(), envelope.at);
@@ -153,8 +153,8 @@ async fn suppressions(
 async fn requests(system: &System, sent: &[AcceptedSend]) -> Vec<Request> {
     let mut requests = Vec::with_capacity(sent.len());
     for AcceptedSend { request, notice, recipients } in sent {
-        let told = system.api.request(request).await;
-        assert_eq!(told["status"], "completed", "{told}");
+        let reported = system.api.request(request).await;
+        assert_eq!(reported["status"], "completed", "{reported}");
         let skips: Vec<(String, i64)> = sqlx::query_as(
             "SELECT skip, count(*) FROM planned_recipient, unnest(skips) skip WHERE send_id = $1 GROUP BY skip",
         )
@@ -165,7 +165,7 @@ async fn requests(system: &System, sent: &[AcceptedSend]) -> Vec<Request> {
         requests.push(Request {
             notice: notice.clone(),
             recipients: *recipients,
-            counts: counts(&told["counts"]),
+            counts: counts(&reported["counts"]),
             skips: skips
                 .into_iter()
                 .map(|(skip, number)| {
@@ -178,8 +178,8 @@ async fn requests(system: &System, sent: &[AcceptedSend]) -> Vec<Request> {
     requests
 }
 
-fn counts(told: &Value) -> BTreeMap<String, BTreeMap<String, i64>> {
-    serde_json::from_value(told.clone()).unwrap()
+fn counts(reported: &Value) -> BTreeMap<String, BTreeMap<String, i64>> {
+    serde_json::from_value(reported.clone()).unwrap()
 }
 
 fn instant(time: DateTime<Utc>) -> Timestamp {

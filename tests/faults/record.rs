@@ -36,7 +36,7 @@ pub(crate) struct Delivery {
     /// Times of claims.
     pub(crate) claimed_at: Vec<Timestamp>,
     /// Outcome events, in the order of the log.
-    pub(crate) told: Vec<ReportedOutcome>,
+    pub(crate) reported: Vec<ReportedOutcome>,
 }
 
 #[derive(Clone, Debug)]

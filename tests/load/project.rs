@@ -123,7 +123,7 @@ impl ProjectionReport {
 async fn position(installation: &Installation) -> u64 {
     let mut sum = 0;
     for number in 0..PARTITIONS {
-        sum += installation.store.inbox().checkpoint(INBOX, StreamName::Inbox(number)).await.unwrap();
+        sum += installation.store.database().checkpoint(INBOX, StreamName::Inbox(number)).await.unwrap();
     }
     sum
 }

@@ -11,7 +11,7 @@ use suite::{Role, pace};
 use testkit::eventually;
 
 use crate::generator::{
-    Accepted, Offered, PEOPLE, RECIPIENTS, Request, body, fill, offer, person, recipients, title,
+    Accepted, OfferedLoad, PEOPLE, RECIPIENTS, Request, body, fill, offer, person, recipients, title,
 };
 use crate::scale::Scale;
 use crate::system::System;
@@ -33,8 +33,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 pub(crate) struct Report {
     /// Sends that filled the streams.
-    filled: Offered,
-    offered: Offered,
+    filled: OfferedLoad,
+    offered: OfferedLoad,
     scale: Scale,
     memory: BTreeMap<&'static str, u64>,
 }
@@ -107,7 +107,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { filled, offered, scale, memory } = self;
-        let Offered { accepted, refused, not_made, took } = offered;
+        let OfferedLoad { accepted, refused, not_made, took } = offered;
         writeln!(
             f,
             "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections ({not_made} more found none free), \

@@ -33,7 +33,7 @@ pub(crate) type Accepted = BTreeMap<usize, String>;
 
 /// Numbers of requests, and their answers.
 #[derive(Debug, Default)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedLoad {
     pub(crate) accepted: Accepted,
     /// Number of refused requests, by status.
     pub(crate) refused: BTreeMap<u16, usize>,
@@ -43,7 +43,7 @@ pub(crate) struct Offered {
     pub(crate) took: Duration,
 }
 
-impl Offered {
+impl OfferedLoad {
     pub(crate) fn made(&self) -> usize {
         self.accepted.len() + self.refused.values().sum::<usize>()
     }
@@ -63,8 +63,8 @@ impl Offered {
         }
     }
 
-    async fn of_all(connections: JoinSet<Offered>) -> Offered {
-        let mut all = Offered::default();
+    async fn of_all(connections: JoinSet<OfferedLoad>) -> OfferedLoad {
+        let mut all = OfferedLoad::default();
         for of_connection in connections.join_all().await {
             all.accepted.extend(of_connection.accepted);
             for (status, count) in of_connection.refused {
@@ -88,14 +88,14 @@ pub(crate) fn person(number: usize) -> String {
 }
 
 /// Makes sends until every connection is refused because the streams are full.
-pub(crate) async fn fill(request: Request) -> Offered {
+pub(crate) async fn fill(request: Request) -> OfferedLoad {
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
     let numbers = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
     for _ in 0..FILLING {
         let (client, request, numbers) = (client.clone(), request.clone(), Arc::clone(&numbers));
         connections.spawn(async move {
-            let mut offered = Offered::default();
+            let mut offered = OfferedLoad::default();
             while offered.refused.is_empty() {
                 let send = numbers.fetch_add(1, Ordering::Relaxed);
                 offered.note(send, request.send(&client, &body(send)).await).await;
@@ -103,11 +103,11 @@ pub(crate) async fn fill(request: Request) -> Offered {
             offered
         });
     }
-    Offered::of_all(connections).await
+    OfferedLoad::of_all(connections).await
 }
 
 /// Offers the load of `scale`. The first send has the number `first`.
-pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offered {
+pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> OfferedLoad {
     let (give, take) = mpsc::channel(scale.connections * WAITING);
     let take = Arc::new(Mutex::new(take));
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
@@ -126,8 +126,8 @@ pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offer
         }
     }
     drop(give);
-    let offered = Offered::of_all(connections).await;
-    Offered { not_made, took: begin.elapsed(), ..offered }
+    let offered = OfferedLoad::of_all(connections).await;
+    OfferedLoad { not_made, took: begin.elapsed(), ..offered }
 }
 
 /// URL and credentials of a call.
@@ -145,8 +145,8 @@ impl Request {
     }
 }
 
-async fn work_off(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> Offered {
-    let mut offered = Offered::default();
+async fn work_off(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> OfferedLoad {
+    let mut offered = OfferedLoad::default();
     loop {
         let next = sends.lock().await.recv().await;
         let Some(send) = next else { return offered };

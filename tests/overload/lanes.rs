@@ -190,8 +190,8 @@ async fn watch(lane: &BulkLane, span: Duration) -> u64 {
 /// Makes sends at the rate of the scale, and measures the time until each is in the inbox. Returns these times, and the number of
 /// all sends, including those before the measurement.
 async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
-    let (told, mut accepted) = mpsc::unbounded_channel();
-    let sending = tokio::spawn(send_all(system.request(), *scale, told));
+    let (reported, mut accepted) = mpsc::unbounded_channel();
+    let sending = tokio::spawn(send_all(system.request(), *scale, reported));
     let app = system.count("SELECT id FROM app WHERE name = 'shop'").await;
     let (mut waiting, mut latencies, mut all, mut look) = (HashMap::new(), Vec::new(), 0, pace(LOOK));
     loop {
@@ -227,9 +227,9 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
 }
 
 /// Makes sends at the rate of the scale. Reports for each the time of its 202, and whether it counts for the measurement.
-async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
+async fn send_all(request: Request, scale: Scale, reported: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
-    let told = Arc::new(told);
+    let reported = Arc::new(reported);
     let (begin, mut calls) = (Instant::now(), JoinSet::new());
     let mut pace = pace(Duration::from_secs(1) / scale.transactional_per_second);
     for number in 0.. {
@@ -237,7 +237,7 @@ async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(U
             break;
         }
         pace.tick().await;
-        let (request, client, told) = (request.clone(), client.clone(), Arc::clone(&told));
+        let (request, client, reported) = (request.clone(), client.clone(), Arc::clone(&reported));
         let is_measured = begin.elapsed() >= WARM_UP;
         calls.spawn(async move {
             let body = json!({
@@ -249,7 +249,7 @@ async fn send_all(request: Request, scale: Scale, told: mpsc::UnboundedSender<(U
             let at = Instant::now();
             let body: Value = answer.json().await.unwrap();
             let send: Uuid = body["requestId"].as_str().unwrap().parse().unwrap();
-            told.send((send, at, is_measured)).unwrap();
+            reported.send((send, at, is_measured)).unwrap();
         });
     }
     calls.join_all().await;

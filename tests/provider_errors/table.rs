@@ -140,7 +140,7 @@ pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("Web Push 3xx: never followed", "a_redirection_is_not_followed",
      include_str!("../../services/web-push/tests/web_push/answers.rs")),
     ("Twilio 21610: until START", "after_stop_a_number_gets_no_messages_until_start",
-     include_str!("../api/twilio_callbacks.rs")),
+     include_str!("../api/deliveries/twilio_callbacks.rs")),
 ];
 
 pub(crate) fn row_of(provider: Provider, answer: &str) -> &'static Row {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use credentials::{link, vapid};
 use domain::content::Content;
 use domain::event::DeliveryJob;
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};
@@ -160,7 +160,7 @@ impl World {
         let receipt = Receipt {
             id: clock::new_id(),
             app: subject.app,
-            about: About::Delivery(subject.delivery, Some(attempt)),
+            about: ReceiptSubject::Delivery(subject.delivery, Some(attempt)),
             answer,
             at: clock::now(),
             random: clock::random(),

@@ -146,10 +146,10 @@ impl Aftermath<'_> {
             if status == "sent" {
                 assert_eq!(calls, 1, "{id} over {channel} is sent, but not accepted once");
             }
-            let told = self.outcomes.told.get(id).filter(|told| told.is_terminal());
+            let reported = self.outcomes.reported.get(id).filter(|reported| reported.is_terminal());
             assert!(
-                told.is_none_or(|told| told.as_str() == status),
-                "{id} was {told:?} in the log, but is {status}"
+                reported.is_none_or(|reported| reported.as_str() == status),
+                "{id} was {reported:?} in the log, but is {status}"
             );
         }
     }

@@ -81,7 +81,7 @@ async fn chunks_published_by_a_timer_or_a_redrive_are_published_again_after_a_re
         message: &accepted,
         cause: "own failure",
     };
-    store.database().set_aside(&aside).await.unwrap();
+    store.database().park_message(&aside).await.unwrap();
     let dump = installation.dump();
     store.close().await;
 

@@ -15,7 +15,7 @@ const BATCH: usize = 500;
 
 /// Last outcome of each delivery.
 pub(crate) struct Outcomes {
-    pub(crate) told: HashMap<Uuid, Status>,
+    pub(crate) reported: HashMap<Uuid, Status>,
     /// Numbers of users in published plans.
     pub(crate) planned: HashSet<i64>,
 }
@@ -24,15 +24,15 @@ impl Outcomes {
     pub(crate) async fn read(system: &System) -> Outcomes {
         let last = system.log.state(StreamName::Outcome).await.unwrap().last_seq;
         let mut reader = system.log.reader(StreamName::Outcome, 0);
-        let (mut told, mut planned, mut read) = (HashMap::new(), HashSet::new(), 0);
+        let (mut reported, mut planned, mut read) = (HashMap::new(), HashSet::new(), 0);
         while read < last {
             for record in reader.next_batch(BATCH, Duration::from_millis(5)).await.unwrap() {
                 read = record.seq;
                 match Envelope::decode(&record.payload).unwrap().event {
                     Event::DeliverySettled(settled) => {
-                        told.insert(settled.delivery_id.0, settled.status);
+                        reported.insert(settled.delivery_id.0, settled.status);
                     }
-                    Event::SendPlanned(plan) => {
+                    Event::ChunkPlanned(plan) => {
                         let recipients = plan.decided.into_iter().flat_map(|decided| decided.recipients);
                         planned.extend(recipients.filter_map(|(user, _)| Some(user?.0)));
                     }
@@ -40,12 +40,12 @@ impl Outcomes {
                 }
             }
         }
-        Outcomes { told, planned }
+        Outcomes { reported, planned }
     }
 
     /// Deliveries with a final status.
     pub(crate) fn ended(&self) -> HashSet<Uuid> {
-        self.told.iter().filter(|(_, status)| status.is_terminal()).map(|(id, _)| *id).collect()
+        self.reported.iter().filter(|(_, status)| status.is_terminal()).map(|(id, _)| *id).collect()
     }
 }
 

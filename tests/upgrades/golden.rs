@@ -77,7 +77,7 @@ fn home(event: &Event) -> StreamName {
     match event {
         Event::SendAccepted(_) | Event::SendContinues(_) => StreamName::Send(Lane::Transactional),
         Event::DeliveryJob(_) => StreamName::Job(Channel::Email, Lane::Transactional),
-        Event::SendPlanned(_)
+        Event::ChunkPlanned(_)
         | Event::DeliverySettled(_)
         | Event::RequestCancelled(_)
         | Event::TargetSuppressed(_) => StreamName::Outcome,

@@ -121,13 +121,13 @@ async fn the_backend_receives_every_webhook(system: &System, journal: &Journal) 
     .await
     .unwrap();
     let wanted = sent.len() + journal.read.len();
-    let told = eventually(SOON, &format!("the backend receives {wanted} webhooks"), async || {
+    let reported = eventually(SOON, &format!("the backend receives {wanted} webhooks"), async || {
         let received = backend.received();
         (received.len() >= wanted).then_some(received)
     })
     .await;
     let (read, outcomes): (Vec<_>, Vec<_>) =
-        told.iter().map(|told| &told.body).partition(|body| body["type"] == "notification.read");
+        reported.iter().map(|reported| &reported.body).partition(|body| body["type"] == "notification.read");
     assert!(outcomes.iter().all(|body| body["type"] == "delivery.sent"), "no delivery failed");
     let text = |body: &Value, member: &str| body["data"][member].as_str().unwrap().to_owned();
     let tell =
@@ -155,13 +155,13 @@ async fn a_stopping_gateway_reports_it_while_it_still_serves() {
     assert!(before.headers().get("connection").is_none(), "the gateway closes the connection: {before:?}");
     let gateway = &mut system.processes[0];
     gateway.service.terminate().unwrap();
-    let told = eventually(SOON, "the gateway reports that it is stopping", async || {
+    let reported = eventually(SOON, "the gateway reports that it is stopping", async || {
         let answer = ask(&stranger, "/readyz").await.expect("the gateway accepts connections");
         (answer.status() == 503).then_some(answer)
     })
     .await;
-    assert_eq!(told.headers()["connection"], "close");
-    assert!(told.text().await.unwrap().contains("stopping"));
+    assert_eq!(reported.headers()["connection"], "close");
+    assert!(reported.text().await.unwrap().contains("stopping"));
     for client in [&stranger, &customer] {
         let answer = ask(client, "/healthz").await.unwrap();
         assert_eq!(

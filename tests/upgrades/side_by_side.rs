@@ -122,7 +122,7 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
         installation.publish(stream, message(stream, user).encode().unwrap()).await;
     }
     let checkpoint = async |projection, stream| {
-        installation.context.store.inbox().checkpoint(projection, stream).await.unwrap()
+        installation.context.store.database().checkpoint(projection, stream).await.unwrap()
     };
     let reached = async |projection, stream, seq| {
         eventually(SOON, &format!("{projection} of {stream} is at {seq}"), async || {

@@ -25,10 +25,10 @@ pub(crate) async fn ask(script: &str, question: &Value) -> Value {
     let question = question.to_string();
     let telling = async move { input.write_all(question.as_bytes()).await };
     let both = async { tokio::join!(telling, child.wait_with_output()) };
-    let (told, output) = timeout(LIMIT, both).await.expect("the script takes too long");
+    let (reported, output) = timeout(LIMIT, both).await.expect("the script takes too long");
     let output = output.unwrap();
     let says = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.is_ok(), "{script}: {says}");
+    assert!(output.status.success() && reported.is_ok(), "{script}: {says}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{script}: {error}: {says}"))
 }
 

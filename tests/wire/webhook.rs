@@ -40,18 +40,18 @@ async fn the_library_of_standard_webhooks_accepts_each_live_secret_and_no_other(
     let server = HttpServer::start(HttpSettings::default(), kept.clone()).await.unwrap();
     let secrets = [Secret::generate().unwrap(), Secret::generate().unwrap()];
     let other = Secret::generate().unwrap();
-    let told = json!({"type": "delivery.sent", "data": {"recipient": "Grüße 東京", "attempt": 1}});
-    let body = told.to_string();
+    let reported = json!({"type": "delivery.sent", "data": {"recipient": "Grüße 東京", "attempt": 1}});
+    let body = reported.to_string();
     let message = Message { id: clock::new_id(), body: &body, secrets: &secrets };
     let caller = Caller::new(Outbound::new(true), Duration::from_secs(10)).unwrap();
-    assert!(caller.tell(&server.url(), message).await.is_taken());
+    assert!(caller.post(&server.url(), message).await.is_accepted());
 
     let (headers, body) = kept.0.lock().unwrap().take().unwrap();
     let texts: Vec<_> =
         [&secrets[0], &secrets[1], &other].map(|secret| secret.text().expose_secret().to_owned()).into();
     let question = json!({"headers": headers, "body": STANDARD.encode(&body), "secrets": texts});
     let answer = ask("webhook.py", &question).await;
-    assert_eq!((&answer["verdicts"][0], &answer["verdicts"][1]), (&told, &told));
+    assert_eq!((&answer["verdicts"][0], &answer["verdicts"][1]), (&reported, &reported));
     assert_eq!(answer["verdicts"][2], json!("No matching signature found"));
 
     let mut changed: Value = question.clone();

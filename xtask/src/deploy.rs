@@ -15,7 +15,7 @@ const SPACE_MEBIBYTES: u64 = 8_192;
 /// A part of the deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Alert rules, units, and the Helm chart, without a container
+    /// Alert rules, systemd units and the Helm chart, without a container
     Files,
     /// The tarball and the .deb, installed into a bare root file system
     Package,

@@ -31,7 +31,7 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
     println!("path of a send    {:>7} lines in {} files", lines(&path)?, path.len());
     let modules: Vec<_> =
         source.iter().filter(|file| file.starts_with(workspace().join("libs/store/src"))).collect();
-    println!("store             {:>7} files, {} links between its rooms", modules.len(), arrows(&modules)?);
+    println!("store             {:>7} files, {} links between its modules", modules.len(), arrows(&modules)?);
 
     let mut functions = Vec::new();
     let (mut blocks, mut headless, mut few) = (0_usize, 0_usize, 0_usize);

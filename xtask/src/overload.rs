@@ -1,4 +1,5 @@
-//! `cargo xtask overload`: tests ten times the load that the gateway accepts, and a saturated bulk lane, in an optimised build.
+//! `cargo xtask overload`: tests an optimised build under ten times the load that the gateway accepts, and with a saturated bulk
+//! lane.
 
 use std::process::ExitCode;
 

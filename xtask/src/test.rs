@@ -27,8 +27,8 @@ const SPACE_MEBIBYTES: u64 = 4096;
 /// the service worker need Chromium, which is also found or installed.
 ///
 /// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server run in containers, in the versions of
-/// docker-compose.yml. This needs Linux and a Docker engine on this machine. A PostgreSQL that a test stops or kills is still a
-/// program of this machine.
+/// docker-compose.yml. This needs Linux and a Docker engine on this machine. Tests that stop or kill PostgreSQL still start the
+/// one that is installed on this machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask test

@@ -8,7 +8,7 @@ use crate::link::{Link, LinkError, Links, Purpose};
 /// Path of the endpoint, up to the token.
 pub const PATH: &str = "/v3/push/click/";
 
-/// Builds the link that marks the item of `send` in the user's inbox as read, by one POST. Returns None if `public_url` (the
+/// Builds a link for one POST, which marks the item of `send` in the user's inbox as read. Returns None if `public_url` (the
 /// setting `gateway.public_url`) is not set.
 ///
 /// # Errors

@@ -23,8 +23,8 @@ const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 16;
 const ID_LENGTH: usize = 8;
-/// Version of the layout that [`MasterKey::seal`] writes. The layout is: version, id of the master key, nonce and record key
-/// sealed with the master key, nonce and plaintext sealed with the record key.
+/// Version of the layout that [`MasterKey::seal`] writes. A sealed secret contains, in this order: the version, the id of the
+/// master key, a nonce, the record key sealed with the master key, another nonce, and the plaintext sealed with the record key.
 const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 1 + ID_LENGTH;
 const WRAPPED_LENGTH: usize = NONCE_LENGTH + KEY_LENGTH + TAG_LENGTH;
@@ -38,7 +38,7 @@ pub struct Security {
     pub master_key_file: Option<PathBuf>,
     /// File with the previous key, during a rotation.
     pub previous_master_key_file: Option<PathBuf>,
-    /// Ids of lost master keys. A process starts although it cannot open the records that these keys sealed.
+    /// Ids of lost master keys. Services start even though they cannot open the records that were sealed with these keys.
     pub lost_master_keys: Vec<String>,
 }
 
@@ -112,7 +112,8 @@ impl MasterKey {
     /// Reads a file that holds 32 bytes in base64.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, other accounts may use it, or it does not hold a key.
+    /// Returns an error in three cases: the file cannot be read, its permissions allow access by other accounts, or its contents
+    /// are not a key.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -239,8 +240,8 @@ impl MasterKey {
 }
 
 /// Returns true if the permissions of a key file are acceptable. The rule is the same as PostgreSQL's rule for its TLS key: a
-/// file of this account must be private, but a file of root may be readable by a group of this process. Kubernetes mounts a
-/// Secret with mode 0440 for root and the pod's `fsGroup`.
+/// file owned by this account must be private, but a file owned by root may be readable by a group of this process. Kubernetes
+/// mounts a Secret with mode 0440 for root and the pod's `fsGroup`.
 fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
     let readable_by_group = owner == 0 && our_groups.contains(&group);
     let others = if readable_by_group { 0o037 } else { 0o077 };

@@ -7,8 +7,8 @@ use crate::link::{Link, LinkError, Links, Purpose};
 /// Path of the endpoint, up to the token.
 pub const PATH: &str = "/v3/unsubscribe/";
 
-/// Builds the link that turns `category` off for the user's email, by one POST or on a web page. Returns None if `public_url`
-/// (the setting `gateway.public_url`) is not set.
+/// Builds the link with which the user turns `category` off for email: a mail client can send a POST to it, and a browser shows a
+/// web page. Returns None if `public_url` (the setting `gateway.public_url`) is not set.
 ///
 /// # Errors
 /// Returns an error if the app's key cannot be read.

@@ -1,4 +1,4 @@
-//! Channels, and the rules for messages and targets of single channels.
+//! Channels, and the rules for the messages and targets of each channel.
 
 pub mod channel;
 pub mod mail_header;

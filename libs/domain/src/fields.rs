@@ -18,8 +18,8 @@ pub const MAX_IDENTIFIER: usize = 255;
 
 const MAX_PROBLEMS: usize = 1_000;
 
-/// An object of a request whose members are read one by one. Methods that read a member return None if the member is missing or
-/// `null` and, after adding a problem, if it is invalid.
+/// An object of a request whose members are read one by one. Methods that read a member return None if the member is missing,
+/// `null` or invalid. If it is invalid, they also add a problem.
 #[derive(Debug)]
 pub struct Fields {
     path: String,

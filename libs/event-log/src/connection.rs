@@ -133,7 +133,7 @@ impl EventLog {
     /// # Errors
     /// Returns an error if the server is unavailable, does not answer within the time limit, or runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
-        // The client library's own query of the account cannot read the answer of nats-server 2.9.
+        // The client library has a function for this request, but that function cannot read the answer of nats-server 2.9.
         match self.with_timeout("answer", self.context.request("INFO", &())).await? {
             Response::Ok(IgnoredAny) => Ok(()),
             Response::Err { error } => Err(Error::unavailable("answer", error)),

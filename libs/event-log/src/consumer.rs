@@ -17,8 +17,8 @@ use crate::error::Error;
 use crate::pull::{Answer, EndCondition, Pull};
 
 /// If no further message arrives for this time, a fetch returns the messages that it has, and its request stays open. If
-/// `max_ack_pending` is reached, the server neither completes nor ends the request. Without this time limit, the fetch would then
-/// wait until the request expires.
+/// `max_ack_pending` is reached, the server neither delivers the remaining messages nor ends the request. Without this time
+/// limit, the fetch would then wait until the request expires.
 const GATHERING: Duration = Duration::from_millis(50);
 /// Maximum duration of one pull request. A fetch that waits longer sends several requests, so that it notices a crash of the
 /// server early.
@@ -67,7 +67,7 @@ impl EventLog {
     /// server delivers a message again until it is acknowledged, without a limit.
     ///
     /// # Errors
-    /// Returns [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server ignored a
+    /// Returns [`Error::ConsumerDiffers`] if the consumer exists and would deliver different messages, or if the server ignored a
     /// setting. Returns another error if the server cannot be reached.
     pub async fn consumer(
         &self,
@@ -204,11 +204,11 @@ fn refuse_difference(
 
 impl Consumer {
     /// Fetches up to `max` messages and returns those that are available. If none is available, waits up to `wait` for the first.
-    /// The result is empty if none arrives. If an earlier call requested more messages than it received, this call may return as
-    /// many as are missing, even if that is more than `max`. One call returns about 8 MiB at most.
+    /// The result is empty if none arrives. If an earlier call received fewer messages than it requested, this call may return
+    /// all that were missing, even if these are more than `max`. One call returns about 8 MiB at most.
     ///
     /// If messages arrive after the call has returned, the next call returns them, or [`release`](Self::release) returns them to
-    /// the server. If a call is dropped, the server delivers the messages that the call has received again after `ack_wait`.
+    /// the server. If a call is dropped, the server redelivers its messages after `ack_wait`.
     ///
     /// # Errors
     /// Returns an error if the server is unavailable, does not answer, or has lost the consumer. The caller can call again at
@@ -281,7 +281,7 @@ impl Consumer {
         Ok(batch)
     }
 
-    /// Returns the messages of an open request to the server, so that other processes get them. Callers must not fetch
+    /// Naks the messages that an open request still receives, so that other processes get them. Callers must not fetch
     /// afterwards. The call ends when the open request expires, or about two seconds later.
     ///
     /// # Errors
@@ -293,7 +293,7 @@ impl Consumer {
         loop {
             let message = match pull.answer().await {
                 Answer::Message(message) => message,
-                // The server may have received the request late. In that case it delivers messages until its own timer of the
+                // The server may have received the request late. In that case it delivers messages until its own timer for the
                 // request ends.
                 Answer::Silence if !waited_again => {
                     waited_again = true;

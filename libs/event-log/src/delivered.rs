@@ -59,7 +59,7 @@ impl DeliveredMessage {
         self.answer(AckKind::Nak(delay)).await
     }
 
-    /// Reports progress, which starts the `ack_wait` of the message again.
+    /// Reports progress, which restarts the `ack_wait` of the message.
     ///
     /// # Errors
     /// Returns an error if the connection does not accept the report in time.

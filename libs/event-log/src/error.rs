@@ -89,8 +89,8 @@ pub enum PublishError {
     /// The message is certainly not stored.
     #[error("stream {stream} did not accept the message: {refusal}")]
     Refused { stream: String, refusal: Refusal },
-    /// The message may be stored or not: no acknowledgement arrived in time, or an error left this open. Publishing it again with
-    /// the same message id is safe within the duplicate window (10 minutes).
+    /// It is uncertain if the message is stored: no acknowledgement arrived in time, or the error can occur before and after
+    /// storing. Publishing it again with the same message id is safe within the duplicate window (10 minutes).
     #[error("stream {stream} did not confirm the message, which may be stored or not: {reason}")]
     Unconfirmed { stream: String, reason: String },
 }
@@ -128,7 +128,7 @@ pub enum Error {
         stream: String,
         /// The sequence to read next.
         wanted: u64,
-        /// The lowest sequence after `wanted` that the stream has or will have.
+        /// The lowest sequence after `wanted` at which the stream has or will have a record.
         first: u64,
     },
     /// The stream ends before a record that was already read: the stream has lost its last records.
@@ -143,7 +143,7 @@ pub enum Error {
     /// The stream was deleted and created again while it was read.
     #[error("stream {stream}: was deleted and created again since it was first read")]
     Replaced { stream: String },
-    /// A durable consumer exists with a configuration that delivers other messages.
+    /// A durable consumer exists, but its configuration would deliver different messages.
     #[error("consumer {consumer} of stream {stream}: {field} is {found}, and must be {wanted}")]
     ConsumerDiffers {
         stream: String,

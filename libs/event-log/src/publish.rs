@@ -63,7 +63,7 @@ impl EventLog {
             if in_flight.len() == WINDOW
                 && let Some(oldest) = in_flight.pop_front()
             {
-                let result = settled(oldest).await;
+                let result = confirmed(oldest).await;
                 broken |= is_unconfirmed(&result);
                 results.push(result);
             }
@@ -76,7 +76,7 @@ impl EventLog {
             in_flight.push_back(sent);
         }
         for sent in in_flight {
-            results.push(settled(sent).await);
+            results.push(confirmed(sent).await);
         }
         results
     }
@@ -102,7 +102,7 @@ impl EventLog {
     }
 }
 
-async fn settled(sent: Result<SentMessage, PublishError>) -> Result<PublishAck, PublishError> {
+async fn confirmed(sent: Result<SentMessage, PublishError>) -> Result<PublishAck, PublishError> {
     sent?.confirmation().await
 }
 

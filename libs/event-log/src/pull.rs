@@ -12,9 +12,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::Error;
 
-/// Time after the expiry of a request within which the server must report the expiry. If a message arrives at the moment of the
-/// expiry, nats-server 2.9.10 never reports it, and the caller waits in vain. So this time is only as long as a slow network
-/// needs.
+/// Time limit for the server's report that a request has expired. If a message arrives at the moment of the expiry, nats-server
+/// 2.9.10 never sends this report, and the caller waits in vain. So the limit is only as long as a slow network needs.
 const GRACE: Duration = Duration::from_millis(250);
 /// Maximum bytes of one request: more than the largest message, and small enough for a process's memory.
 const MAX_BYTES: usize = 8 * 1024 * 1024;

@@ -10,7 +10,7 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::record::Record;
 
-/// Time for which a stream recognises a message id.
+/// Time for which a stream recognises a repeated message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
 /// Interval between two checks whether the server has finished creating a stream.
@@ -20,7 +20,7 @@ const IN_THE_MAKING: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
     pub name: StreamName,
-    /// Creation time in Unix milliseconds. A stream with the same name and another creation time is another stream.
+    /// Creation time in Unix milliseconds. A stream with the same name but a different creation time is a different stream.
     pub created_at: i64,
     /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,
@@ -94,7 +94,7 @@ impl EventLog {
     /// # Errors
     /// Returns an error if the server cannot be reached or refuses the request.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
-        // If `seq` is beyond the end of the stream, the server would skip the sequences up to `seq`.
+        // Do not purge beyond the end of the stream. Otherwise the server would skip the sequences up to `seq`.
         let end = self.info(stream).await?.state.last_sequence + 1;
         let keep_from = seq.min(end);
         // The server would treat 0 as a request to remove all messages.
@@ -172,7 +172,7 @@ impl EventLog {
                 }
             }
         };
-        // Boxed, because this future would make up most of the size of every future that connects.
+        // Boxed, because this future is so large that it would make up most of every future that connects.
         self.with_timeout(format!("describe {name}"), Box::pin(answer)).await
     }
 

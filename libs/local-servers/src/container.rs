@@ -71,10 +71,10 @@ impl NatsContainer {
             .with_host_config_modifier(|host| host.pid_mode = Some("host".to_owned()))
             .with_startup_timeout(STARTED_WITHIN);
         let container = request.start().await.context("cannot start nats-server in a container")?;
-        let told = within(PROCESS_WITHIN, async || {
+        let found = within(PROCESS_WITHIN, async || {
             std::fs::read_to_string(&pid).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?))
         });
-        let program = told.await.with_context(|| format!("no process id within {PROCESS_WITHIN:?}"))?;
+        let program = found.await.with_context(|| format!("no process id within {PROCESS_WITHIN:?}"))?;
         let program = pidfd_open(program, PidfdFlags::empty())?;
         Ok(Self { _container: container, program, log })
     }

@@ -168,9 +168,9 @@ fn same_version(data: &Path) -> anyhow::Result<()> {
     let of_data = std::fs::read_to_string(data.join("PG_VERSION"))?;
     let program = installed::postgres_bin()?.join("postgres");
     let output = std::process::Command::new(&program).arg("--version").output()?;
-    let told = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     let of_program =
-        told.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+        text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let of_program = of_program.unwrap_or_default();
     ensure!(
         of_program.split('.').next() == Some(of_data.trim()),

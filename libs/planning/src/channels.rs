@@ -50,7 +50,7 @@ pub(crate) struct PushTexts {
 }
 
 impl Channels {
-    pub(crate) fn offered(&self) -> Vec<Channel> {
+    pub(crate) fn offered_channels(&self) -> Vec<Channel> {
         let present = [
             (Channel::InApp, self.in_app.is_some()),
             (Channel::Email, self.email.is_some()),

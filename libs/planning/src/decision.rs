@@ -1,6 +1,6 @@
 //! Decides which channels each recipient of a chunk gets, from facts that were read from the database.
 
-use domain::plan::{self, Person, SendFacts, Suppressed};
+use domain::plan::{self, Person, SendFacts, SuppressedTargets};
 use domain::send::CHUNK_RECIPIENTS;
 use domain::{Channel, SendRequest};
 use store::sends::chunk::Chunk;
@@ -12,16 +12,16 @@ use crate::Template;
 /// Decides the channels of each recipient of the chunk. `position` is the index of the chunk in `facts`. If the send names a
 /// template but `template` is None (it is missing or cannot be compiled), no channel has content.
 #[must_use]
-pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
-    let offered = offered(&chunk.send, template);
+pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
+    let offered = offered_channels(&chunk.send, template);
     let send = SendFacts {
         send_id: chunk.send_id,
         selected: chunk.send.channels.as_deref(),
         content: &offered,
-        providers: facts.providers(chunk.app),
+        providers: facts.provider_channels(chunk.app),
         push_kinds: facts.push_kinds(chunk.app),
     };
-    let nothing = Suppressed::new();
+    let nothing = SuppressedTargets::new();
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let category = facts.category(position).filter(|category| !category.critical);
     let first = chunk.chunk as usize * CHUNK_RECIPIENTS;
@@ -41,7 +41,7 @@ pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&T
             let decision = if facts.is_cancelled(chunk) {
                 plan::decide_cancelled(&send, recipient, person)
             } else {
-                plan::decide(&send, recipient, person, suppressed)
+                plan::decide_recipient(&send, recipient, person, suppressed)
             };
             (index, decision)
         })
@@ -51,15 +51,15 @@ pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&T
 /// Returns the channels for which a send has content. If the send names no template, these are all channels that Tidings
 /// delivers. Otherwise they are the channels of the template, and the channels for which the send's overrides contain enough
 /// content.
-fn offered(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
+fn offered_channels(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),
         (Some(_), None) => Vec::new(),
         (Some(_), Some(template)) => {
-            let mut offered = template.offered();
+            let mut offered = template.offered_channels();
             let title = send.content.title.as_deref();
             let own = Channel::EXTERNAL.into_iter().filter(|channel| send.overrides.offers(*channel, title));
-            offered.extend(own.filter(|channel| !template.offered().contains(channel)));
+            offered.extend(own.filter(|channel| !template.offered_channels().contains(channel)));
             offered
         }
     }

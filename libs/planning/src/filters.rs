@@ -9,7 +9,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, filters
 
 type Arguments = Rest<ValueOrKwargs>;
 
-/// Maximum result of a limited filter ([`ResultSize::Limited`]), in bytes.
+/// Maximum size of the result of a limited filter ([`ResultSize::Limited`]), in bytes.
 pub(crate) const LONGEST: usize = 256 * 1024;
 /// Maximum total size of the results of limited filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;

@@ -1,7 +1,7 @@
-//! Bounds on the size of the values of a template's text. The engine limits instructions but not memory, and a hundred
-//! instructions can double a text twenty times. So this module derives a bound from the syntax before the text is compiled. The
-//! bound is a multiple of the size of the variables, plus the size of constants in the text. A text without such a bound is
-//! refused.
+//! Bounds the size of the values that are created while a text of a template is rendered. The engine limits instructions but not
+//! memory, and a hundred instructions can double a text twenty times. So this module derives an upper bound from the syntax
+//! before the text is compiled. The bound is a multiple of the size of the variables, plus the size of the constants in the text.
+//! A text without such a bound is refused.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::filters::{LONGEST, ResultSize, result_size};
 
 /// Maximum depth of nested loops. The analysis processes the body of each loop twice, so every level doubles the work.
 const MOST_LOOPS: usize = 6;
-/// Largest number by which a template may multiply a text.
+/// Maximum number of repetitions if a template multiplies a text by a number.
 const MOST_REPEATED: f64 = 1_000.0;
 /// Size of a list element in addition to its value, in bytes.
 const ELEMENT: u64 = 32;
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
             }
             Expr::List(list) => list.items.iter().try_for_each(|item| self.assign(item, growth)),
             Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.assign(item, growth)),
-            // A namespace is as large as its largest member.
+            // A namespace counts as one variable, whose bound is that of its largest member.
             Expr::GetAttr(member) => self.assign(&member.expr, growth),
             other => refused(other.span(), "this cannot be set"),
         }

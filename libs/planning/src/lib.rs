@@ -1,7 +1,7 @@
 //! Planning of a send: the channels for each of its recipients, and the content for each channel.
 //!
-//! Sends and dry runs take the same steps: [`Template::compile`] compiles the send's template, [`decide`] decides which channels
-//! each recipient of a chunk gets, and a [`Writer`] renders the content.
+//! Sends and dry runs take the same steps: [`Template::compile`] compiles the send's template, [`decide_chunk`] decides which channels
+//! each recipient of a chunk gets, and a [`ContentRenderer`] renders the content.
 
 mod channels;
 mod decision;
@@ -9,9 +9,9 @@ mod filters;
 mod growth;
 pub mod html;
 mod link;
+mod renderer;
 mod template;
-mod writer;
 
-pub use decision::decide;
+pub use decision::decide_chunk;
+pub use renderer::{ContentRenderer, item_size};
 pub use template::{Template, TemplateError, check, check_sample};
-pub use writer::{Writer, item_size};

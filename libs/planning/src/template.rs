@@ -19,7 +19,7 @@ use crate::link;
 const FUEL: u64 = 100_000;
 /// Longest text of one rendering, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
-/// Maximum size of the values of one rendering, in addition to its variables, in bytes.
+/// Maximum total size of the values that one rendering creates, in bytes. Its variables do not count.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
 /// Maximum number of bytes that the instructions of one rendering may process. A text with large values may execute fewer
 /// instructions.
@@ -34,8 +34,8 @@ const HTML: &str = "email.html";
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
-    /// Bound of the values of each text, by the name of the text. Texts without a bound are not rendered. They exist only in
-    /// versions that were stored before bounds were checked.
+    /// Upper bound of the size of the values that each text creates, by the name of the text. Texts without a bound are not
+    /// rendered. They exist only in versions that were stored before bounds were checked.
     growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 
@@ -58,7 +58,7 @@ pub enum TemplateError {
     /// A title or subject is empty after rendering.
     #[error("{0} is empty after rendering")]
     Empty(&'static str),
-    /// A rendered link must not be opened by clients.
+    /// A text was rendered to a link that clients must not open.
     #[error("{0} was rendered to a link that clients must not open")]
     Link(&'static str),
     /// The template version to which the send is pinned is missing or can no longer be compiled.
@@ -98,7 +98,7 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
             problems.push(Problem::new(path, "template_syntax", message));
         }
     }
-    if parsed.offered().is_empty() {
+    if parsed.offered_channels().is_empty() {
         problems.push(Problem::new(
             "channels",
             "required",
@@ -167,16 +167,15 @@ impl Template {
 
     /// Returns the channels for which the template has content.
     #[must_use]
-    pub fn offered(&self) -> Vec<Channel> {
-        self.channels.offered()
+    pub fn offered_channels(&self) -> Vec<Channel> {
+        self.channels.offered_channels()
     }
 
     /// Renders the inbox item. `plain` is the send's own content. It supplies fields that the template lacks, and the keys of its
     /// `data` replace those of the template's `data`.
     ///
     /// # Errors
-    /// Returns an error if a text cannot be rendered, the rendered title is empty, or a rendered link must not be opened by
-    /// clients.
+    /// Returns an error if a text cannot be rendered, the rendered title is empty, or clients must not open a rendered link.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -253,7 +252,7 @@ impl Template {
     /// content for the channel.
     ///
     /// # Errors
-    /// Returns an error if a text cannot be rendered, or a rendered link must not be opened by clients.
+    /// Returns an error if a text cannot be rendered, or clients must not open a rendered link.
     pub fn push(
         &self,
         channel: Channel,

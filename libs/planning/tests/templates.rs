@@ -55,7 +55,7 @@ fn unknown_members_and_empty_templates_are_refused() {
 fn the_channels_with_content_are_offered() {
     let channels = json!({"inApp": {"title": "x"}, "mobilePush": {}, "sms": {"text": "x"}});
     let template = Template::compile(&channels).unwrap();
-    assert_eq!(template.offered(), [Channel::InApp, Channel::MobilePush, Channel::Sms]);
+    assert_eq!(template.offered_channels(), [Channel::InApp, Channel::MobilePush, Channel::Sms]);
     assert!(template.email(&Value::UNDEFINED, &EmailOverride::default()).unwrap().is_none());
 }
 

@@ -98,7 +98,8 @@ pub struct Database {
 pub struct Streams {
     /// Number of inbox partitions, 1 to 64. It is fixed when Tidings is installed.
     pub partitions: u32,
-    /// True if the configuration sets `partitions`. Services then refuse to start with an installation that has another number.
+    /// True if the configuration sets `partitions`. Services then refuse to start if the installation has a different number of
+    /// partitions.
     pub partitions_are_set: bool,
     /// Time for which the event log keeps messages that all readers have read.
     pub retention: Duration,

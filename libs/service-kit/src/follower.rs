@@ -50,18 +50,18 @@ pub trait Projection: Send {
     /// `batch.from`, writes nothing and returns false.
     fn write(
         &self,
-        batch: &Batch<'_, Self::Events>,
+        batch: &EventBatch<'_, Self::Events>,
         repeats: Repeats,
     ) -> impl Future<Output = Result<bool, store::Error>> + Send;
 
-    /// Reports events that are committed, up to sequence `position`.
+    /// Announces that the events up to sequence `position` are committed.
     fn announce(&mut self, _events: &Self::Events, _position: u64) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 }
 
 /// Events of one transaction.
-pub struct Batch<'a, E> {
+pub struct EventBatch<'a, E> {
     pub stream: StreamName,
     /// The checkpoint before the batch.
     pub from: u64,
@@ -72,7 +72,7 @@ pub struct Batch<'a, E> {
     pub dead: Vec<(&'a Record, String)>,
 }
 
-/// Handling of rows that exist before the batch adds them.
+/// Handling of rows that a batch adds although they already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
     /// The batch is expected to add only new rows, because events are published twice only after a crash. If a row already
@@ -84,9 +84,9 @@ pub enum Repeats {
 
 /// Result of projecting events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Projected {
+pub enum ProjectionResult {
     /// The events are committed.
-    Yes,
+    Committed,
     /// Another instance has moved the checkpoint. The caller must start again from that checkpoint.
     Overtaken,
 }
@@ -153,8 +153,8 @@ impl<P: Projection> Follower<P> {
                 Err(error) => return self.retry_later(&error),
             };
             match self.project(&records).await {
-                Ok(Projected::Yes) => {}
-                Ok(Projected::Overtaken) => return Ok(()),
+                Ok(ProjectionResult::Committed) => {}
+                Ok(ProjectionResult::Overtaken) => return Ok(()),
                 Err(ProjectionError::Store(error)) => return self.retry_later(&error),
                 Err(ProjectionError::Newer { seq, cause }) => {
                     self.wait_for_newer(seq, &cause).await;
@@ -169,7 +169,7 @@ impl<P: Projection> Follower<P> {
     /// # Errors
     /// Returns an error if the database fails.
     pub async fn load(&mut self) -> Result<(), store::Error> {
-        self.position = self.store.inbox().checkpoint(P::NAME, self.stream).await?;
+        self.position = self.store.database().checkpoint(P::NAME, self.stream).await?;
         self.projection.load().await
     }
 
@@ -192,10 +192,10 @@ impl<P: Projection> Follower<P> {
     /// # Errors
     /// Returns an error if the database fails, or an event can be read only by a newer release. The events up to
     /// [`position`](Self::position) are committed.
-    pub async fn project(&mut self, records: &[Record]) -> Result<Projected, ProjectionError> {
+    pub async fn project(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         let mut rest = records;
         while !rest.is_empty() {
-            let (batch, taken) = self.batch(rest)?;
+            let (batch, taken) = self.decode_batch(rest)?;
             let mut projected = self.write(&batch, Repeats::Unexpected).await;
             if is_refused(&projected) {
                 projected = self.write(&batch, Repeats::Skipped).await;
@@ -203,19 +203,22 @@ impl<P: Projection> Follower<P> {
             if is_refused(&projected) {
                 projected = self.project_singly(&rest[..taken]).await;
             }
-            if projected? == Projected::Overtaken {
-                return Ok(Projected::Overtaken);
+            if projected? == ProjectionResult::Overtaken {
+                return Ok(ProjectionResult::Overtaken);
             }
             rest = &rest[taken..];
         }
-        Ok(Projected::Yes)
+        Ok(ProjectionResult::Committed)
     }
 
     /// Decodes as many of the first records as fit into one transaction. Returns the batch and the number of these records.
-    fn batch<'a>(&mut self, records: &'a [Record]) -> Result<(Batch<'a, P::Events>, usize), ProjectionError> {
+    fn decode_batch<'a>(
+        &mut self,
+        records: &'a [Record],
+    ) -> Result<(EventBatch<'a, P::Events>, usize), ProjectionError> {
         let from = self.position;
         let mut batch =
-            Batch { stream: self.stream, from, to: from, events: P::Events::default(), dead: vec![] };
+            EventBatch { stream: self.stream, from, to: from, events: P::Events::default(), dead: vec![] };
         let mut taken = 0;
         for record in records {
             if P::is_full(&batch.events) {
@@ -243,9 +246,9 @@ impl<P: Projection> Follower<P> {
 
     /// Projects events one by one to find the events that PostgreSQL rejects. An event that PostgreSQL rejects five times is
     /// dead-lettered.
-    async fn project_singly(&mut self, records: &[Record]) -> Result<Projected, ProjectionError> {
+    async fn project_singly(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         for record in records {
-            let (mut batch, _) = self.batch(std::slice::from_ref(record))?;
+            let (mut batch, _) = self.decode_batch(std::slice::from_ref(record))?;
             let mut projected = self.write(&batch, Repeats::Skipped).await;
             while let Err(ProjectionError::Store(error)) = &projected
                 && error.is_refused_data()
@@ -253,24 +256,24 @@ impl<P: Projection> Follower<P> {
                 let cause = error.to_string();
                 if self.store.database().count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES
                 {
-                    batch = Batch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
+                    batch = EventBatch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
                 }
                 projected = self.write(&batch, Repeats::Skipped).await;
             }
-            if projected? == Projected::Overtaken {
-                return Ok(Projected::Overtaken);
+            if projected? == ProjectionResult::Overtaken {
+                return Ok(ProjectionResult::Overtaken);
             }
         }
-        Ok(Projected::Yes)
+        Ok(ProjectionResult::Committed)
     }
 
     async fn write(
         &mut self,
-        batch: &Batch<'_, P::Events>,
+        batch: &EventBatch<'_, P::Events>,
         repeats: Repeats,
-    ) -> Result<Projected, ProjectionError> {
+    ) -> Result<ProjectionResult, ProjectionError> {
         if !self.projection.write(batch, repeats).await? {
-            return Ok(Projected::Overtaken);
+            return Ok(ProjectionResult::Overtaken);
         }
         for (record, cause) in &batch.dead {
             counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
@@ -281,10 +284,10 @@ impl<P: Projection> Follower<P> {
         }
         self.position = batch.to;
         self.projection.announce(&batch.events, batch.to).await;
-        Ok(Projected::Yes)
+        Ok(ProjectionResult::Committed)
     }
 }
 
-fn is_refused(projected: &Result<Projected, ProjectionError>) -> bool {
+fn is_refused(projected: &Result<ProjectionResult, ProjectionError>) -> bool {
     matches!(projected, Err(ProjectionError::Store(error)) if error.is_refused_data())
 }

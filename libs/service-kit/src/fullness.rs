@@ -19,7 +19,7 @@ pub const DISPATCHER_STOPS: f64 = 0.8;
 pub const GATEWAY_STOPS: f64 = 0.9;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Used shares of streams when they were last checked. All clones share them.
+/// Used share of each stream's message limit at the last check. All clones use the same state.
 #[derive(Clone, Debug)]
 pub struct Fullness {
     limit: f64,

@@ -90,9 +90,13 @@ impl Readiness {
     async fn log_database_cause(&self) {
         match timeout(PING_LIMIT, self.store.try_connection()).await {
             Ok(Ok(())) => {
-                tracing::warn!("PostgreSQL accepts a new connection; the pool is exhausted or broken");
+                tracing::warn!(
+                    "the database ping failed, but PostgreSQL accepts a new connection, so the pool is exhausted or broken"
+                );
             }
-            Ok(Err(error)) => tracing::warn!(%error, "PostgreSQL refuses a new connection"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the database ping failed, and PostgreSQL refuses a new connection");
+            }
             Err(_) => {}
         }
     }

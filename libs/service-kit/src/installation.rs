@@ -18,8 +18,8 @@ const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 /// Repeating this call is safe, also in several processes at once.
 ///
 /// # Errors
-/// Returns an error if the installation has another number of partitions, if its streams are not those recorded in the database,
-/// or if a stream that the database does not record has been used.
+/// Returns an error if the installation has a different number of partitions, if its streams are not those recorded in the
+/// database, or if a stream is not recorded there but contains or contained messages.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
     if matches!(
@@ -154,8 +154,8 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {
-        let inbox = store.inbox().checkpoint(INBOX, stream).await?;
-        let webhooks = store.inbox().checkpoint(WEBHOOKS, stream).await?;
+        let inbox = store.database().checkpoint(INBOX, stream).await?;
+        let webhooks = store.database().checkpoint(WEBHOOKS, stream).await?;
         read.insert(stream, inbox.max(webhooks));
     }
     Ok(read)

@@ -12,7 +12,6 @@ mod context;
 pub mod follower;
 pub mod fullness;
 mod health;
-pub mod inbound;
 pub mod installation;
 pub mod log_filter;
 pub mod metrics;
@@ -25,6 +24,7 @@ mod shutdown;
 pub mod telemetry;
 mod tls;
 pub mod trace;
+pub mod work_stream;
 
 pub use config::{Config, ConfigError, Network};
 pub use context::Context;

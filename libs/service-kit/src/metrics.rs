@@ -42,13 +42,13 @@ pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
 /// Histogram in seconds, by `channel`: from creating the job of a first attempt to calling a provider.
 pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
-/// Histogram in seconds, by `channel`: duration of a provider's call.
+/// Histogram in seconds, by `channel`: duration of a call to a provider.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
 /// Gauge, by `channel`, `app` and `provider`: 0 closed (calls are made), 1 half-open (a single call is tried), 2 open (no calls).
 /// The gauge exists only for providers whose breaker has opened before.
 pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
 /// Counter, by `channel` and `cause`: jobs postponed without an attempt. The cause is that the providers are paused (`breaker`),
-/// have the maximum number of concurrent calls (`busy`), or have reached their calls per second (`rate`).
+/// or have reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";

@@ -9,7 +9,7 @@ use crate::{Config, Context, metrics, server};
 
 /// Exit code for an unusable configuration, after which a restart cannot help.
 const USAGE: u8 = 2;
-/// Time that blocking calls have to finish after every task has ended.
+/// Time limit for blocking calls that still run after every task has ended.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Version of the running program.

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::panics;
 
-/// Time that tasks have to finish after the process starts to stop.
+/// Time limit for tasks to finish after the process was asked to stop.
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Failure that ended a process.

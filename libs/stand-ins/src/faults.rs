@@ -1,7 +1,8 @@
 //! Random faults of providers. A seed determines the fault of each call, so a run can be repeated. All calls are
 //! recorded.
 //!
-//! A rule makes a stand-in use them: [`crate::http::Rule::by_chance`], [`crate::smtp::Rule::by_chance`].
+//! A stand-in produces these faults if its script contains a rule by [`crate::http::Rule::by_chance`] or
+//! [`crate::smtp::Rule::by_chance`].
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -45,12 +46,13 @@ impl Fault {
     }
 }
 
-/// Shares of calls, from 0 to 1, that get the [`Fault`] of the same name. `gone` is a share of targets, not of calls.
+/// Fractions of calls, from 0 to 1, that fail with the [`Fault`] of the same name. `gone` is a fraction of targets
+/// instead.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     pub temporary: f64,
     pub busy: f64,
-    /// Share of targets that are always dead ([`Fault::Gone`]).
+    /// Fraction of targets that are always dead ([`Fault::Gone`]).
     pub gone: f64,
     pub cut_before: f64,
     pub cut_after: f64,
@@ -60,7 +62,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Shares that produce no faults.
+    /// No random faults.
     pub const NONE: Shares = Shares {
         temporary: 0.0,
         busy: 0.0,
@@ -89,7 +91,7 @@ pub struct Call {
 pub struct Faults {
     seed: u64,
     shares: Shares,
-    /// Number of calls per scheduled fault of [`DEALT`]. None means that all faults are random.
+    /// Number of calls from one scheduled fault to the next. None means that all faults are random.
     dealt_every: Option<NonZeroUsize>,
     list: Option<Arc<File>>,
     state: Mutex<State>,
@@ -110,7 +112,7 @@ const DEALT: [Fault; 7] = [
 struct State {
     is_resting: bool,
     is_down: bool,
-    /// Names by target. The fault of a call is chosen by the name instead of the target.
+    /// Names of targets, by target. If a target has a name, its faults depend on the name instead of the target.
     names: HashMap<String, String>,
     /// Number of calls so far, by target.
     numbers: HashMap<String, u32>,
@@ -127,8 +129,8 @@ impl Faults {
         Faults { seed, shares, dealt_every: None, list: None, state: Mutex::default() }
     }
 
-    /// Adds scheduled faults: one of `every` calls fails with the next fault of a fixed list. So a long run contains
-    /// each of these faults, whatever the seed is.
+    /// Adds scheduled faults: in each series of `every` calls, the last one fails with the next fault of a fixed list.
+    /// So a long run contains each of these faults, whatever the seed is.
     #[must_use]
     pub fn with_scheduled_faults(self, every: NonZeroUsize) -> Self {
         Faults { dealt_every: Some(every), ..self }
@@ -140,7 +142,8 @@ impl Faults {
         Faults { list: Some(list), ..self }
     }
 
-    /// Chooses the faults of `target` by `name` instead. Use this if a target differs between runs with the same seed.
+    /// Makes the faults of `target` depend on `name` instead of on the target. Use this if a target differs between
+    /// runs with the same seed.
     pub fn name(&self, target: &str, name: &str) {
         self.lock().names.insert(target.to_owned(), name.to_owned());
     }
@@ -222,8 +225,8 @@ impl Faults {
         None
     }
 
-    /// Returns the scheduled fault for the call after `calls` earlier ones, if one is due. The seed decides with which
-    /// fault of [`DEALT`] the schedule begins.
+    /// Returns the scheduled fault for the call after `calls` earlier ones, if one is due. The seed determines the
+    /// first fault of the schedule.
     fn scheduled_fault(&self, calls: usize) -> Option<Fault> {
         let every = self.dealt_every?.get();
         let first = usize::try_from(self.seed % DEALT.len() as u64).unwrap_or_default();

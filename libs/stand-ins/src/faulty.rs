@@ -18,7 +18,7 @@ use crate::outbox::Outbox;
 use crate::providers::Providers;
 use crate::{apns, fcm, smtp, twilio};
 
-/// Shares of faults in the crash test.
+/// Fractions of calls that fail in the crash test.
 pub const SHARES: Shares = Shares {
     temporary: 0.02,
     busy: 0.005,
@@ -30,7 +30,7 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// One of 100 calls fails with a scheduled fault, see [`Faults::with_scheduled_faults`].
+/// Number of calls from one scheduled fault to the next ([`Faults::with_scheduled_faults`]).
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// Starts providers of every channel. `seed` determines their faults. Before a provider confirms a message, it appends

@@ -50,8 +50,8 @@ pub enum Reply {
 pub struct HttpSettings {
     /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// TLS configuration. HTTP/2 is then used if the client negotiates it by ALPN. None means plain connections, with
-    /// HTTP/2 if the client begins with it (prior knowledge).
+    /// TLS configuration, with HTTP/2 if the client negotiates it by ALPN. None means plain connections, with HTTP/2 if
+    /// the client starts with it (prior knowledge).
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Maximum number of concurrent requests on one HTTP/2 connection. None means the default of the HTTP library.
     pub max_concurrent_streams: Option<u32>,

@@ -25,7 +25,7 @@ pub use http::OutboxServer;
 
 /// Default maximum number of captures in an outbox.
 pub const DEFAULT_KEEP: usize = 10_000;
-/// Maximum size of all captured messages in memory together, in bytes.
+/// Maximum total size of the captured messages in memory, in bytes.
 const KEEP_BYTES: usize = 512 << 20;
 
 /// One captured message.
@@ -148,7 +148,7 @@ impl Outbox {
         self.keep(channel, from, to, raw, Summary::default())
     }
 
-    /// Stores a message with a summary, for a message that is not an RFC 5322 email.
+    /// Stores a message that is not an RFC 5322 email, with a summary of it.
     ///
     /// # Errors
     /// Returns an error in the same cases as [`capture`](Self::capture).

@@ -1,4 +1,4 @@
-//! Stand-ins for providers of every channel that tests use together. They share one outbox.
+//! Stand-ins for providers of every channel, for tests that need all of them. They share one outbox.
 
 use std::io;
 use std::sync::Arc;
@@ -55,9 +55,8 @@ impl Providers {
         document("smtp", "email", "smtp", &settings)
     }
 
-    /// Documents for `tidings provider set` that describe all providers. The HTTP provider for SMS de-duplicates by
-    /// idempotency key. Its document nevertheless sets `idempotent` to false, so that workers must not retry unknown
-    /// outcomes.
+    /// Documents for `tidings provider set` that describe all providers. The HTTP provider for SMS does de-duplicate by
+    /// idempotency key, but its document sets `idempotent` to false. So workers never retry its unknown outcomes.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let mut sms_http = self.sms_http.provider_settings();

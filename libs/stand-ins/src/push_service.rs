@@ -1,4 +1,4 @@
-//! Stand-in for a push service (RFC 8030), and for the browsers that have subscribed at it.
+//! Stand-in for a push service (RFC 8030), and for the browsers that subscribe to it.
 //!
 //! It is strict. A message needs a `TTL`, and a valid VAPID token (RFC 8292) for this service that expires within a
 //! day. `Urgency` and `Topic` must be valid if they are present. The body must have at most 4,096 bytes and the header

@@ -1,6 +1,6 @@
 //! Stand-in for a mail server (RFC 5321).
 //!
-//! It is strict, so that any mail server accepts the emails that it accepts. It refuses bare CR or LF, commands out of
+//! It is strict: if it accepts an email, any mail server should accept it. It refuses bare CR or LF, commands out of
 //! order, overlong lines, malformed header lines, repeated headers that may occur only once, and emails without a
 //! Message-ID. It captures an email before it answers 250.
 

@@ -1,7 +1,7 @@
 //! Stand-in for Twilio's Programmable Messaging API: reading an account, sending messages, and signed status callbacks.
 //!
 //! It makes the same checks as Twilio, and answers with Twilio's error codes. The magic numbers that Twilio documents
-//! for test credentials have the same effects.
+//! for test credentials work here too.
 
 mod callback;
 pub(crate) mod form;

@@ -109,8 +109,8 @@ impl WebhookReceiver {
         self.inner.script.add(rule);
     }
 
-    /// Makes calls fail at random from now on, as `seed` and `shares` determine. Ignores `shares.gone`, because Tidings
-    /// would not call the endpoint again after a 410.
+    /// Makes calls fail at random from now on; `seed` and `shares` determine which. Ignores `shares.gone`, because
+    /// Tidings would not call the endpoint again after a 410.
     pub fn fail_by_chance(&self, seed: u64, shares: Shares) {
         let faults = Arc::new(Faults::new(seed, Shares { gone: 0.0, ..shares }));
         self.script(Rule::by_chance(faults, answers([503, 429, 410, 400, 403].map(status))));

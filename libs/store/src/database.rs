@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod batch;
+pub(crate) mod checkpoint;
 pub(crate) mod columns;
 pub(crate) mod connection;
 pub(crate) mod error;

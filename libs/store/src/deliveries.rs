@@ -1,5 +1,5 @@
-//! The ledger of deliveries and what changes it: claims, settlements, receipts, timers, parked jobs, cancellation and
-//! suppression.
+//! The ledger of deliveries, and the operations that change it: claims, settlements, receipts, timers, parked jobs,
+//! cancellation and suppression.
 
 pub mod attachment;
 pub mod cancellation;

@@ -148,7 +148,7 @@ impl Erasure {
 }
 
 /// Waits until no erasure is running in the given apps, and blocks new erasures there until the transaction ends.
-pub(crate) async fn hold_off(
+pub(crate) async fn block_erasures(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
 ) -> Result<(), Error> {
@@ -164,7 +164,7 @@ pub(crate) async fn hold_off(
 
 /// Blocks erasures in the given apps until the transaction ends, without waiting for running erasures. Returns the apps in
 /// which erasures could not be blocked, because an erasure is running there or waits for the lock.
-pub(crate) async fn try_hold_off(
+pub(crate) async fn try_block_erasures(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
 ) -> Result<HashSet<AppId>, Error> {
@@ -184,7 +184,7 @@ pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
 
 impl ErasedRecipients {
     /// Finds the erased recipients among `named`. `since` is the earliest time at which one of their sends was accepted.
-    /// Usually no user of these apps was erased since then, and only one short query runs.
+    /// Usually no user of these apps has been erased since then. In this case, only one short query runs.
     pub(crate) async fn read(
         connection: &mut PgConnection,
         since: Timestamp,
@@ -255,7 +255,7 @@ pub(crate) async fn without_erased(
     transaction: &mut PgConnection,
     chunk: &Chunk,
 ) -> Result<Option<Chunk>, Error> {
-    hold_off(transaction, std::iter::once(chunk.app)).await?;
+    block_erasures(transaction, std::iter::once(chunk.app)).await?;
     let named: Vec<_> =
         chunk.send.recipients.iter().map(|recipient| (chunk.app, recipient.identifier.as_str())).collect();
     let erased = ErasedRecipients::read(transaction, chunk.accepted_at, &named).await?;

@@ -1,9 +1,9 @@
-//! Groups of the store's methods. Each folder of this crate ("room") has one type here ("face"); the SQL statements in the
-//! folder are methods of this type.
+//! Groups of the store's methods. Each folder of this crate has one type here, its face. The methods of the face run the SQL
+//! statements in the folder.
 
 use crate::Store;
 
-/// Declares the face of each room, and the method of [`Store`] that returns the face.
+/// Declares the face of each folder, and the method of [`Store`] that returns the face.
 macro_rules! faces {
     ($($(#[$doc:meta])* $face:ident = $method:ident;)*) => {
         $(

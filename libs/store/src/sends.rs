@@ -4,5 +4,5 @@ pub mod chunk;
 pub mod facts;
 pub mod idempotency;
 pub mod plan;
-pub mod request;
 pub mod send;
+pub mod status;

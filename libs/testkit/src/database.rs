@@ -89,7 +89,7 @@ impl Drop for Database {
             })
         });
         if let Ok(Err(error)) = dropping.join() {
-            eprintln!("the test database {} stays: {error:#}", self.name);
+            eprintln!("cannot drop the test database {}: {error:#}", self.name);
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Installation {
 
 #[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
 impl Installation {
-    /// Starts servers, and creates the schema and the streams. `configure` can change the configuration, which is
+    /// Starts servers, and creates the schema and the streams. `configure` can change the configuration, which is initially
     /// [`Servers::config`].
     pub async fn start(configure: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(Servers::start().await, configure).await

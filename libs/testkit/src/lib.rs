@@ -4,6 +4,7 @@
 mod database;
 mod dump;
 mod eventually;
+mod inbox_tables;
 mod installation;
 pub mod processes;
 pub mod proxy;
@@ -12,6 +13,7 @@ mod service;
 
 pub use database::Database;
 pub use eventually::eventually;
+pub use inbox_tables::INBOX_TABLES;
 pub use installation::Installation;
 pub use servers::Servers;
 pub use service::{SERVICES, Service, binary};

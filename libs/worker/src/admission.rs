@@ -9,7 +9,7 @@ use service_kit::clock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::gate::{Entry, TargetPath};
+use crate::gate::{BreakerPermit, TargetPath};
 use crate::job::{Job, Worker};
 use crate::provider::UsableProvider;
 use crate::shares::Share;
@@ -21,17 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) enum Admission<'p> {
+pub(crate) enum AdmissionDecision<'p> {
     /// The job may call this provider.
     Call(CallPermit<'p>),
     /// No provider may be called. Claim the attempt, and settle it with this answer.
-    Instead {
+    SettleWithoutCall {
         answer: Answer,
         /// Identifier of the only provider that the route allows, if that provider no longer serves the target; otherwise None.
         wanted: Option<String>,
     },
     /// Postpone the job.
-    Later {
+    Postpone {
         /// Earliest time of the retry.
         at: Timestamp,
         /// Cause, for the metrics.
@@ -44,60 +44,64 @@ pub(crate) enum Admission<'p> {
 /// Permission to make one call to a provider within its limits.
 pub(crate) struct CallPermit<'p> {
     pub(crate) provider: &'p Provider,
-    entry: Entry,
-    room: Room,
+    entry: BreakerPermit,
+    capacity: CallCapacity,
 }
 
 /// Capacity for one call. It is released when the provider has answered.
-pub(crate) struct Room {
+pub(crate) struct CallCapacity {
     _slot: OwnedSemaphorePermit,
     _share: Share,
 }
 
 impl CallPermit<'_> {
-    pub(crate) fn apart(admitted: Option<Self>) -> (Option<Entry>, Option<Room>) {
-        admitted.map(|admitted| (admitted.entry, admitted.room)).unzip()
+    pub(crate) fn into_parts(admitted: Option<Self>) -> (Option<BreakerPermit>, Option<CallCapacity>) {
+        admitted.map(|admitted| (admitted.entry, admitted.capacity)).unzip()
     }
 }
 
 impl<S: ChannelSender> Worker<S> {
     /// Chooses one of the providers that serve the target, and waits briefly until the chosen provider has capacity.
-    pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [UsableProvider]) -> Admission<'p> {
-        let serving = self.serving(job, providers);
+    pub(crate) async fn admit<'p>(
+        &self,
+        job: &Job<'_>,
+        providers: &'p [UsableProvider],
+    ) -> AdmissionDecision<'p> {
+        let serving = self.serving_providers(job, providers);
         let host = self.sender.host(&job.order.target);
-        let mut ways = Vec::with_capacity(serving.len());
+        let mut paths = Vec::with_capacity(serving.len());
         for usable in &serving {
-            ways.push(Arc::new(self.gates.way(usable, host.as_deref(), job.order.user).await));
+            paths.push(Arc::new(self.gates.target_path(usable, host.as_deref(), job.order.user).await));
         }
         let (place, entry) = loop {
             let now = clock::now();
-            match job.order.route.choose(&candidates(&serving, &ways, now)) {
+            match job.order.route.choose(&candidates(&serving, &paths, now)) {
                 Choice::Call(place) => {
                     // If the breaker has meanwhile admitted another job instead, choose a provider again.
-                    if let Some(entry) = ways[place].enter(now) {
+                    if let Some(entry) = paths[place].enter(now) {
                         break (place, entry);
                     }
                 }
                 Choice::Wait(until) => {
                     let at = until + spread(until.since(now) / 10 + BUSY_PAUSE);
-                    return Admission::Later { at, cause: "breaker" };
+                    return AdmissionDecision::Postpone { at, cause: "breaker" };
                 }
                 Choice::NoProvider => return without_provider(providers),
-                Choice::Gone => {
+                Choice::OnlyProviderMissing => {
                     let wanted = job.order.route.only.clone();
-                    return Admission::Instead { answer: provider_gone(), wanted };
+                    return AdmissionDecision::SettleWithoutCall { answer: provider_gone(), wanted };
                 }
             }
         };
         let patience = Instant::now() + PATIENCE;
         tokio::select! {
-            admitted = wait(job, &serving[place].provider, &ways[place], entry, patience) => admitted,
-            () = self.context.tasks.stopping() => Admission::Stopping,
+            admitted = wait(job, &serving[place].provider, &paths[place], entry, patience) => admitted,
+            () = self.context.tasks.stopping() => AdmissionDecision::Stopping,
         }
     }
 
     /// Returns the providers that serve the target, in the order in which they are tried.
-    pub(crate) fn serving<'p>(
+    pub(crate) fn serving_providers<'p>(
         &self,
         job: &Job<'_>,
         providers: &'p [UsableProvider],
@@ -109,56 +113,63 @@ impl<S: ChannelSender> Worker<S> {
 
 fn candidates<'p>(
     serving: &[&'p UsableProvider],
-    ways: &[Arc<TargetPath>],
+    paths: &[Arc<TargetPath>],
     now: Timestamp,
 ) -> Vec<Candidate<'p>> {
     serving
         .iter()
-        .zip(ways)
-        .map(|(usable, way)| Candidate {
+        .zip(paths)
+        .map(|(usable, path)| Candidate {
             identifier: &usable.provider.identifier,
-            closed_until: way.closed_until(now),
+            closed_until: path.closed_until(now),
         })
         .collect()
 }
 
 /// Waits until the provider has capacity for a call, at most until `patience`. If it has no capacity by then, returns
-/// [`Admission::Later`].
+/// [`AdmissionDecision::Postpone`].
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
-    way: &TargetPath,
-    entry: Entry,
+    path: &TargetPath,
+    entry: BreakerPermit,
     patience: Instant,
-) -> Admission<'p> {
-    let gate = &way.gate;
+) -> AdmissionDecision<'p> {
+    let gate = &path.gate;
     // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane.
-    let share = match way.share(job.lane, clock::now()) {
+    let share = match path.share(job.lane, clock::now()) {
         Ok(share) => share,
-        Err(pause) => return Admission::Later { at: clock::now() + pause + spread(pause), cause: "share" },
+        Err(pause) => {
+            return AdmissionDecision::Postpone { at: clock::now() + pause + spread(pause), cause: "share" };
+        }
     };
     let Ok(Ok(slot)) = timeout_at(patience, gate.slots(job.lane).acquire_owned()).await else {
-        return Admission::Later { at: clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE), cause: "busy" };
+        return AdmissionDecision::Postpone {
+            at: clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE),
+            cause: "busy",
+        };
     };
     loop {
         match gate.take() {
             Ok(()) => {
-                let room = Room { _slot: slot, _share: share };
-                return Admission::Call(CallPermit { provider, entry, room });
+                let capacity = CallCapacity { _slot: slot, _share: share };
+                return AdmissionDecision::Call(CallPermit { provider, entry, capacity });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
-            Err(_) => return Admission::Later { at: gate.promise(clock::now()), cause: "rate" },
+            Err(_) => {
+                return AdmissionDecision::Postpone { at: gate.next_free_time(clock::now()), cause: "rate" };
+            }
         }
     }
 }
 
-fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
+fn without_provider<'p>(providers: &[UsableProvider]) -> AdmissionDecision<'p> {
     let answer = if providers.is_empty() {
         Answer::new(Outcome::RETRY, "no_provider", "no provider is enabled")
     } else {
         Answer::new(Outcome::RETRY, "not_served", "no enabled provider serves a target of this kind")
     };
-    Admission::Instead { answer, wanted: None }
+    AdmissionDecision::SettleWithoutCall { answer, wanted: None }
 }
 
 /// Returns the answer for a delivery whose only allowed provider is no longer enabled. No other provider may be called, because

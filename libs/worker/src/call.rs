@@ -13,7 +13,7 @@ use service_kit::metrics::{JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
 use store::deliveries::ledger::CallMark;
 use uuid::Uuid;
 
-use crate::gate::Entry;
+use crate::gate::BreakerPermit;
 use crate::job::{Job, Worker};
 use crate::{Call, ChannelSender, Provider};
 
@@ -39,7 +39,7 @@ impl<S: ChannelSender> Worker<S> {
         &self,
         job: &Job<'_>,
         provider: &Provider,
-        entry: Option<Entry>,
+        entry: Option<BreakerPermit>,
         token: Uuid,
         until: Instant,
     ) -> CallResult {
@@ -51,17 +51,20 @@ impl<S: ChannelSender> Worker<S> {
                     // The mark may have been written despite the error. Then no other worker will make the call, so this worker
                     // must settle the attempt.
                     tracing::warn!(%error, "cannot mark the call in the ledger; settling the attempt without calling the provider");
-                    return not_made("not_marked", "could not mark the call; the provider was not called");
+                    return without_call(
+                        "not_marked",
+                        "could not mark the call; the provider was not called",
+                    );
                 }
             }
         }
         if Instant::now() + self.call_limit() > until {
-            return not_made(
+            return without_call(
                 "too_late",
                 "too little time was left on the claim; the provider was not called",
             );
         }
-        CallResult::Answer(self.ask(job, provider, entry).await)
+        CallResult::Answer(self.call_provider(job, provider, entry).await)
     }
 
     /// Marks the call in the ledger. If the database fails, retries as long as enough time for the call is left. Returns false
@@ -79,7 +82,12 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    async fn ask(&self, job: &Job<'_>, provider: &Provider, entry: Option<Entry>) -> Answer {
+    async fn call_provider(
+        &self,
+        job: &Job<'_>,
+        provider: &Provider,
+        entry: Option<BreakerPermit>,
+    ) -> Answer {
         let began = Instant::now();
         let Job { lane, envelope, order, .. } = *job;
         let (app, send_id, now) = (envelope.app, envelope.send_id, clock::now());
@@ -120,6 +128,6 @@ impl<S: ChannelSender> Worker<S> {
     }
 }
 
-fn not_made(code: &str, message: &str) -> CallResult {
+fn without_call(code: &str, message: &str) -> CallResult {
     CallResult::Answer(Answer::new(Outcome::RETRY, code, message))
 }

@@ -39,7 +39,7 @@ pub struct Reply {
 
 /// Reason why there is no reply. Causes never contain the URL, because the URL may identify the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum NoReply {
     /// The request cannot be built.
     Malformed(String),
     /// The host must not be called.
@@ -54,8 +54,8 @@ pub enum Silence {
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
-    /// The provider refused the request with this status. The connection broke before the body, which states the reason, was
-    /// complete. The provider did not accept the message.
+    /// The provider refused the message with this status, but the connection broke before the body, which states the reason, was
+    /// complete.
     CutShort(u16),
 }
 
@@ -91,23 +91,23 @@ impl Caller {
     ///
     /// # Errors
     /// Returns the reason if there is no reply.
-    pub async fn call(&self, request: RequestBuilder, now: Timestamp) -> Result<Reply, Silence> {
+    pub async fn call(&self, request: RequestBuilder, now: Timestamp) -> Result<Reply, NoReply> {
         let limit = self.time_left();
         if limit.is_zero() {
-            return Err(Silence::NotConnected("no time was left for the call".to_owned()));
+            return Err(NoReply::NotConnected("no time was left for the call".to_owned()));
         }
         let request = request.timeout(limit).build();
-        let request = request.map_err(|error| Silence::Malformed(root(&error).to_string()))?;
-        self.outbound.check(request.url()).map_err(Silence::Forbidden)?;
+        let request = request.map_err(|error| NoReply::Malformed(root(&error).to_string()))?;
+        self.outbound.check(request.url()).map_err(NoReply::Forbidden)?;
         if request.url().scheme() != "https" && !self.outbound.allows_private() {
-            return Err(Silence::InTheClear);
+            return Err(NoReply::InTheClear);
         }
-        let response = self.client.execute(request).await.map_err(|error| silence(&error))?;
+        let response = self.client.execute(request).await.map_err(|error| no_reply(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let retry_after = retry_after(&headers, now);
         let body = match read_at_most(response, MOST_READ).await {
             Ok(body) => body,
-            Err(_) if names_its_cause(status) => return Err(Silence::CutShort(status)),
+            Err(_) if names_its_cause(status) => return Err(NoReply::CutShort(status)),
             // The status alone determines the outcome, so only the provider's text is lost.
             Err(_) => Bytes::new(),
         };
@@ -115,25 +115,25 @@ impl Caller {
     }
 }
 
-impl Silence {
+impl NoReply {
     /// Returns the answer to record for an attempt without a reply. If the request may have arrived, the outcome is unknown.
     #[must_use]
     pub fn answer(self) -> Answer {
         match self {
-            Silence::Malformed(cause) => Answer::new(Outcome::Failed, "request", cause),
-            Silence::Forbidden(refused) => {
+            NoReply::Malformed(cause) => Answer::new(Outcome::Failed, "request", cause),
+            NoReply::Forbidden(refused) => {
                 Answer::new(Outcome::PauseProvider, "not_public", refused.to_string())
             }
-            Silence::InTheClear => Answer::new(
+            NoReply::InTheClear => Answer::new(
                 Outcome::PauseProvider,
                 "insecure_url",
                 "the URL must be https unless private addresses are allowed (outbound.allow_private)",
             ),
-            Silence::NotConnected(cause) => Answer::new(Outcome::RETRY, "connect", cause).blaming_provider(),
-            Silence::Refused(cause) => Answer::new(Outcome::RETRY, "goaway", cause),
-            Silence::TimedOut => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
-            Silence::Lost(cause) => Answer::new(Outcome::Unknown, "connection_lost", cause),
-            Silence::CutShort(status) => {
+            NoReply::NotConnected(cause) => Answer::new(Outcome::RETRY, "connect", cause).blaming_provider(),
+            NoReply::Refused(cause) => Answer::new(Outcome::RETRY, "goaway", cause),
+            NoReply::TimedOut => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
+            NoReply::Lost(cause) => Answer::new(Outcome::Unknown, "connection_lost", cause),
+            NoReply::CutShort(status) => {
                 let message = format!(
                     "the connection broke during a refusal with status {status}, before its reason was complete"
                 );
@@ -149,23 +149,23 @@ fn names_its_cause(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 408 | 429)
 }
 
-fn silence(error: &reqwest::Error) -> Silence {
+fn no_reply(error: &reqwest::Error) -> NoReply {
     let cause = || root(error).to_string();
     if let Some(refused) = ForbiddenHost::among(error) {
-        return Silence::Forbidden(refused.clone());
+        return NoReply::Forbidden(refused.clone());
     }
     match error {
-        error if error.is_connect() => Silence::NotConnected(cause()),
-        error if was_refused(error) => Silence::Refused(cause()),
-        error if error.is_timeout() => Silence::TimedOut,
-        _ => Silence::Lost(cause()),
+        error if error.is_connect() => NoReply::NotConnected(cause()),
+        error if was_refused(error) => NoReply::Refused(cause()),
+        error if error.is_timeout() => NoReply::TimedOut,
+        _ => NoReply::Lost(cause()),
     }
 }
 
 fn was_refused(error: &reqwest::Error) -> bool {
     let causes = std::iter::successors(error.source(), |error| (**error).source());
-    let said = causes.filter_map(|cause| cause.downcast_ref::<h2::Error>()).next();
-    said.is_some_and(|error| {
+    let http2_error = causes.filter_map(|cause| cause.downcast_ref::<h2::Error>()).next();
+    http2_error.is_some_and(|error| {
         let is_late = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
         let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
         error.is_remote() && (is_late || is_refused)

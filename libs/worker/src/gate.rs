@@ -67,7 +67,7 @@ impl Gates {
     }
 
     /// Returns the path of one user's delivery through a provider, and to the host that the target names, if any.
-    pub(crate) async fn way(
+    pub(crate) async fn target_path(
         &self,
         usable: &UsableProvider,
         host: Option<&str>,
@@ -126,8 +126,8 @@ impl Gate {
     }
 
     /// Returns the time to which to postpone a job that the rate limit refused.
-    pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
-        self.rate.as_ref().map_or(now, |rate| rate.promise(now))
+    pub(crate) fn next_free_time(&self, now: Timestamp) -> Timestamp {
+        self.rate.as_ref().map_or(now, |rate| rate.next_free_time(now))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Health) -> T) -> T {
@@ -165,12 +165,12 @@ impl TargetPath {
     }
 
     /// Registers one call with the breakers of the provider and of the host. Returns None if one of them admits no call.
-    pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<Entry> {
+    pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<BreakerPermit> {
         if !self.gate.change(|health| health.enter(now, self.user)) {
             return None;
         }
         // If the host's breaker refuses, `entry` is dropped, which withdraws the call from the provider's breaker.
-        let entry = Entry { way: Arc::clone(self), reported: false };
+        let entry = BreakerPermit { path: Arc::clone(self), reported: false };
         let is_let_through = self.host.as_ref().is_none_or(|(_, host)| locked(host).enter(now, self.user));
         is_let_through.then_some(entry)
     }
@@ -207,22 +207,22 @@ impl TargetPath {
 }
 
 /// A call that the breakers admitted. Dropping it without a report means that the call was not made.
-pub(crate) struct Entry {
-    way: Arc<TargetPath>,
+pub(crate) struct BreakerPermit {
+    path: Arc<TargetPath>,
     reported: bool,
 }
 
-impl Entry {
+impl BreakerPermit {
     pub(crate) fn report(mut self, answer: &Answer) {
         self.reported = true;
-        self.way.report(answer, clock::now());
+        self.path.report(answer, clock::now());
     }
 }
 
-impl Drop for Entry {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
         if !self.reported {
-            self.way.leave(clock::now());
+            self.path.leave(clock::now());
         }
     }
 }

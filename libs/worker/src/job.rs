@@ -5,26 +5,26 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use domain::event::DeliveryJob;
-use domain::retry::{AttemptEnd, Next, RetryPolicy};
+use domain::retry::{AttemptEnd, NextStep, RetryPolicy};
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
 use event_log::DeliveredMessage;
 use metrics::counter;
 use sabotage::CrashPoint;
-use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::POSTPONED;
+use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock, trace};
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::ChannelSender;
-use crate::admission::{Admission, CallPermit, provider_gone};
+use crate::admission::{AdmissionDecision, CallPermit, provider_gone};
 use crate::call::CallResult;
-use crate::gate::{Entry, Gates};
+use crate::gate::{BreakerPermit, Gates};
 use crate::jobs_in_hand::JobInHand;
-use crate::ledger::Ledger;
+use crate::ledger_batches::LedgerBatches;
 use crate::provider::{Provider, Providers, UsableProvider};
 
 /// State that all jobs of a channel share.
@@ -32,7 +32,7 @@ pub(crate) struct Worker<S> {
     pub(crate) context: Context,
     pub(crate) sender: S,
     pub(crate) gates: Gates,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: LedgerBatches,
     providers: Providers,
     policy: RetryPolicy,
     /// Time at which a job first noticed that the process is stopping.
@@ -40,7 +40,7 @@ pub(crate) struct Worker<S> {
 }
 
 pub(crate) struct Job<'a> {
-    pub(crate) inbound: &'a Inbound,
+    pub(crate) work_stream: &'a WorkStream,
     pub(crate) delivered: &'a DeliveredMessage,
     pub(crate) lane: Lane,
     pub(crate) envelope: &'a Envelope,
@@ -58,14 +58,14 @@ struct ClaimedAttempt<'p> {
     /// End of the lease by this process's clock. After that, another worker may claim the attempt.
     until: Instant,
     /// The provider to call, or the answer to record because no call can be made.
-    means: Result<ServingProviders<'p>, Answer>,
+    provider: Result<ProviderToCall<'p>, Answer>,
     /// Identifier of the provider that the ledger records, if any.
     claimed: Option<String>,
     /// Identifiers of the providers that serve the target.
     serving: Vec<&'p str>,
 }
 
-struct ServingProviders<'p> {
+struct ProviderToCall<'p> {
     provider: &'p Provider,
     /// Permission to call the provider. None if the ledger records another provider than the admitted one; the recorded
     /// provider is then called without admission.
@@ -78,7 +78,7 @@ impl<S: ChannelSender> Worker<S> {
             context: context.clone(),
             sender,
             gates: Gates::new(S::CHANNEL, context.config.delivery.max_concurrency),
-            ledger: Ledger::new(context),
+            ledger: LedgerBatches::new(context),
             providers: Providers::new(context, S::CHANNEL),
             policy: RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() },
             stopped_at: OnceLock::new(),
@@ -88,16 +88,16 @@ impl<S: ChannelSender> Worker<S> {
     /// Handles one message of the lane.
     pub(crate) async fn handle(
         &self,
-        inbound: &Inbound,
+        work_stream: &WorkStream,
         delivered: DeliveredMessage,
         lane: Lane,
         mut place: JobInHand,
     ) {
-        let Some(envelope) = inbound.decode(&delivered).await else { return };
+        let Some(envelope) = work_stream.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
             let cause = format!("{} is not a job", envelope.event.kind());
-            return inbound.count_failure(&delivered, owner, &cause).await;
+            return work_stream.count_failure(&delivered, owner, &cause).await;
         };
         let span = tracing::info_span!(
             "attempt",
@@ -107,13 +107,13 @@ impl<S: ChannelSender> Worker<S> {
             channel = %S::CHANNEL,
         );
         trace::continue_from(&span, envelope.trace.as_deref());
-        let job = Job { inbound, delivered: &delivered, lane, envelope: &envelope, order };
-        self.with_signs_of_life(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
+        let job = Job { work_stream, delivered: &delivered, lane, envelope: &envelope, order };
+        self.with_progress_reports(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
     }
 
     /// Runs `work`. Meanwhile, reports to the log every third of `ack_wait` that the job is in progress, so that the log does
     /// not redeliver it.
-    async fn with_signs_of_life(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
+    async fn with_progress_reports(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
         let interval = self.context.config.delivery.ack_wait / 3;
         let mut work = pin!(work);
         while tokio::time::timeout(interval, &mut work).await.is_err() {
@@ -131,30 +131,32 @@ impl<S: ChannelSender> Worker<S> {
                     error = format!("{error:#}"),
                     "cannot read the providers of the app; retrying the job"
                 );
-                return job.inbound.return_later(job.delivered).await;
+                return job.work_stream.return_later(job.delivered).await;
             }
         };
         let admission = match self.admit(job, &providers).await {
-            Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
+            AdmissionDecision::Postpone { .. }
+                if job.order.expires_at.is_some_and(|end| end <= clock::now()) =>
+            {
                 // The delivery has expired. Claim it without a provider: claiming an expired delivery ends it.
                 let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
-                Admission::Instead { answer, wanted: None }
+                AdmissionDecision::SettleWithoutCall { answer, wanted: None }
             }
-            Admission::Later { at, cause } => return self.postpone(job, at, cause).await,
-            Admission::Stopping => return job.inbound.return_now(job.delivered).await,
+            AdmissionDecision::Postpone { at, cause } => return self.postpone(job, at, cause).await,
+            AdmissionDecision::Stopping => return job.work_stream.return_now(job.delivered).await,
             admission if self.is_stopping() => {
                 drop(admission);
-                return job.inbound.return_now(job.delivered).await;
+                return job.work_stream.return_now(job.delivered).await;
             }
             admission => admission,
         };
         let (admitted, answer, wanted) = match admission {
-            Admission::Call(admitted) => {
+            AdmissionDecision::Call(admitted) => {
                 let identifier = admitted.provider.identifier.clone();
                 (Some(admitted), provider_gone(), Some(identifier))
             }
-            Admission::Instead { answer, wanted } => (None, answer, wanted),
-            Admission::Later { .. } | Admission::Stopping => return,
+            AdmissionDecision::SettleWithoutCall { answer, wanted } => (None, answer, wanted),
+            AdmissionDecision::Postpone { .. } | AdmissionDecision::Stopping => return,
         };
         let until = Instant::now() + self.context.config.delivery.lease;
         let request = ClaimRequest {
@@ -164,26 +166,27 @@ impl<S: ChannelSender> Worker<S> {
             provider: wanted,
         };
         match self.ledger.claims.call(request).await.flatten() {
-            Ok(Claim::Ours { token, provider: claimed }) => {
+            Ok(Claim::Granted { token, provider: claimed }) => {
                 sabotage::reach(CrashPoint::AfterClaim);
-                let means = means(&providers, claimed.as_deref(), admitted, answer);
-                let serving = self.serving(job, &providers);
+                let provider = provider_to_call(&providers, claimed.as_deref(), admitted, answer);
+                let serving = self.serving_providers(job, &providers);
                 let serving = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
-                self.make(job, ClaimedAttempt { token, until, means, claimed, serving }, place).await;
+                let claim = ClaimedAttempt { token, until, provider, claimed, serving };
+                self.call_and_settle(job, claim, place).await;
             }
-            Ok(Claim::Done(state)) => self.conclude(job, &state).await,
-            Ok(Claim::Leased(wait)) => job.inbound.return_after(job.delivered, wait).await,
+            Ok(Claim::NotDue(state)) => self.republish_outcome(job, &state).await,
+            Ok(Claim::Leased(wait)) => job.work_stream.return_after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
                 tracing::error!(
                     "the delivery of a job is missing in the database, which may be older than the log; the log redelivers the job"
                 );
             }
             Err(refused) if refused.is_refused_data() => {
-                job.inbound.count_failure(job.delivered, job.owner(), &refused.to_string()).await;
+                job.work_stream.count_failure(job.delivered, job.owner(), &refused.to_string()).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot claim the delivery; retrying the job");
-                job.inbound.return_later(job.delivered).await;
+                job.work_stream.return_later(job.delivered).await;
             }
         }
     }
@@ -197,38 +200,38 @@ impl<S: ChannelSender> Worker<S> {
             Ok(timer) => timer,
             Err(error) => {
                 tracing::error!(%error, "cannot encode the job; retrying it");
-                return job.inbound.return_later(job.delivered).await;
+                return job.work_stream.return_later(job.delivered).await;
             }
         };
         match self.ledger.timers.call(timer).await {
             Ok(()) => {
                 counter!(POSTPONED, "channel" => S::CHANNEL.as_str(), "cause" => cause).increment(1);
                 tracing::debug!(%due_at, cause, "postponed the job");
-                job.inbound.acknowledge(job.delivered).await;
+                job.work_stream.acknowledge(job.delivered).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot postpone the job; retrying it");
-                job.inbound.return_later(job.delivered).await;
+                job.work_stream.return_later(job.delivered).await;
             }
         }
     }
 
     /// Makes the claimed attempt: calls the provider and settles the answer. Another attempt can start once the provider has
     /// answered.
-    async fn make(&self, job: &Job<'_>, held: ClaimedAttempt<'_>, place: &mut JobInHand) {
-        let ClaimedAttempt { token, until, means, claimed, serving } = held;
+    async fn call_and_settle(&self, job: &Job<'_>, claim: ClaimedAttempt<'_>, place: &mut JobInHand) {
+        let ClaimedAttempt { token, until, provider, claimed, serving } = claim;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
             // Do not call the provider: the lease could end before the answer arrives, and another worker could claim the
             // delivery.
             tracing::warn!("claiming the delivery took too long; retrying the job");
-            return job.inbound.return_later(job.delivered).await;
+            return job.work_stream.return_later(job.delivered).await;
         }
-        let (answer, called) = match means {
-            Ok(ServingProviders { provider, admitted }) => {
-                let (entry, room): (Option<Entry>, _) = CallPermit::apart(admitted);
+        let (answer, called) = match provider {
+            Ok(ProviderToCall { provider, admitted }) => {
+                let (entry, capacity): (Option<BreakerPermit>, _) = CallPermit::into_parts(admitted);
                 let called = self.call(job, provider, entry, token, until).await;
-                drop(room);
+                drop(capacity);
                 match called {
                     CallResult::Answer(answer) => (answer, Some(provider.identifier.as_str())),
                     CallResult::ClaimLost => return self.after_losing_the_claim(job).await,
@@ -238,11 +241,11 @@ impl<S: ChannelSender> Worker<S> {
         };
         place.end_attempt();
         let ended_at = clock::now();
-        let next = match self.next(job, &answer, called, claimed.as_deref(), &serving) {
+        let next = match self.recorded_step(job, &answer, called, claimed.as_deref(), &serving) {
             Ok(next) => next,
             Err(error) => {
                 tracing::error!(%error, "cannot encode the next attempt; retrying the job");
-                return job.inbound.return_later(job.delivered).await;
+                return job.work_stream.return_later(job.delivered).await;
             }
         };
         let stream = StreamName::Job(S::CHANNEL, job.lane);
@@ -265,14 +268,14 @@ impl<S: ChannelSender> Worker<S> {
         self.settle(job, settlement).await;
     }
 
-    fn next(
+    fn recorded_step(
         &self,
         job: &Job<'_>,
         answer: &Answer,
         called: Option<&str>,
         claimed: Option<&str>,
         serving: &[&str],
-    ) -> Result<FollowUp, serde_json::Error> {
+    ) -> Result<RecordedStep, serde_json::Error> {
         let ended = AttemptEnd {
             channel: S::CHANNEL,
             job: job.order,
@@ -283,12 +286,12 @@ impl<S: ChannelSender> Worker<S> {
             now: clock::now(),
             random: clock::random(),
         };
-        Ok(match self.policy.following(ended) {
-            Next::End(status, reason) => FollowUp::End(status, reason),
-            Next::Retry(due_at, again) => FollowUp::Retry(self.timer(job, due_at, again)?),
-            Next::Park(afresh) => {
+        Ok(match self.policy.next_step(ended) {
+            NextStep::End(status, reason) => RecordedStep::End(status, reason),
+            NextStep::Retry(due_at, again) => RecordedStep::Retry(self.timer(job, due_at, again)?),
+            NextStep::Park(afresh) => {
                 let NewTimer { stream, message, .. } = self.timer(job, ended.now, afresh)?;
-                FollowUp::Park(stream, message)
+                RecordedStep::Park(stream, message)
             }
         })
     }
@@ -328,20 +331,20 @@ impl<S: ChannelSender> Worker<S> {
 
 /// Returns the provider to call: the one that the ledger records. This is the admitted provider, unless the attempt was already
 /// started with another. If the ledger records no provider, or one that is no longer enabled, returns the answer to record.
-fn means<'p>(
+fn provider_to_call<'p>(
     providers: &'p [UsableProvider],
     claimed: Option<&str>,
     admitted: Option<CallPermit<'p>>,
     otherwise: Answer,
-) -> Result<ServingProviders<'p>, Answer> {
+) -> Result<ProviderToCall<'p>, Answer> {
     match (claimed, admitted) {
         (Some(claimed), Some(admitted)) if admitted.provider.identifier == claimed => {
-            Ok(ServingProviders { provider: admitted.provider, admitted: Some(admitted) })
+            Ok(ProviderToCall { provider: admitted.provider, admitted: Some(admitted) })
         }
         (Some(claimed), _) => {
             let mut all = providers.iter().map(|usable| &usable.provider);
             let named = all.find(|provider| provider.identifier == claimed);
-            named.map(|provider| ServingProviders { provider, admitted: None }).ok_or_else(provider_gone)
+            named.map(|provider| ProviderToCall { provider, admitted: None }).ok_or_else(provider_gone)
         }
         (None, _) => Err(otherwise),
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 pub(crate) const PER_ATTEMPT: usize = 16;
 /// Size of the jobs in hand, in bytes, from which no further job is fetched.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// Time for which a fetch is delayed until a quarter of the attempts can start, so that one fetch returns several jobs.
+/// Longest delay of a fetch until a quarter of the attempts can start, so that one fetch returns several jobs.
 const GATHERING: Duration = Duration::from_millis(1);
 
 /// Counts the jobs in hand of one lane.
@@ -42,9 +42,9 @@ impl JobsInHand {
         JobsInHand { most_attempts, counts: Arc::new(watch::Sender::default()) }
     }
 
-    /// Waits until at least one job can start, and up to a millisecond longer for a quarter of the attempts. Returns the number of
-    /// jobs that can start. Fetching a job earlier would make it wait here, although another worker might be free.
-    pub(crate) async fn room(&self) -> usize {
+    /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. Returns how
+    /// many can start. A job that is fetched earlier would wait in this process, although another worker might be free.
+    pub(crate) async fn free_slots(&self) -> usize {
         let quarter = self.most_attempts.div_ceil(4);
         let mut counts = self.counts.subscribe();
         // The sender lives as long as `self`.
@@ -102,27 +102,27 @@ mod tests {
     #[tokio::test]
     async fn a_settling_job_leaves_its_place_to_the_next_attempt_up_to_a_limit() {
         let jobs = JobsInHand::new(4);
-        assert_eq!(jobs.room().await, 4);
+        assert_eq!(jobs.free_slots().await, 4);
         let mut held: Vec<JobInHand> = (0..4).map(|_| jobs.add(1)).collect();
-        assert_eq!(jobs.room().now_or_never(), None);
+        assert_eq!(jobs.free_slots().now_or_never(), None);
         while held.len() < 4 * PER_ATTEMPT {
             held.iter_mut().for_each(JobInHand::end_attempt);
-            assert_eq!(jobs.room().await, 4);
+            assert_eq!(jobs.free_slots().await, 4);
             held.extend((0..4).map(|_| jobs.add(1)));
         }
         held.iter_mut().for_each(JobInHand::end_attempt);
-        assert_eq!(jobs.room().now_or_never(), None, "all jobs in hand wait for their settlement");
+        assert_eq!(jobs.free_slots().now_or_never(), None, "all jobs in hand wait for their settlement");
         drop(held);
-        assert_eq!(jobs.room().await, 4);
+        assert_eq!(jobs.free_slots().await, 4);
     }
 
     #[tokio::test]
     async fn no_job_is_fetched_while_those_in_hand_are_too_large() {
         let jobs = JobsInHand::new(32);
         let mut large: Vec<JobInHand> = (0..16).map(|_| jobs.add(MAX_BYTES / 16)).collect();
-        assert_eq!(jobs.room().now_or_never(), None);
+        assert_eq!(jobs.free_slots().now_or_never(), None);
         large.pop();
-        assert_eq!(jobs.room().await, 17);
+        assert_eq!(jobs.free_slots().await, 17);
     }
 
     #[tokio::test]
@@ -130,10 +130,10 @@ mod tests {
         let jobs = JobsInHand::new(32);
         let mut held: Vec<JobInHand> = (0..32).map(|_| jobs.add(1)).collect();
         held.truncate(31);
-        let mut room = Box::pin(jobs.room());
-        assert_eq!(room.as_mut().now_or_never(), None);
-        assert_eq!(room.await, 1);
+        let mut slots = Box::pin(jobs.free_slots());
+        assert_eq!(slots.as_mut().now_or_never(), None);
+        assert_eq!(slots.await, 1);
         held.truncate(24);
-        assert_eq!(jobs.room().now_or_never(), Some(8));
+        assert_eq!(jobs.free_slots().now_or_never(), Some(8));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{Channel, Lane, StreamName};
 use event_log::{Consumer, ConsumerSettings};
 use service_kit::Context;
-use service_kit::inbound::Inbound;
+use service_kit::work_stream::WorkStream;
 use tokio::task::JoinSet;
 
 use crate::ChannelSender;
@@ -37,20 +37,20 @@ pub(crate) async fn run<S: ChannelSender>(
     lane: Lane,
 ) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
-    let inbound = Inbound::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
+    let work_stream = WorkStream::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
     let in_hand = JobsInHand::new(context.config.delivery.max_concurrency);
     let mut running: JoinSet<()> = JoinSet::new();
-    while let Some(room) = token.run_until_cancelled(in_hand.room()).await {
+    while let Some(free_slots) = token.run_until_cancelled(in_hand.free_slots()).await {
         while let Some(ended) = running.try_join_next() {
             reap(&ended);
         }
         // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
-        match consumer.fetch(room, WAIT).await {
+        match consumer.fetch(free_slots, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
-                    let (worker, inbound) = (Arc::clone(&worker), inbound.clone());
+                    let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
                     let place = in_hand.add(delivered.payload.len());
-                    running.spawn(async move { worker.handle(&inbound, delivered, lane, place).await });
+                    running.spawn(async move { worker.handle(&work_stream, delivered, lane, place).await });
                 }
             }
             Err(error) => {

@@ -3,8 +3,8 @@
 //! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains
 //! everything else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows, and passes each to [`job`]. There, [`admission`]
 //! chooses the provider and checks that it may be called now. The worker then claims the delivery, calls the provider
-//! ([`call`]), records the answer ([`settle`]), publishes the outcome and acknowledges the job ([`tell`]). Concurrent jobs share
-//! SQL statements ([`ledger`]).
+//! ([`call`]), records the answer ([`settle`]), publishes the outcome and acknowledges the job ([`outcome_events`]). Concurrent
+//! jobs share SQL statements ([`ledger_batches`]).
 
 mod admission;
 mod call;
@@ -13,16 +13,16 @@ mod gate;
 mod job;
 mod jobs_in_hand;
 mod lane;
-mod ledger;
+mod ledger_batches;
 mod open_providers;
 pub mod outbound;
+mod outcome_events;
 mod provider;
 mod provider_kind;
 mod rate;
 mod refusals;
 mod settle;
 mod shares;
-mod tell;
 pub mod verdict;
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use service_kit::Context;
 pub use open_providers::OpenProviders;
 pub use outbound::Outbound;
 pub use provider::{Provider, ProviderVersion, open_secrets};
-pub use provider_kind::{Attempt, ChannelKind, Kind, Probe, ProviderChannel, ProviderKind, probe, unusable};
+pub use provider_kind::{Attempt, ChannelKind, ChannelResources, Kind, Probe, ProviderKind, probe, unusable};
 pub use refusals::Refusals;
 pub use verdict::Verdict;
 

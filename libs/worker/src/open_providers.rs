@@ -8,7 +8,7 @@ use moka::future::Cache;
 
 use crate::Provider;
 use crate::provider::ProviderVersion;
-use crate::provider_kind::{Attempt, ChannelKind, OpenProvider, ProviderChannel, find, unusable};
+use crate::provider_kind::{Attempt, ChannelKind, ChannelResources, OpenProvider, find, unusable};
 
 /// Time after which the settings of an unused provider are dropped.
 const IDLE: Duration = Duration::from_secs(600);
@@ -16,12 +16,12 @@ const IDLE: Duration = Duration::from_secs(600);
 const MAX_PROVIDERS: u64 = 10_000;
 
 /// Cache of a channel's providers. Each version of a provider's settings is parsed once. Clones share the cache.
-pub struct OpenProviders<C: ProviderChannel> {
+pub struct OpenProviders<C: ChannelResources> {
     kinds: &'static [&'static dyn ChannelKind<C>],
     known: Cache<ProviderVersion, Arc<dyn OpenProvider<C>>>,
 }
 
-impl<C: ProviderChannel> OpenProviders<C> {
+impl<C: ChannelResources> OpenProviders<C> {
     /// Creates a cache of providers of these kinds.
     #[must_use]
     pub fn new(kinds: &'static [&'static dyn ChannelKind<C>]) -> OpenProviders<C> {
@@ -32,8 +32,8 @@ impl<C: ProviderChannel> OpenProviders<C> {
     }
 
     /// Makes one attempt through the provider of the call. If the provider's settings cannot be parsed, returns an answer that
-    /// pauses the provider. Messages such as SMS must not be sent twice. If an earlier call for the message may have been
-    /// accepted (`route.keyed`), the provider is called again only if it de-duplicates.
+    /// pauses the provider. If the message must not be sent twice (SMS) and an earlier call may have been accepted
+    /// (`route.keyed`), calls the provider only if it de-duplicates.
     pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
         let provider = match self.open(attempt.call.provider).await {
             Ok(provider) => provider,
@@ -55,7 +55,7 @@ impl<C: ProviderChannel> OpenProviders<C> {
     }
 }
 
-impl<C: ProviderChannel> Clone for OpenProviders<C> {
+impl<C: ChannelResources> Clone for OpenProviders<C> {
     fn clone(&self) -> Self {
         OpenProviders { kinds: self.kinds, known: self.known.clone() }
     }

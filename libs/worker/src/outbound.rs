@@ -111,8 +111,8 @@ impl Outbound {
         if self.allows(address) { Ok(()) } else { Err(ForbiddenHost { host: address.to_string() }) }
     }
 
-    /// Builds a client that follows no redirects, ignores proxies of the environment, and resolves names only to addresses that
-    /// may be called. The caller sets the time limit of the whole call and checks the URL.
+    /// Builds a client that follows no redirects, ignores proxy settings in the environment, and resolves names only to addresses
+    /// that may be called. The caller sets the time limit of the whole call and checks the URL.
     pub fn client(self) -> ClientBuilder {
         Client::builder()
             .dns_resolver(Arc::new(Resolver(self)))

@@ -14,13 +14,13 @@ use crate::exchange::Caller;
 use crate::{Call, Outbound, Provider};
 
 /// The part of a channel that its kinds of providers share, such as connections and limits.
-pub trait ProviderChannel: Send + Sync + 'static {
+pub trait ChannelResources: Send + Sync + 'static {
     /// Content of a job, after the checks that are the same for every kind.
-    type Message<'a>: Send;
+    type Input<'a>: Send;
 }
 
 pub trait ProviderKind: Send + Sync + 'static {
-    type Channel: ProviderChannel;
+    type Resources: ChannelResources;
     /// Parsed settings of one version of a provider, with the state that lasts as long as this version is in use.
     type Settings: Send + Sync + 'static;
 
@@ -55,7 +55,7 @@ pub trait ProviderKind: Send + Sync + 'static {
     /// Makes one attempt. The future may be dropped at any time, like the future of
     /// [`ChannelSender::send`](crate::ChannelSender::send).
     fn send(
-        attempt: Attempt<'_, Self::Channel>,
+        attempt: Attempt<'_, Self::Resources>,
         settings: &Self::Settings,
     ) -> impl Future<Output = Answer> + Send;
 
@@ -70,10 +70,10 @@ pub trait ProviderKind: Send + Sync + 'static {
 }
 
 /// One attempt through a provider.
-pub struct Attempt<'a, C: ProviderChannel> {
-    pub channel: &'a C,
+pub struct Attempt<'a, C: ChannelResources> {
+    pub resources: &'a C,
     pub call: &'a Call<'a>,
-    pub message: C::Message<'a>,
+    pub input: C::Input<'a>,
 }
 
 /// A kind as a trait object, for the command line.
@@ -101,7 +101,7 @@ pub trait Kind: Send + Sync + 'static {
 }
 
 /// An entry in the list of a channel's kinds.
-pub trait ChannelKind<C: ProviderChannel>: Kind {
+pub trait ChannelKind<C: ChannelResources>: Kind {
     /// Parses the settings of a provider.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ pub trait ChannelKind<C: ProviderChannel>: Kind {
 }
 
 /// A provider with parsed settings.
-pub trait OpenProvider<C: ProviderChannel>: Send + Sync {
+pub trait OpenProvider<C: ChannelResources>: Send + Sync {
     /// See [`ProviderKind::deduplicates`].
     fn deduplicates(&self) -> bool;
 
@@ -191,20 +191,20 @@ impl<K: ProviderKind> Kind for K {
     }
 }
 
-impl<K: ProviderKind> ChannelKind<K::Channel> for K {
-    fn open(&self, settings: &Value) -> Result<Box<dyn OpenProvider<K::Channel>>, Vec<Problem>> {
-        Ok(Box::new(Opened::<K>(K::parse(settings)?)))
+impl<K: ProviderKind> ChannelKind<K::Resources> for K {
+    fn open(&self, settings: &Value) -> Result<Box<dyn OpenProvider<K::Resources>>, Vec<Problem>> {
+        Ok(Box::new(ParsedProvider::<K>(K::parse(settings)?)))
     }
 }
 
-struct Opened<K: ProviderKind>(K::Settings);
+struct ParsedProvider<K: ProviderKind>(K::Settings);
 
-impl<K: ProviderKind> OpenProvider<K::Channel> for Opened<K> {
+impl<K: ProviderKind> OpenProvider<K::Resources> for ParsedProvider<K> {
     fn deduplicates(&self) -> bool {
         K::deduplicates(&self.0)
     }
 
-    fn send<'p, 'a: 'p>(&'p self, attempt: Attempt<'a, K::Channel>) -> BoxFuture<'p, Answer> {
+    fn send<'p, 'a: 'p>(&'p self, attempt: Attempt<'a, K::Resources>) -> BoxFuture<'p, Answer> {
         Box::pin(K::send(attempt, &self.0))
     }
 }

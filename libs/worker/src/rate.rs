@@ -43,7 +43,7 @@ impl<C: Clock> Rate<C> {
 
     /// Returns the time to which to postpone a call. Postponed calls get different times, so that they are not all retried at
     /// once.
-    pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
+    pub(crate) fn next_free_time(&self, now: Timestamp) -> Timestamp {
         let mut promised_at = self.promised_at.lock().unwrap_or_else(PoisonError::into_inner);
         *promised_at = (*promised_at).max(micros(now + NEAREST)) + self.interval;
         *promised_at = (*promised_at).min(micros(now + FARTHEST));
@@ -103,10 +103,10 @@ mod tests {
     #[test]
     fn postponed_calls_return_one_by_one_within_an_hour() {
         let rate = Rate::new(2);
-        let promised: Vec<_> = (0..3).map(|_| rate.promise(at(0))).collect();
+        let promised: Vec<_> = (0..3).map(|_| rate.next_free_time(at(0))).collect();
         assert_eq!(promised, [at(1_500), at(2_000), at(2_500)]);
-        assert_eq!(rate.promise(at(10_000)), at(11_500), "earlier promises still delay new calls");
-        let last = (0..10_000).map(|_| rate.promise(at(0))).last().unwrap();
+        assert_eq!(rate.next_free_time(at(10_000)), at(11_500), "earlier promises still delay new calls");
+        let last = (0..10_000).map(|_| rate.next_free_time(at(0))).last().unwrap();
         assert_eq!(last, at(3_600_000));
     }
 }

@@ -21,7 +21,7 @@ impl<S: ChannelSender> Worker<S> {
     /// this task has the provider's answer. After the process starts to stop, it retries for 25 s.
     pub(crate) async fn settle(&self, job: &Job<'_>, settlement: Settlement) {
         let written = tokio::select! {
-            written = self.write_what_can_be(job, settlement) => written,
+            written = self.record_outcome(job, settlement) => written,
             () = self.stopped_for(SETTLE_AFTER_STOP) => {
                 tracing::error!("the process is stopping, and the provider's answer could not be settled; the answer is lost");
                 return;
@@ -39,13 +39,13 @@ impl<S: ChannelSender> Worker<S> {
                 tracing::info!(code, %status, reason, "the delivery was not sent");
             }
         }
-        self.publish(job, status, reason, settlement.provider).await;
+        self.publish_outcome(job, status, reason, settlement.provider).await;
     }
 
     /// Records the outcome. If PostgreSQL rejects the provider's answer, records it without the provider's text. If PostgreSQL
-    /// rejects that too, records only the status. Without these steps, the job would be retried and the provider called again
-    /// because of a text. Returns the recorded settlement, or None if this worker lost the claim or parked the job.
-    async fn write_what_can_be(&self, job: &Job<'_>, settlement: Settlement) -> Option<Settlement> {
+    /// rejects that too, records only the status. Otherwise the job would be retried and the provider called again, only because
+    /// PostgreSQL cannot store a text. Returns the recorded settlement, or None if this worker lost the claim or parked the job.
+    async fn record_outcome(&self, job: &Job<'_>, settlement: Settlement) -> Option<Settlement> {
         let mut settlement = settlement;
         let mut settled = self.write(&settlement).await;
         if let Err(refused) = &settled {
@@ -53,29 +53,29 @@ impl<S: ChannelSender> Worker<S> {
                 error = %refused,
                 "PostgreSQL rejected the provider's answer; recording it without the provider's text"
             );
-            settlement = settlement.reduced();
+            settlement = settlement.without_provider_text();
             settled = self.write(&settlement).await;
         }
         if let Err(refused) = &settled {
             tracing::error!(error = %refused, "PostgreSQL rejected the attempt; recording its status only");
-            settlement = settlement.bare();
-            settled = self.context.store.deliveries().settle_barely(&settlement).await;
+            settlement = settlement.status_only();
+            settled = self.context.store.deliveries().settle_status_only(&settlement).await;
         }
         match settled {
             Ok(true) => return Some(settlement),
             Ok(false) => self.after_losing_the_claim(job).await,
-            Err(refused) => self.set_aside(job, &refused.to_string()).await,
+            Err(refused) => self.park(job, &refused.to_string()).await,
         }
         None
     }
 
     /// Parks a job whose provider was called but whose outcome cannot be recorded. A retry would call the provider again.
-    async fn set_aside(&self, job: &Job<'_>, cause: &str) {
+    async fn park(&self, job: &Job<'_>, cause: &str) {
         loop {
-            match job.inbound.park(job.delivered, job.owner(), cause).await {
-                Ok(()) => return job.inbound.acknowledge(job.delivered).await,
+            match job.work_stream.park(job.delivered, job.owner(), cause).await {
+                Ok(()) => return job.work_stream.acknowledge(job.delivered).await,
                 Err(error) if error.is_refused_data() => {
-                    return job.inbound.count_failure(job.delivered, job.owner(), cause).await;
+                    return job.work_stream.count_failure(job.delivered, job.owner(), cause).await;
                 }
                 Err(error) => tracing::warn!(%error, "cannot park the delivery; trying again"),
             }
@@ -100,7 +100,7 @@ impl<S: ChannelSender> Worker<S> {
         let named = [(job.envelope.app, job.order.delivery_id)];
         match self.context.store.deliveries().delivery_states(&named).await {
             Ok(states) => match states.first() {
-                Some(state) if state.status != Status::Sending => self.conclude(job, state).await,
+                Some(state) if state.status != Status::Sending => self.republish_outcome(job, state).await,
                 // Do not acknowledge the job: the worker that has the claim does that later.
                 _ => tracing::warn!("another worker has claimed the delivery; leaving it to that worker"),
             },

@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn text_that_identifies_the_recipient_is_not_recorded() {
-        let said = presentable("To ADA@example.com,\r\nada@example.com: no", &["ada@example.com", "to"]);
-        assert_eq!(said, "To [recipient],[recipient]: no");
+        let shown = presentable("To ADA@example.com,\r\nada@example.com: no", &["ada@example.com", "to"]);
+        assert_eq!(shown, "To [recipient],[recipient]: no");
         assert_eq!(presentable(&"x".repeat(600), &[]).len(), LONGEST_MESSAGE);
     }
 

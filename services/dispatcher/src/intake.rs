@@ -11,7 +11,7 @@ use domain::send::CHUNK_RECIPIENTS;
 use domain::structure::json_memory;
 use domain::{AppId, Envelope, Event, Lane, SendId, StreamName};
 use event_log::{ConsumerSettings, DeliveredMessage};
-use service_kit::inbound::{Inbound, Owner};
+use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
 use store::deliveries::timer::NewTimer;
@@ -19,10 +19,10 @@ use store::sends::chunk::Chunk;
 use store::sends::send::StoredSend;
 use tracing::Instrument as _;
 
-use crate::intake::batch::{Batch, OrderedChunk};
-use crate::orders::Cause;
+use crate::backpressure::Backpressure;
+use crate::chunk_messages::Cause;
+use crate::intake::batch::{ChunkBatch, FetchedChunk};
 use crate::planner::{PlanError, Planner};
-use crate::room::Room;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";
@@ -32,17 +32,18 @@ const BATCH: usize = 200;
 /// behind the items of bulk sends.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
-/// Size in memory, in bytes, at which a batch is full. A short message may continue a send that is a thousand times as large.
+/// Size in memory, in bytes, at which a batch is full. A chunk counts with the size of its whole send: the message for a later
+/// chunk is short, but planning the chunk loads the send.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks that wait for locks outside of a batch, per lane and per app. Each has its own database connection.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
-/// Lag of an inbox partition, in items, above which bulk sends wait. The projection catches up with this lag in a moment, so it
-/// delays inbox items of transactional sends only briefly.
+/// Lag of an inbox partition, in items, above which bulk sends wait. The projection processes that many items quickly, so a lower
+/// lag delays inbox items of transactional sends only briefly.
 const INBOX_BACKLOG: usize = 100;
-/// Maximum wait for a lag below [`INBOX_EVENTS`]. The wait is limited because it does not help if no process projects the
-/// inbox.
+/// Maximum wait while the lag is above [`INBOX_BACKLOG`] but at most [`INBOX_EVENTS`]. Waiting longer would not help if no
+/// process projects the inbox.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 /// Lag of an inbox partition, in events, above which bulk sends always wait.
 const INBOX_EVENTS: u64 = 1_000;
@@ -64,8 +65,8 @@ enum MessageAction {
 struct Intake {
     context: Context,
     lane: Lane,
-    inbound: Inbound,
-    room: Room,
+    work_stream: WorkStream,
+    backpressure: Backpressure,
     planner: Planner,
     /// Slots for chunks that wait for a lock outside of a batch.
     alone: Slots,
@@ -74,17 +75,18 @@ struct Intake {
 }
 
 /// Dispatches the sends of one lane until the process stops.
-pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Result<()> {
+pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane) -> anyhow::Result<()> {
     let settings = ConsumerSettings { ack_wait: context.config.delivery.ack_wait, max_ack_pending: 2_000 };
     let consumer = context.consumer(StreamName::Send(lane), DURABLE, settings).await?;
     let token = context.tasks.token().clone();
     let planner = Planner::new(context.clone());
-    let inbound = Inbound::new(context.store.clone(), StreamName::Send(lane));
+    let work_stream = WorkStream::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
-    let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
+    let mut intake =
+        Intake { context, lane, work_stream, backpressure, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
-        match consumer.fetch(intake.batch(), WAIT).await {
+        match consumer.fetch(intake.fetch_size(), WAIT).await {
             Ok(messages) if token.is_cancelled() => intake.return_all(&messages).await,
             Ok(messages) => intake.handle(messages).await,
             Err(error) => tracing::warn!(%lane, %error, "cannot fetch sends; trying again"),
@@ -100,7 +102,7 @@ impl Intake {
     /// Waits until sends of the lane may be planned: until the streams have room and, for bulk, the inbox projection keeps up.
     async fn wait_until_open(&self) {
         let begin = Instant::now();
-        while self.room.missing_for(self.lane).is_some()
+        while self.backpressure.full_stream_for(self.lane).is_some()
             || (self.lane == Lane::Bulk && self.is_inbox_behind(begin.elapsed()).await)
         {
             tokio::time::sleep(PAUSE).await;
@@ -109,24 +111,24 @@ impl Intake {
 
     /// Returns the number of messages to fetch at once. For the bulk lane, that is about one batch, estimated from the size of
     /// recent chunks, so that few messages have to be returned.
-    fn batch(&self) -> usize {
+    fn fetch_size(&self) -> usize {
         match self.lane {
             Lane::Transactional => BATCH,
-            Lane::Bulk => (self.batch_recipients() / self.largest_chunk.max(1)).clamp(1, BATCH),
+            Lane::Bulk => (self.max_batch_recipients() / self.largest_chunk.max(1)).clamp(1, BATCH),
         }
     }
 
-    fn batch_recipients(&self) -> usize {
+    fn max_batch_recipients(&self) -> usize {
         match self.lane {
             Lane::Transactional => BATCH_RECIPIENTS,
             Lane::Bulk => BULK_BATCH_RECIPIENTS,
         }
     }
 
-    /// Returns messages that were not started to the log, so that another dispatcher can fetch them at once.
+    /// Returns unprocessed messages to the log, so that another dispatcher can fetch them at once.
     async fn return_all(&self, messages: &[DeliveredMessage]) {
         for delivered in messages {
-            self.inbound.return_now(delivered).await;
+            self.work_stream.return_now(delivered).await;
         }
     }
 
@@ -152,7 +154,7 @@ impl Intake {
     /// Returns the lag of the slowest inbox partition, in events.
     async fn max_inbox_lag(&self) -> anyhow::Result<u64> {
         let projected: HashMap<String, u64> =
-            self.context.store.inbox().inbox_positions().await?.into_iter().collect();
+            self.context.store.inbox().positions().await?.into_iter().collect();
         let mut furthest = 0;
         for stream in (0..self.context.partitions).map(StreamName::Inbox) {
             let position = projected.get(&stream.to_string()).copied().unwrap_or_default();
@@ -166,12 +168,12 @@ impl Intake {
     /// because the lag of the inboxes must be checked again. Does the same if the process is stopping.
     async fn handle(&mut self, messages: Vec<DeliveredMessage>) {
         let mut messages = messages.into_iter();
-        let mut batch = Batch::default();
+        let mut batch = ChunkBatch::default();
         while let Some(delivered) = messages.next() {
-            let Some(envelope) = self.inbound.decode(&delivered).await else { continue };
-            let Some(ordered) = self.take(delivered, envelope).await else { continue };
-            batch.add(ordered);
-            if batch.recipients >= self.batch_recipients() || batch.bytes >= BATCH_BYTES {
+            let Some(envelope) = self.work_stream.decode(&delivered).await else { continue };
+            let Some(fetched) = self.chunk_to_plan(delivered, envelope).await else { continue };
+            batch.add(fetched);
+            if batch.recipients >= self.max_batch_recipients() || batch.bytes >= BATCH_BYTES {
                 self.plan_batch(std::mem::take(&mut batch).chunks).await;
                 if self.lane == Lane::Bulk || self.context.tasks.token().is_cancelled() {
                     return self.return_all(messages.as_slice()).await;
@@ -181,8 +183,9 @@ impl Intake {
         self.plan_batch(batch.chunks).await;
     }
 
-    /// Reads a decoded message. Returns its chunk if there is one to plan now. Otherwise the message is already handled.
-    async fn take(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<OrderedChunk> {
+    /// Reads a decoded message, and returns its chunk if the chunk is to be planned now. Otherwise handles the message completely
+    /// and returns None.
+    async fn chunk_to_plan(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<FetchedChunk> {
         let app = envelope.app;
         let send_id = envelope.send_id;
         let cause = Cause { id: envelope.id, trace: envelope.trace.clone() };
@@ -192,28 +195,28 @@ impl Intake {
         let reading = self.read(envelope, accepted).instrument(span).await;
         match reading {
             Ok(MessageAction::Plan(chunk, size)) => {
-                return Some(OrderedChunk { delivered, chunk, size, cause });
+                return Some(FetchedChunk { delivered, chunk, size, cause });
             }
             Ok(MessageAction::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
-                Ok(true) => self.inbound.acknowledge(&delivered).await,
+                Ok(true) => self.work_stream.acknowledge(&delivered).await,
                 // The first chunk is already frozen. The process that froze it may have stopped before it published the
                 // messages.
-                Ok(false) => return Some(OrderedChunk { delivered, chunk, size: accepted, cause }),
+                Ok(false) => return Some(FetchedChunk { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
                     tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
-                    self.inbound.return_later(&delivered).await;
+                    self.work_stream.return_later(&delivered).await;
                 }
             },
-            Ok(MessageAction::Nothing) => self.inbound.acknowledge(&delivered).await,
-            Ok(MessageAction::Later) => self.inbound.return_later(&delivered).await,
+            Ok(MessageAction::Nothing) => self.work_stream.acknowledge(&delivered).await,
+            Ok(MessageAction::Later) => self.work_stream.return_later(&delivered).await,
             Err(foreign) => {
-                self.inbound.count_failure(&delivered, Owner { app: Some(app), send_id }, &foreign).await;
+                self.work_stream.count_failure(&delivered, Owner { app: Some(app), send_id }, &foreign).await;
             }
         }
         None
     }
 
-    /// Reads a message into an action. `size` is the approximate size of the message in memory, in bytes.
+    /// Determines the action that a message requires. `size` is the approximate size of the message in memory, in bytes.
     async fn read(&self, envelope: Envelope, size: usize) -> Result<MessageAction, String> {
         let app = envelope.app;
         let accepted_at = envelope.at;
@@ -225,32 +228,32 @@ impl Intake {
                 Ok(if is_ahead { MessageAction::Schedule(chunk) } else { MessageAction::Plan(chunk, size) })
             }
             (Event::SendContinues(continues), Some(send_id)) => {
-                Ok(self.continued(app, send_id, continues.chunk).await)
+                Ok(self.read_continuation(app, send_id, continues.chunk).await)
             }
             _ => Err(format!("{kind} does not belong in a send stream, or has no send id")),
         }
     }
 
-    async fn continued(&self, app: AppId, send_id: SendId, chunk: u32) -> MessageAction {
-        match self.context.store.sends().kept_send(app, send_id).await {
+    async fn read_continuation(&self, app: AppId, send_id: SendId, chunk: u32) -> MessageAction {
+        match self.context.store.sends().find_stored_send(app, send_id).await {
             Ok(Some(StoredSend { accepted_at, send: Some(send), size })) => {
                 MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
             // All chunks of the send have been dispatched.
             Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
             Ok(None) => {
-                tracing::error!(%send_id, "the send that a message continues is missing in the database, which may be older than the log; retrying the message");
+                tracing::error!(%send_id, "cannot find the send of a chunk in the database, which may be older than the log; retrying the message");
                 MessageAction::Later
             }
             Err(error) => {
-                tracing::warn!(%send_id, %error, "cannot read the send that a message continues; retrying the message");
+                tracing::warn!(%send_id, %error, "cannot read the send of a chunk; retrying the message");
                 MessageAction::Later
             }
         }
     }
 
-    /// Stores the send and sets a timer for its time. Returns false if no timer is needed because the first chunk is already
-    /// frozen.
+    /// Stores a scheduled send and sets a timer for its `sendAt`. Returns false if no timer is needed because the first chunk is
+    /// already frozen.
     async fn schedule(&self, chunk: &Chunk, cause: &Cause) -> Result<bool, PlanError> {
         let Some(due_at) = chunk.send.send_at else {
             return Ok(false);

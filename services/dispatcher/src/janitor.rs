@@ -10,14 +10,14 @@ use service_kit::{Context, clock};
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
+use crate::backpressure::Backpressure;
 use crate::intake::DURABLE;
-use crate::room::Room;
 
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill from which the messages that every reader has read are removed early, until the fill is [`ROOMY`].
+/// Fill at which messages that every reader has read are removed early, until the fill is down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
@@ -52,10 +52,10 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 }
 
 /// Removes read messages from nearly full streams until the process stops, so that publishers need not wait for the next round.
-pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()> {
+pub(crate) async fn make_room(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
-        for stream in room.above(CROWDED) {
+        for stream in backpressure.above(CROWDED) {
             if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
                 tracing::warn!(
                     %stream,
@@ -80,7 +80,8 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
 }
 
 /// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
-/// retention: its send may need its attachments, but has no rows yet that protect them.
+/// retention: the message may belong to a send that needs its attachments, but whose rows, which protect them, are not written
+/// yet.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
@@ -119,7 +120,7 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     }
     let read = match read_up_to(context, stream).await? {
         Some(read) => read,
-        // If no process follows the stream for webhooks, only the age of the messages decides.
+        // If no process follows the stream for webhooks, every message counts as read.
         None if stream == StreamName::Outcome => state.last_seq,
         None => return Ok(()),
     };
@@ -153,7 +154,7 @@ fn surplus(state: &StreamState) -> u64 {
 /// Returns the last sequence that every reader has read; None if no reader has started.
 pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     if matches!(stream, StreamName::Inbox(_)) {
-        return Ok(Some(context.store.inbox().checkpoint(INBOX, stream).await?));
+        return Ok(Some(context.store.database().checkpoint(INBOX, stream).await?));
     }
     let Some(durable) = durable_of(stream) else {
         return followed_up_to(context, stream).await;
@@ -161,12 +162,13 @@ pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow:
     Ok(context.log.consumer_progress(stream, durable).await?.map(|progress| progress.ack_floor))
 }
 
-/// Returns the last sequence that webhooks have followed. None if they do not follow the stream, or have not started.
+/// Returns the last sequence of a stream that the webhooks service has processed. None if it does not follow the stream, or has
+/// processed nothing yet.
 async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
         StreamName::Inbox(_) | StreamName::Outcome => {
-            let followed = context.store.inbox().checkpoint(WEBHOOKS, stream).await?;
+            let followed = context.store.database().checkpoint(WEBHOOKS, stream).await?;
             Ok((followed > 0).then_some(followed))
         }
     }

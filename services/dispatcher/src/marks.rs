@@ -30,8 +30,8 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a mark for each stream. A mark must never be ahead of the database. Therefore changes are committed before their
-/// message is acknowledged or their outcome is published, and positions are read before the marks are written.
+/// Writes a mark for each stream. A mark must never be ahead of the database. Therefore every process commits its changes before
+/// it acknowledges a message or publishes an outcome, and this function reads the positions before it writes the marks.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let mut marks = Vec::new();
     for stream in StreamName::all(context.partitions) {

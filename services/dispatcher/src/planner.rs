@@ -7,16 +7,16 @@ use domain::id::TemplateId;
 use domain::{AppId, SendId};
 use event_log::{Message, PublishError, Refusal};
 use metrics::{counter, histogram};
-use planning::{Template, Writer, decide};
+use planning::{ContentRenderer, Template, decide_chunk};
 use sabotage::CrashPoint;
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
-use store::sends::plan::Hold;
+use store::sends::plan::ChunkLocks;
 
-use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
+use crate::chunk_messages::{Cause, FrozenChunk, MessageBuffer, OutgoingMessage, Progress};
 
 /// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;
@@ -88,29 +88,34 @@ impl Planner {
 
     /// Freezes the plans of the chunks, then publishes their messages. Returns the indexes of the chunks that were skipped
     /// because another transaction has locked their users. All other chunks are then completely published.
-    pub(crate) async fn plan_and_act(
+    pub(crate) async fn plan_and_publish(
         &self,
         chunks: &[Chunk],
         causes: &[Cause],
         busy: BusyChunks,
     ) -> Result<Vec<usize>, PlanError> {
-        let hold = match busy {
-            BusyChunks::Skip => self.context.store.sends().hold_free(chunks).await?,
-            BusyChunks::Wait => self.context.store.sends().hold_all(chunks).await?,
+        let locks = match busy {
+            BusyChunks::Skip => self.context.store.sends().lock_free_chunks(chunks).await?,
+            BusyChunks::Wait => self.context.store.sends().lock_all_chunks(chunks).await?,
         };
-        let (skipped, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| hold.is_busy(index));
+        let (skipped, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| locks.is_busy(index));
         if !free.is_empty() {
             let chunks: Vec<_> = free.iter().map(|&index| chunks[index].clone()).collect();
             let causes: Vec<_> = free.iter().map(|&index| causes[index].clone()).collect();
-            self.freeze_and_act(hold, &chunks, &causes).await?;
+            self.freeze_and_publish(locks, &chunks, &causes).await?;
         }
         Ok(skipped)
     }
 
-    async fn freeze_and_act(&self, hold: Hold, chunks: &[Chunk], causes: &[Cause]) -> Result<(), PlanError> {
-        let mut freeze = hold.freeze(chunks).await?;
-        let facts = freeze.facts().await?;
-        if let Some(chunk) = without_template(chunks, &facts) {
+    async fn freeze_and_publish(
+        &self,
+        locks: ChunkLocks,
+        chunks: &[Chunk],
+        causes: &[Cause],
+    ) -> Result<(), PlanError> {
+        let mut freeze = locks.freeze(chunks).await?;
+        let facts = freeze.write_profiles_and_read_facts().await?;
+        if let Some(chunk) = chunk_without_template(chunks, &facts) {
             return Err(PlanError::NoTemplate { app: chunk.app, send_id: chunk.send_id });
         }
         let templates: Vec<_> =
@@ -118,9 +123,9 @@ impl Planner {
         let mut decisions = Vec::with_capacity(chunks.len());
         for (index, chunk) in chunks.iter().enumerate() {
             decisions.push(if freeze.is_new(index) {
-                decide(chunk, &facts, index, templates[index].as_deref())
+                decide_chunk(chunk, &facts, index, templates[index].as_deref())
             } else {
-                freeze.stored(index).await?
+                freeze.stored_decisions(index).await?
             });
         }
         freeze.commit(&facts, &decisions).await?;
@@ -132,7 +137,7 @@ impl Planner {
                 decisions: &decisions[index],
                 facts: &facts,
                 position: index,
-                writer: Writer::new(
+                renderer: ContentRenderer::new(
                     &chunks[index].send,
                     templates[index].as_deref(),
                     facts.app_name(chunks[index].app),
@@ -144,24 +149,24 @@ impl Planner {
                 cause: &causes[index],
             })
             .collect();
-        self.act(&frozen).await
+        self.publish_chunks(&frozen).await
     }
 
-    /// Publishes the messages slice by slice. The messages that order the next chunks come last, when all other messages are in
+    /// Publishes the messages slice by slice. The messages that ask for the next chunks come last, when all other messages are in
     /// the log.
-    async fn act(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
-        let mut orders = Orders::default();
+    async fn publish_chunks(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
+        let mut buffer = MessageBuffer::default();
         for chunk in frozen {
             let mut progress = Progress::default();
-            while chunk.write(&mut progress, &mut orders)? {
-                self.publish_slice(frozen, std::mem::take(&mut orders)).await?;
+            while chunk.render_messages(&mut progress, &mut buffer)? {
+                self.publish_slice(frozen, std::mem::take(&mut buffer)).await?;
             }
         }
-        self.publish_slice(frozen, orders).await?;
-        let next = frozen.iter().filter_map(|chunk| chunk.next().transpose());
+        self.publish_slice(frozen, buffer).await?;
+        let next = frozen.iter().filter_map(|chunk| chunk.next_chunk_message().transpose());
         self.publish(next.collect::<Result<_, _>>()?).await?;
         for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
-            if chunk.send.is_kept() {
+            if chunk.send.needs_stored_body() {
                 self.context.store.sends().drop_body(chunk.app, chunk.send_id).await?;
             }
             let lane = chunk.send.lane.as_str();
@@ -173,37 +178,41 @@ impl Planner {
     }
 
     /// Publishes a slice. Adds the outcomes of deliveries that ended because they could not be rendered.
-    async fn publish_slice(&self, frozen: &[FrozenChunk<'_>], mut slice: Orders) -> Result<(), PlanError> {
+    async fn publish_slice(
+        &self,
+        frozen: &[FrozenChunk<'_>],
+        mut slice: MessageBuffer,
+    ) -> Result<(), PlanError> {
         for ended in self.context.store.sends().record_render_failures(&slice.failures).await? {
             if let Some(chunk) = frozen.iter().find(|chunk| chunk.is_of_send(&ended)) {
-                slice.push(chunk.settled(ended)?);
+                slice.push(chunk.outcome_message(ended)?);
             }
         }
-        self.publish(slice.orders).await
+        self.publish(slice.messages).await
     }
 
     /// Publishes every message. If a stream is full, the message becomes a timer.
-    async fn publish(&self, orders: Vec<Order>) -> Result<(), PlanError> {
-        let messages = orders
+    async fn publish(&self, outgoing: Vec<OutgoingMessage>) -> Result<(), PlanError> {
+        let messages = outgoing
             .iter()
-            .map(|order| Message {
-                stream: order.stream,
-                id: order.message_id.clone(),
-                payload: order.payload.clone(),
+            .map(|message| Message {
+                stream: message.stream,
+                id: message.message_id.clone(),
+                payload: message.payload.clone(),
             })
             .collect();
         let results = self.context.log.publish_all(messages).await;
         let mut refused = Vec::new();
-        for (order, result) in orders.into_iter().zip(results) {
+        for (message, result) in outgoing.into_iter().zip(results) {
             match result {
                 Ok(_) => {}
                 Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
                     id: clock::new_id(),
                     due_at: clock::now(),
-                    stream: order.stream,
-                    message: order.payload.into(),
-                    app: order.app,
-                    send_id: Some(order.send_id),
+                    stream: message.stream,
+                    message: message.payload.into(),
+                    app: message.app,
+                    send_id: Some(message.send_id),
                     user: None,
                 }),
                 Err(error) => return Err(error.into()),
@@ -212,20 +221,20 @@ impl Planner {
         Ok(self.context.store.deliveries().set_timers(&refused).await?)
     }
 
-    fn compiled(&self) -> MutexGuard<'_, CompiledTemplates> {
+    fn template_cache(&self) -> MutexGuard<'_, CompiledTemplates> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn compile(&self, app: AppId, facts: &Facts, index: usize) -> Option<Arc<Template>> {
         let version = facts.template(index)?;
         let key = (app, version.id, version.version);
-        if let Some(known) = self.compiled().get(&key) {
+        if let Some(known) = self.template_cache().get(&key) {
             return Some(Arc::clone(known));
         }
         match Template::compile(&version.channels) {
             Ok(template) => {
                 let template = Arc::new(template);
-                let mut compiled = self.compiled();
+                let mut compiled = self.template_cache();
                 if compiled.len() >= MAX_COMPILED {
                     compiled.clear();
                 }
@@ -248,7 +257,7 @@ impl Planner {
 
 /// Returns the first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait
 /// until it exists again. The deliveries must not fail for lack of content, because their jobs may already be in the log.
-fn without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
+fn chunk_without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
     let mut numbered = chunks.iter().enumerate();
     let is_missing =
         |index: usize, chunk: &Chunk| chunk.send.template.is_some() && facts.template(index).is_none();

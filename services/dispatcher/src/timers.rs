@@ -6,7 +6,7 @@ use event_log::Message;
 use service_kit::Context;
 use store::deliveries::timer::DueTimer;
 
-use crate::room::Room;
+use crate::backpressure::Backpressure;
 
 /// Maximum number of timers per round.
 const ROUND: u32 = 500;
@@ -14,10 +14,10 @@ const ROUND: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Publishes due timers until the process stops. Several dispatchers share the work.
-pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
+pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
-        let more = match token.run_until_cancelled(round(&context, &room)).await {
+        let more = match token.run_until_cancelled(round(&context, &backpressure)).await {
             None => return Ok(()),
             Some(Ok(published)) => published > 0,
             Some(Err(error)) => {
@@ -33,8 +33,8 @@ pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
 
 /// Publishes due timers whose streams have room, with the timer's id as the message id. Removes the timers that the log
 /// confirmed, and returns their number.
-async fn round(context: &Context, room: &Room) -> Result<usize, store::Error> {
-    let mut due = context.store.deliveries().due_timers_but(ROUND, &room.closed_to_timers()).await?;
+async fn round(context: &Context, backpressure: &Backpressure) -> Result<usize, store::Error> {
+    let mut due = context.store.deliveries().due_timers_but(ROUND, &backpressure.closed_to_timers()).await?;
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
         .into_iter()
         .map(|DueTimer { id, stream, message }| {

@@ -5,8 +5,8 @@ use lettre::Address;
 /// Longest address in octets (RFC 5321 section 4.5.3.1.3, without the angle brackets).
 const MAX_OCTETS: usize = 254;
 
-/// Parses an address. An internationalised domain becomes its ASCII form (RFC 5890), so a server needs SMTPUTF8 only for
-/// a local part beyond ASCII.
+/// Parses an address. An internationalised domain becomes its ASCII form (RFC 5890), so a server needs SMTPUTF8 only
+/// for a non-ASCII local part.
 pub(crate) fn parse(text: &str) -> Option<Address> {
     let unsafe_character = |character: char| character.is_control() || matches!(character, '<' | '>' | ' ');
     if text.len() > MAX_OCTETS || text.contains(unsafe_character) {

@@ -54,8 +54,8 @@ impl EmailSender {
             return Answer::new(Outcome::Failed, "content", "the job carries no email");
         };
         match timeout(self.preparing, self.prepare(call, &content.options.attachments)).await {
-            Ok(Ok((message, _room))) => {
-                self.providers.send(Attempt { channel: &*self.connections, call, message }).await
+            Ok(Ok((message, _permit))) => {
+                self.providers.send(Attempt { resources: &*self.connections, call, input: message }).await
             }
             Ok(Err(answer)) => answer,
             Err(_) => Answer::new(Outcome::RETRY, "busy", "loading attachments timed out"),
@@ -70,13 +70,13 @@ impl EmailSender {
         files: &[Attachment],
     ) -> Result<(Enclosures, Option<OwnedSemaphorePermit>), Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
-        let room = if size < LARGE {
+        let permit = if size < LARGE {
             None
         } else {
             // `acquire_owned` fails only if the semaphore is closed, which never happens.
             Arc::clone(&self.large).acquire_owned().await.ok()
         };
-        Ok((self.sources.enclosed(call, files).await?, room))
+        Ok((self.sources.load_enclosures(call, files).await?, permit))
     }
 
     /// Closes idle SMTP connections from time to time. The future never completes; the caller drops it.

@@ -2,7 +2,7 @@
 
 use reqwest::Client;
 use worker::exchange::Caller;
-use worker::{Outbound, ProviderChannel};
+use worker::{ChannelResources, Outbound};
 
 use crate::letter::Enclosures;
 use crate::smtp::pool::PoolLimits;
@@ -29,6 +29,6 @@ impl Connections {
     }
 }
 
-impl ProviderChannel for Connections {
-    type Message<'a> = Enclosures;
+impl ChannelResources for Connections {
+    type Input<'a> = Enclosures;
 }

@@ -1,4 +1,4 @@
-//! DKIM signatures of emails (RFC 6376), with relaxed canonicalization and a key of RSA or Ed25519 (RFC 8463).
+//! DKIM signatures of emails (RFC 6376), with relaxed canonicalization and an RSA or Ed25519 key (RFC 8463).
 
 use std::fmt::{self, Debug, Write};
 
@@ -158,8 +158,8 @@ fn fields(headers: &str) -> Vec<&str> {
     fields
 }
 
-/// Returns the names for the tag `h=`, and the signed fields in canonical form. If the email has several fields of one
-/// name, the last of them comes first.
+/// Returns the names for the tag `h=`, and the signed fields in canonical form. Fields of the same name are listed from
+/// the last to the first.
 fn covered(fields: &[&str]) -> (Vec<&'static str>, String) {
     let mut names = Vec::with_capacity(SIGNED.len() * 2);
     let mut signed = String::with_capacity(1024);

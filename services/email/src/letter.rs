@@ -40,7 +40,7 @@ pub(crate) struct Letter<'a> {
 /// Parts of an email that its job does not contain.
 #[derive(Default)]
 pub struct Enclosures {
-    /// Attachments in base64, in the order of the content's list.
+    /// Attachments in base64, in the same order as in the content.
     pub(crate) attachments: Vec<Arc<str>>,
     /// Unsubscribe link: turns the send's category off for the recipient.
     pub(crate) unsubscribe: Option<String>,
@@ -120,9 +120,9 @@ impl<'a> Letter<'a> {
         self.job.delivery_id.to_string()
     }
 
-    /// Headers (name and value) from which a mail program offers to unsubscribe. One-click unsubscribing needs an https
-    /// link (RFC 8058 section 3.1).
-    pub(crate) fn unsubscribing(&self) -> Vec<(&'static str, String)> {
+    /// Headers (name and value) that let a mail program offer an unsubscribe button; none if there is no link.
+    /// One-click unsubscribing requires an https link (RFC 8058 section 3.1).
+    pub(crate) fn unsubscribe_headers(&self) -> Vec<(&'static str, String)> {
         let Some(link) = &self.unsubscribe else { return Vec::new() };
         let mut headers = vec![("List-Unsubscribe", format!("<{link}>"))];
         if link.starts_with("https://") {

@@ -29,14 +29,14 @@ pub(crate) struct OutgoingMail {
     pub(crate) to: Address,
     /// Further recipients of the envelope: cc and bcc.
     pub(crate) others: Vec<Address>,
-    /// True if an address has a local part beyond ASCII, which requires a server with SMTPUTF8 (RFC 6531).
+    /// True if an address has a non-ASCII local part, which requires a server with SMTPUTF8 (RFC 6531).
     pub(crate) needs_utf8: bool,
     /// Content sent after DATA. Dots at line starts are doubled, and the final dot is included (RFC 5321 section
     /// 4.5.2).
     pub(crate) data: Data,
 }
 
-/// Content of an email, in which CRLF ends every line. Emails with the same attachment share its text.
+/// Content of an email, in which CRLF ends every line. Emails with the same attachment share its encoded text.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
     head: String,
@@ -74,7 +74,7 @@ impl OutgoingMail {
             write!(headers, "Content-Type: multipart/mixed;\r\n boundary=\"{mixed}\"\r\n").map_err(build)?;
             write!(body, "--{mixed}\r\n").map_err(build)?;
         }
-        // If there are attachments, the text is one part of the body, so the body contains the headers of the text.
+        // If there are attachments, the text is a part of the multipart body, so its headers go into the body.
         write_text(letter, if has_files { None } else { Some(&mut headers) }, &mut body)?;
         let mut files = Vec::with_capacity(letter.attachments.len());
         for (file, content) in &letter.attachments {
@@ -91,7 +91,8 @@ impl OutgoingMail {
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
             signature = signer.sign(&headers, whole, at).ok_or(LetterError::Build)?;
         }
-        // The signature covers the text with single dots, so leading dots are doubled only after signing.
+        // The signature must cover the lines before their leading dots are doubled, so the dots are doubled after
+        // signing.
         let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
         for part in [signature.as_str(), headers.as_str(), "\r\n", body.as_str()] {
             push_stuffed(&mut head, part);
@@ -129,7 +130,7 @@ fn headers_of(letter: &Letter<'_>) -> Result<String, LetterError> {
     }
     let mut out = String::with_capacity(1024);
     write!(out, "{headers}Message-ID: {}\r\n", letter.message_id).map_err(build)?;
-    for (name, value) in letter.unsubscribing() {
+    for (name, value) in letter.unsubscribe_headers() {
         write!(out, "{name}: {value}\r\n").map_err(build)?;
     }
     out.push_str("MIME-Version: 1.0\r\n");
@@ -180,8 +181,8 @@ fn write_part(
     body: &mut String,
 ) -> Result<(), LetterError> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
-    // Quoted-printable takes three octets per octet beyond ASCII, base64 takes four per three octets of any kind. So
-    // base64 is shorter if more than a sixth of the content is beyond ASCII.
+    // Quoted-printable writes a non-ASCII octet as three octets; base64 writes any three octets as four. So base64 is
+    // shorter if more than a sixth of the octets are non-ASCII.
     let encoding = if beyond_ascii * 6 > content.len() {
         ContentTransferEncoding::Base64
     } else {

@@ -8,7 +8,7 @@ mod oauth;
 pub(crate) mod pool;
 pub(crate) mod pools;
 mod probe;
-mod route;
+mod relay;
 pub(crate) mod send;
 pub mod settings;
 mod starttls;

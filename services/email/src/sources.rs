@@ -45,8 +45,8 @@ enum AttachmentError {
 }
 
 impl Sources {
-    /// Creates sources from these functions. They cache attachments, so that a send to many users reads each attachment
-    /// once.
+    /// Creates sources that call these functions. The sources cache attachments, so that a send to many users reads
+    /// each attachment once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
         let weight =
@@ -78,7 +78,11 @@ impl Sources {
     }
 
     /// Loads the attachments and the unsubscribe link of a job.
-    pub(crate) async fn enclosed(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
+    pub(crate) async fn load_enclosures(
+        &self,
+        call: &Call<'_>,
+        files: &[Attachment],
+    ) -> Result<Enclosures, Answer> {
         let mut attachments = Vec::with_capacity(files.len());
         for file in files {
             // A job without a send cannot have stored attachments.

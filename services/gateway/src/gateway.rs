@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::apps::Apps;
 use crate::access::refusals::Refusals;
-use crate::callbacks::Callbacks;
+use crate::deliveries::callbacks::Callbacks;
 use crate::http::failure::{Failure, crowded, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
 use crate::http::limits::Limits;
 use crate::http::rate_limit::RateLimits;
-use crate::positions::Positions;
-use crate::sending::category::KnownCategories;
-use crate::shares::connections::Connections;
-use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
-use crate::waiting::{WaitError, WaitingRoom, wait};
+use crate::http::shares::connections::Connections;
+use crate::http::shares::room::{FOR_STRANGERS, PARTS, Room};
+use crate::http::waiting::{WaitError, WaitingRoom, wait};
+use crate::inbox::positions::Positions;
+use crate::sends::category::KnownCategories;
 
 /// Limit, in KiB, on the memory of all request bodies in progress: the received bytes plus the parsed JSON.
 pub const BODY_ROOM: usize = 128 * 1024;

@@ -6,4 +6,5 @@ pub(crate) mod click;
 pub(crate) mod item;
 pub(crate) mod list;
 pub(crate) mod notification;
+pub(crate) mod positions;
 pub(crate) mod whole;

@@ -4,19 +4,15 @@
 //! handler state which callers may call it. Every change is stored in the event log or the database before the gateway answers.
 
 mod access;
-mod callbacks;
+mod deliveries;
 mod directory;
 mod gateway;
 mod health;
 mod http;
 mod inbox;
 mod openapi;
-mod positions;
-mod requests;
 mod routes;
-mod sending;
-mod shares;
-mod waiting;
+mod sends;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -39,10 +35,10 @@ pub mod limits {
     pub use crate::directory::profile::OPERATIONS_OF_A_REQUEST;
     pub use crate::gateway::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
     pub use crate::http::body::{BYTES_OF_A_REQUEST, CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
+    pub use crate::http::shares::connections::STALLED_FOR;
+    pub use crate::http::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
     pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
-    pub use crate::shares::connections::STALLED_FOR;
-    pub use crate::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
-    pub use crate::waiting::STEP;
+    pub use crate::http::waiting::STEP;
 }
 
 use crate::gateway::Gateway;
@@ -119,8 +115,8 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until the server should stop accepting connections: until the process starts to stop, and then for the configured time
-/// `drain`. During that time, `/readyz` reports to the load balancer that the process is stopping, and every answer closes its
+/// Waits until the process starts to stop, and then for the configured time `drain`; the server stops accepting connections after
+/// that. During `drain`, `/readyz` reports to the load balancer that the process is stopping, and every answer closes its
 /// connection.
 async fn until_drained(context: Context) {
     context.tasks.stopping().await;

@@ -1,19 +1,19 @@
 //! The OpenAPI document of the API, generated from the handlers.
 //!
 //! To describe a handler:
-//! 1. Give it `#[utoipa::path(...)]` with method, path as in `routes.rs`, `operation_id`, `tag` (one of those below),
-//!    `security(("app" = []))`, `"user"` or `"either"` for the argument `AppCaller`, `UserCaller` or `Caller`, the
-//!    parameters of path and query, `request_body` and the successes: `(status = 200, body = …, description = "…")`.
-//!    The first line of its doc comment becomes the summary, the rest the description. Deprecated handlers say
-//!    `extensions(("x-deprecated" = json!(true)))`.
+//! 1. Give it `#[utoipa::path(...)]` with the method, the path as in `routes.rs`, `operation_id`, a `tag` from the list below,
+//!    the parameters of path and query, `request_body`, and each successful response as
+//!    `(status = 200, body = …, description = "…")`. Also add `security(("app" = []))` if its argument is `AppCaller`; for
+//!    `UserCaller` the name is `"user"`, for `Caller` it is `"either"`. The first line of its doc comment becomes the summary,
+//!    the rest the description. If it is deprecated, add `extensions(("x-deprecated" = json!(true)))`.
 //! 2. Add it to `paths(…)` below. A test compares the document with the routes. If the handler has another
 //!    path too, add a line to `alias.rs`.
-//! 3. Derive `ToSchema` on the struct of an answer, next to its handler, with an example. Add `#[schema(as = …)]` if its
-//!    name is taken. All members are required: a member without a value is null. Write types of `domain` as
-//!    `#[schema(value_type = Option<Time>)]`, with the schemas of `vocabulary.rs`.
-//! 4. Define the struct of a request in a file of this folder. It exists only for its schema: `Fields` reads the body.
-//! 5. `shared.rs` adds headers and the errors that any handler can answer. For other errors, such as 409 and
-//!    422, state only `(status = 409, description = "…")`. The API suite checks every answer against the document.
+//! 3. Derive `ToSchema` for the struct of its answer, next to the handler, and give it an example. Add `#[schema(as = …)]` if
+//!    another schema has the same name. All members are required: a member without a value is null. For a member whose type is
+//!    from `domain`, name a schema of `vocabulary.rs`, for example `#[schema(value_type = Option<Time>)]`.
+//! 4. Define a struct for its request in a file of this folder. The struct exists only for its schema: `Fields` reads the body.
+//! 5. `shared.rs` adds the headers, and the errors that every handler can return. For other errors, such as 409 and 422, state
+//!    only `(status = 409, description = "…")`. The API suite checks every answer against the document.
 
 pub(crate) mod alias;
 pub(crate) mod callback;
@@ -38,14 +38,14 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use utoipa::OpenApi;
 
-use crate::callbacks::twilio;
+use crate::deliveries;
+use crate::deliveries::callbacks::twilio;
 use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
 };
 use crate::health;
 use crate::inbox::{app_state, click, item, list, whole};
-use crate::requests::{cancellation, deliveries, request};
-use crate::sending::send as sending;
+use crate::sends::{self, cancellation, status};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
@@ -71,7 +71,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         (name = "operation", description = "Probes, this document and its page. These calls need no credentials."),
     ),
     paths(
-        sending::send,
+        sends::send::send,
         list::list,
         item::retrieve,
         item::delete,
@@ -104,9 +104,9 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         devices::remove_push_token,
         unsubscribe::ask,
         unsubscribe::unsubscribe,
-        request::retrieve,
+        status::retrieve,
         cancellation::cancel,
-        deliveries::list,
+        deliveries::list::list,
         twilio::status,
         twilio::message,
         health::alive,

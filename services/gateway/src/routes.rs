@@ -4,7 +4,8 @@ use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, Handler, Resource, Responder};
 
-use crate::callbacks::twilio;
+use crate::deliveries;
+use crate::deliveries::callbacks::twilio;
 use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
 };
@@ -13,8 +14,7 @@ use crate::http::call::{Call, delete, for_users, get, patch, post, put, resource
 use crate::http::failure::Failure;
 use crate::inbox::{app_state, click, item, list, whole};
 use crate::openapi::{document, page};
-use crate::requests::{cancellation, deliveries, request};
-use crate::sending::send;
+use crate::sends::{cancellation, send, status};
 
 /// Registers every route of the API.
 pub(crate) fn routes(server: &mut ServiceConfig) {
@@ -88,8 +88,8 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/devices/{id}/pushToken", for_users([delete(devices::remove_push_token)])))
         .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
-        .service(resource("/v3/requests/{id}", [get(request::retrieve), delete(cancellation::cancel)]))
-        .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
+        .service(resource("/v3/requests/{id}", [get(status::retrieve), delete(cancellation::cancel)]))
+        .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
         .service(resource("/healthz", [get(health::alive)]))

@@ -24,7 +24,7 @@ use service_kit::Context;
 /// process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     for number in 0..context.partitions {
-        let follower = partition::Partition::live(&context, number);
+        let follower = partition::PartitionProjection::live(&context, number);
         context.spawn("inbox partition", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.tasks.stopping().await;

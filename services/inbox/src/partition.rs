@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use domain::inbox::fold::{Change, ErasedUsers, Fold, ItemKey, Origin, Step, state_changes};
+use domain::inbox::fold::{Change, ErasedUsers, Fold, InboxPartition, ItemKey, Step, state_changes};
 use domain::structure::json_memory;
 use domain::{Envelope, StreamName};
 use event_log::{EventLog, Record};
 use metrics::histogram;
-use service_kit::follower::{Batch, Follower, Projection, Repeats};
+use service_kit::follower::{EventBatch, Follower, Projection, Repeats};
 use service_kit::metrics::ACCEPT_TO_INBOX_SECONDS;
 use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::{self, INBOX};
 
-/// Number of rows from which a transaction is full.
+/// Number of rows at which a transaction is full.
 const ROWS: usize = 1_000;
-/// Size of the events in memory, in bytes, from which a transaction is full.
+/// Size of the events in memory, in bytes, at which a transaction is full.
 const BYTES: usize = 16 * 1024 * 1024;
 
 /// The projection of one partition.
-pub(crate) struct Partition {
+pub(crate) struct PartitionProjection {
     store: Store,
-    origin: Origin,
+    origin: InboxPartition,
     audience: Audience,
     /// Erased users. They are read together with the checkpoint, and each erasure event adds one. User numbers are never
     /// reused, so every event of such a user is dropped, even an event from before the erasure.
@@ -44,26 +44,27 @@ pub(crate) struct FoldedBatch {
     bytes: usize,
 }
 
-impl Partition {
+impl PartitionProjection {
     /// Creates the follower that projects a partition to the live inbox.
-    pub(crate) fn live(context: &Context, number: u32) -> Follower<Partition> {
-        let origin = Origin { partition: number, partitions: context.partitions };
-        Partition::follower(context.store.clone(), origin, Audience::Live(context.log.clone()))
+    pub(crate) fn live(context: &Context, number: u32) -> Follower<PartitionProjection> {
+        let origin = InboxPartition { partition: number, partitions: context.partitions };
+        PartitionProjection::follower(context.store.clone(), origin, Audience::Live(context.log.clone()))
     }
 
     /// Creates the follower that replays a partition into the shadow tables of `store`.
-    pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Follower<Partition> {
-        let origin = Origin { partition: number, partitions };
-        Partition::follower(store, origin, Audience::Replay)
+    pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Follower<PartitionProjection> {
+        let origin = InboxPartition { partition: number, partitions };
+        PartitionProjection::follower(store, origin, Audience::Replay)
     }
 
-    fn follower(store: Store, origin: Origin, audience: Audience) -> Follower<Partition> {
-        let partition = Partition { store: store.clone(), origin, audience, erased: ErasedUsers::new() };
+    fn follower(store: Store, origin: InboxPartition, audience: Audience) -> Follower<PartitionProjection> {
+        let partition =
+            PartitionProjection { store: store.clone(), origin, audience, erased: ErasedUsers::new() };
         Follower::new(store, StreamName::Inbox(origin.partition), partition)
     }
 }
 
-impl Projection for Partition {
+impl Projection for PartitionProjection {
     const NAME: &'static str = INBOX;
     const LINGER: Duration = Duration::from_millis(2);
     type Events = FoldedBatch;
@@ -85,7 +86,11 @@ impl Projection for Partition {
         folded.fold.weight() >= ROWS || folded.bytes >= BYTES
     }
 
-    async fn write(&self, batch: &Batch<'_, FoldedBatch>, repeats: Repeats) -> Result<bool, store::Error> {
+    async fn write(
+        &self,
+        batch: &EventBatch<'_, FoldedBatch>,
+        repeats: Repeats,
+    ) -> Result<bool, store::Error> {
         let Some(mut rows) = self.store.inbox().project(batch.stream, batch.from, batch.to).await? else {
             return Ok(false);
         };
@@ -102,7 +107,7 @@ impl Projection for Partition {
             }
         }
         for (record, cause) in &batch.dead {
-            rows.bury(batch.stream, record.seq, &record.payload, cause).await?;
+            rows.dead_letter(batch.stream, record.seq, &record.payload, cause).await?;
         }
         rows.commit().await?;
         Ok(true)
@@ -126,7 +131,7 @@ impl Projection for Partition {
 }
 
 async fn change_items(
-    rows: &mut projection::Batch,
+    rows: &mut projection::InboxTransaction,
     changes: &[(ItemKey, Change)],
 ) -> Result<(), store::Error> {
     let mut keys: Vec<ItemKey> = changes.iter().map(|(key, _)| *key).collect();

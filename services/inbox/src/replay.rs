@@ -6,11 +6,11 @@ use anyhow::{Context as _, bail, ensure};
 use domain::StreamName;
 use event_log::{EventLog, Reader, Record};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use service_kit::follower::{Follower, Projected};
+use service_kit::follower::{Follower, ProjectionResult};
 use store::Store;
 use store::recovery::shadow::Shadow;
 
-use crate::partition::Partition;
+use crate::partition::PartitionProjection;
 use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
@@ -33,7 +33,7 @@ pub(crate) struct Replay {
 }
 
 struct Part {
-    follower: Follower<Partition>,
+    follower: Follower<PartitionProjection>,
     log: EventLog,
     reader: Option<Reader>,
 }
@@ -43,7 +43,7 @@ impl Replay {
     pub(crate) async fn begin(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
         let mut parts = Vec::new();
         for number in 0..partitions {
-            let mut follower = Partition::replayed(shadow.clone(), number, partitions);
+            let mut follower = PartitionProjection::replayed(shadow.clone(), number, partitions);
             follower.load().await?;
             parts.push(Part { follower, log: log.clone(), reader: None });
         }
@@ -141,8 +141,8 @@ impl Part {
 
     async fn project(&mut self, records: &[Record], stream: StreamName) -> anyhow::Result<()> {
         match self.follower.project(records).await? {
-            Projected::Yes => Ok(()),
-            Projected::Overtaken => bail!("another process writes the shadow of {stream}"),
+            ProjectionResult::Committed => Ok(()),
+            ProjectionResult::Overtaken => bail!("another process writes the shadow of {stream}"),
         }
     }
 }

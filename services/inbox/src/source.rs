@@ -94,7 +94,7 @@ async fn positions_of(
             recorded.get(&name).map(|time| time.millis()) == Some(stream.created_at),
             "the backup is of another installation: it has another stream {name}"
         );
-        let position = backup.inbox().checkpoint(INBOX, stream.name).await?;
+        let position = backup.database().checkpoint(INBOX, stream.name).await?;
         ensure!(
             position <= stream.last_seq,
             "the backup is ahead of stream {name}, which has lost its last events"
@@ -133,7 +133,7 @@ pub(crate) async fn copy(
     shadow.copy(backup, start, |rows| report(Step::Done(rows))).await?;
     for (number, position) in (0..).zip(start) {
         ensure!(
-            backup.inbox().checkpoint(INBOX, StreamName::Inbox(number)).await? == *position,
+            backup.database().checkpoint(INBOX, StreamName::Inbox(number)).await? == *position,
             "another process writes to the backup: stop it, and run the command again"
         );
     }

@@ -1,4 +1,4 @@
-//! Classification of the replies of APNs and FCM by their tables.
+//! Verdicts on replies from APNs and FCM, each according to its own table.
 
 use domain::Answer;
 use worker::Verdict;
@@ -19,18 +19,23 @@ pub(crate) struct ServiceReply<'a> {
 
 /// Looks up the verdict on a reply, and removes the device token from the reply's texts. If no row of the table
 /// matches, the push is retried.
-pub(crate) fn judge(
+pub(crate) fn classify(
     table: &'static [(&'static str, Verdict)],
-    said: ServiceReply<'_>,
+    service_reply: ServiceReply<'_>,
     token: &str,
 ) -> Answer {
-    let verdict = row(table, said.status, said.code).map_or(Verdict::Retry, |(_, verdict)| *verdict);
+    let verdict =
+        row(table, service_reply.status, service_reply.code).map_or(Verdict::Retry, |(_, verdict)| *verdict);
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
-    let code = if said.code.len() <= LONGEST_CODE && said.code.bytes().all(is_word) {
-        said.code.to_owned()
+    let code = if service_reply.code.len() <= LONGEST_CODE && service_reply.code.bytes().all(is_word) {
+        service_reply.code.to_owned()
     } else {
-        presentable(said.code, &[token])
+        presentable(service_reply.code, &[token])
     };
-    let code = format!("{} {code}", said.status);
-    Answer::new(verdict.outcome(said.hints), code.trim_end(), presentable(said.words, &[token]))
+    let code = format!("{} {code}", service_reply.status);
+    Answer::new(
+        verdict.outcome(service_reply.hints),
+        code.trim_end(),
+        presentable(service_reply.words, &[token]),
+    )
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::content::PushContent;
 use domain::{Answer, Outcome};
-use worker::{Outbound, ProviderChannel};
+use worker::{ChannelResources, Outbound};
 
 /// Time limit of one call to a push service, including the response. If the attempt has less time left, that limit
 /// applies.
@@ -19,8 +19,8 @@ pub struct Calls {
     pub(crate) limit: Duration,
 }
 
-impl ProviderChannel for Calls {
-    type Message<'a> = Push<'a>;
+impl ChannelResources for Calls {
+    type Input<'a> = Push<'a>;
 }
 
 /// A push and its target.

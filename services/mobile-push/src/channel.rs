@@ -32,7 +32,7 @@ impl ChannelSender for MobilePushSender {
             return Answer::new(Outcome::Failed, "content", "the job carries no push message");
         };
         let message = Push::new(content, &call.job.target);
-        self.providers.send(Attempt { channel: &self.calls, call, message }).await
+        self.providers.send(Attempt { resources: &self.calls, call, input: message }).await
     }
 
     fn serves(kind: &str, target: &str) -> bool {

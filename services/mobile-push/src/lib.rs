@@ -20,9 +20,9 @@ pub use calls::{Calls, Push};
 pub use channel::MobilePushSender;
 pub use kinds::KINDS;
 
-/// Returns the time limit of an attempt, including all its waits and calls. It is less than the worker's own limit,
-/// three fifths of the lease. The channel must time out first, because only the channel knows whether the message may
-/// have been accepted.
+/// Returns the time limit of an attempt, including all its waits and calls. The worker ends a call after three fifths
+/// of the lease. The channel must time out first, because only the channel knows whether the message may have been
+/// accepted.
 #[must_use]
 pub fn attempt_limit(lease: Duration) -> Duration {
     lease / 2

@@ -2,7 +2,7 @@
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
-use worker::exchange::{Reply, Silence};
+use worker::exchange::{NoReply, Reply};
 use worker::verdict::{presentable, row};
 
 use crate::http::template::{in_form, in_json, in_url};
@@ -27,17 +27,17 @@ pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
 
 /// Returns the outcome of a reply by its HTTP status alone. The outcome is unknown if no row of [`FAMILIES`] matches.
 pub(crate) fn by_status(reply: &Reply) -> Outcome {
-    family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| waiting(outcome.clone(), reply))
+    family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| with_retry_after(outcome.clone(), reply))
 }
 
-/// Attributes a 403 to the user. Either the account may not send to this number, or the credential is bad. Only 403s
-/// for several users show that the credential is bad.
-pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
+/// Marks a 403 as possibly caused by the user: either the account may not send to this number, or the credential is
+/// bad. Only 403s for several users show that the credential is bad.
+pub(crate) fn blaming_user_if_forbidden(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
 /// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if the reply has this header.
-pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
+pub(crate) fn with_retry_after(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },
         Outcome::Repeat { after } => Outcome::Repeat { after: reply.retry_after.or(after) },
@@ -46,14 +46,14 @@ pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
 }
 
 /// Returns the answer for a message that got no reply.
-pub(crate) fn of_silence(silence: Silence, private: &PrivateTexts) -> Answer {
-    let answer = silence.answer();
+pub(crate) fn answer_without_reply(no_reply: NoReply, private: &PrivateTexts) -> Answer {
+    let answer = no_reply.answer();
     Answer { message: redacted(&answer.message, private), ..answer }
 }
 
 /// Returns the answer for a probe that got no reply. A probe sends no message, so an unknown outcome becomes a retry.
-pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
-    let answer = of_silence(silence, &PrivateTexts::default());
+pub(crate) fn probe_answer_without_reply(no_reply: NoReply) -> Answer {
+    let answer = answer_without_reply(no_reply, &PrivateTexts::default());
     match answer.outcome {
         Outcome::Unknown => Answer { outcome: Outcome::RETRY, ..answer },
         _ => answer,
@@ -67,8 +67,8 @@ pub(crate) struct PrivateTexts(Vec<String>);
 
 impl PrivateTexts {
     /// Collects the text, the sender, and the number with and without `+`, each also encoded for JSON, forms and URLs.
-    /// Also collects each word of the text that contains a digit and so may be a code, because the provider may cut or
-    /// wrap the text.
+    /// Also collects each word of the text that contains a digit: it may be a one-time code, and the provider may
+    /// repeat only a part of the text.
     pub(crate) fn of(number: &str, text: &str, from: &str) -> PrivateTexts {
         let mut hidden = Vec::new();
         for whole in [text, number, number.trim_start_matches('+'), from] {
@@ -95,7 +95,7 @@ pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
 }
 
 /// Appends path segments to a URL. Returns None if the URL cannot have a path.
-pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
+pub(crate) fn with_path(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);
     Some(url)

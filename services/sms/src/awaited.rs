@@ -1,5 +1,5 @@
-//! Binds the SMPP sessions of providers from which receipts are outstanding. A message centre delivers receipts only
-//! over a bound session. Without this task, a restarted process would bind a session only when it sends the next SMS.
+//! Binds the SMPP sessions of providers that still owe receipts. A message centre delivers receipts only over a bound
+//! session. Without this task, a restarted process would bind a session only when it sends the next SMS.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use worker::{Provider, ProviderKind as _};
 use crate::channel::SmsSender;
 use crate::smpp::Smpp;
 
-/// Interval between queries for such providers. It is much shorter than [`Limits::idle`](crate::Limits::idle), so the
-/// sessions stay bound.
+/// Interval between queries for providers with outstanding receipts. It is much shorter than
+/// [`Limits::idle`](crate::Limits::idle), so the sessions stay bound.
 const PAUSE: Duration = Duration::from_secs(180);
 /// Maximum number of providers whose sessions are bound per query.
 const MOST: u32 = 500;

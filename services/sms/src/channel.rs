@@ -32,7 +32,7 @@ pub struct SmsSender {
 
 impl SmsSender {
     /// Creates a sender, and the receiver of the receipts that its SMPP sessions deliver. The sessions run as tasks of
-    /// `tasks`. If `public_url` is set, the public address of the gateway, the sender requests status callbacks from
+    /// `tasks`. `public_url` is the gateway's public address. If it is set, the sender requests status callbacks from
     /// Twilio.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl SmsSender {
         if let Err(refused) = check(&call.job.target, content) {
             return refused;
         }
-        self.providers.send(Attempt { channel: &*self.connections, call, message: content }).await
+        self.providers.send(Attempt { resources: &*self.connections, call, input: content }).await
     }
 
     /// Binds the session of an SMPP provider, or keeps it bound, so that receipts arrive. Does nothing if the settings

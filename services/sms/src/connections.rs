@@ -4,7 +4,7 @@ use domain::content::SmsContent;
 use domain::sms::segment::SegmentedText;
 use domain::{Answer, Outcome};
 use tokio::sync::mpsc;
-use worker::ProviderChannel;
+use worker::ChannelResources;
 use worker::exchange::Caller;
 
 use crate::limits::Limits;
@@ -21,8 +21,8 @@ pub struct Connections {
     pub(crate) receipts: mpsc::Sender<Receipt>,
 }
 
-impl ProviderChannel for Connections {
-    type Message<'a> = &'a SmsContent;
+impl ChannelResources for Connections {
+    type Input<'a> = &'a SmsContent;
 }
 
 /// Adds the number of segments to the answer if the message was accepted or may have been accepted.

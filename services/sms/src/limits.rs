@@ -17,8 +17,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Creates limits that are less than three fifths of a lease, which is the worker's time limit for a call. The
-    /// channel must time out before the worker, because only the channel knows whether the message may have been sent.
+    /// Creates limits for a lease. The worker ends a call after three fifths of the lease, and the limits of a call are
+    /// shorter than that. The channel must time out first, because only the channel knows whether the message may have
+    /// been sent.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Limits {
         Limits {

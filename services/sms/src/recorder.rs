@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::receipt::{self, About};
+use domain::receipt::{self, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId};
 use service_kit::{Context, clock};
@@ -51,7 +51,7 @@ impl Post {
         Post { app: provider.app, provider: provider.identifier.as_str().into(), receipts }
     }
 
-    /// Creates a queue that is never recorded, for the test of a provider.
+    /// Creates a queue whose receipts are never recorded, for testing a provider.
     pub(crate) fn discarding() -> (Post, mpsc::Receiver<Receipt>) {
         let (receipts, receiver) = channel();
         (Post { app: AppId(0), provider: "".into(), receipts }, receiver)
@@ -92,7 +92,7 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
             Ok(_) => vec![RecordResult::Done; rows.len()],
             Err(error) if error.is_refused_data() => one_by_one(&context.store, &rows, &policy).await,
             Err(error) => {
-                tracing::warn!(%error, "cannot record receipts; their providers repeat them");
+                tracing::warn!(%error, "cannot record receipts; the message centre will send them again");
                 vec![RecordResult::Later; rows.len()]
             }
         };
@@ -108,7 +108,10 @@ fn row(receipt: &Receipt) -> receipt::Receipt {
     receipt::Receipt {
         id: clock::new_id(),
         app: receipt.app,
-        about: About::Message { provider: receipt.provider.to_string(), id: receipt.provider_id.clone() },
+        about: ReceiptSubject::Message {
+            provider: receipt.provider.to_string(),
+            id: receipt.provider_id.clone(),
+        },
         answer: receipt.answer.clone(),
         at: clock::now(),
         random: clock::random(),
@@ -127,7 +130,7 @@ async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPoli
                 RecordResult::Done
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot record a receipt; its provider repeats it");
+                tracing::warn!(%error, "cannot record a receipt; the message centre will send it again");
                 RecordResult::Later
             }
         });

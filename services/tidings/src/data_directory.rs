@@ -1,4 +1,4 @@
-//! Paths of the data directory of `tidings up` that other commands use too.
+//! Paths in the data directory of `tidings up` that other commands also use.
 
 use std::path::{Path, PathBuf};
 

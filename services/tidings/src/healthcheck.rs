@@ -16,7 +16,8 @@ const LONGEST_ANSWER: u64 = 65_536;
 
 /// Check that the service on this machine is ready.
 ///
-/// Calls /readyz at metrics.listen, which it reads from the same configuration as the service in the same container or unit.
+/// Calls /readyz at the address metrics.listen. Like the service in the same container or unit, the command reads this
+/// setting from the configuration.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes:
   0  ready

@@ -10,7 +10,7 @@ use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
-use store::sends::request::DeliveryFilter;
+use store::sends::status::PairFilter;
 use uuid::Uuid;
 
 use crate::control_plane::{ControlPlane, actor};
@@ -148,11 +148,11 @@ async fn attempts(control_plane: &ControlPlane, parked: &ParkedEntry) -> anyhow:
         return Ok(json!([]));
     };
     let recipient = parked.recipient.as_deref();
-    let filter = DeliveryFilter { recipient, channel: parked.channel(), status: None };
-    let listed = control_plane.store.sends().list_deliveries(app, send_id, filter, None, PAGE).await?;
+    let filter = PairFilter { recipient, channel: parked.channel(), status: None };
+    let listed = control_plane.store.sends().list_pairs(app, send_id, filter, None, PAGE).await?;
     let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
     let attempts = delivery.map(|delivery| delivery.attempts).unwrap_or_default();
-    let present = |attempt: &store::sends::request::Attempt| {
+    let present = |attempt: &store::sends::status::AttemptRecord| {
         json!({
             "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
             "outcome": attempt.outcome, "providerCode": attempt.provider_code,

@@ -16,7 +16,7 @@ use crate::options::Options;
 /// Name of the app that sends the notification.
 const APP: &str = "tidings-smoke";
 const USER: &str = "smoke";
-/// Grace period of the previous API secret, because an earlier run may still use it.
+/// Time for which the previous API secret stays valid, because an earlier run may still use it.
 const GRACE: Duration = Duration::from_secs(600);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);

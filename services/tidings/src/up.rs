@@ -76,15 +76,15 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     config.security.master_key_file = Some(directory.master_key_file()?);
     // Dropping the servers kills them, but their data stays on disk.
     let mut servers = tokio::select! {
-        () = signals.received() => return say("stopped while starting"),
+        () = signals.received() => return print_status("stopped while starting"),
         started = Servers::start(&directory, &mut config) => started?,
     };
     let outcome = Box::pin(serve(arguments, config, &directory, &mut servers, &mut signals)).await;
-    say("stopping")?;
+    print_status("stopping")?;
     DevFile::remove(directory.path())?;
     let stopped = servers.stop().await;
     outcome.and(stopped)?;
-    say("stopped")
+    print_status("stopped")
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<Config> {
@@ -108,9 +108,9 @@ async fn serve(
         None => Partitions::AsInstalledElse(PARTITIONS),
     };
     let start = async {
-        say("preparing schema and streams")?;
+        print_status("preparing schema and streams")?;
         migrate::install(&config, partitions, false, CONNECTED_WITHIN).await?;
-        say("starting the services")?;
+        print_status("starting the services")?;
         Box::pin(RunningServices::start(config, directory)).await
     };
     let running = tokio::select! {
@@ -128,6 +128,6 @@ async fn serve(
 }
 
 /// Prints one line of progress.
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_status(line: &str) -> anyhow::Result<()> {
     print(&format!("tidings: {line}\n"))
 }

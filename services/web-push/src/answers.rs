@@ -32,7 +32,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
 /// half an hour.
 const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(30 * 60) };
 
-/// Number of characters of a push service's response that are recorded.
+/// Maximum number of characters to record from a push service's response.
 const MESSAGE_LENGTH: usize = 500;
 
 /// Reply of a push service.

@@ -11,9 +11,9 @@ use worker::outbound::{ForbiddenHost, UnresolvedHost, read_at_most, retry_after}
 
 use crate::answers::{Failure, Reply};
 
-/// Number of bytes that are read of a response body. The rest is ignored.
+/// Maximum number of bytes to read from a response body. The rest is ignored.
 const MAX_ANSWER: usize = 4 * 1024;
-/// Number of characters that are recorded of a message id.
+/// Maximum number of characters to record from a message id.
 const MAX_ID: usize = 200;
 /// Interval of pings on a connection, and time limit for the response to a ping.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);

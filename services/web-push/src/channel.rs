@@ -33,7 +33,7 @@ impl ChannelSender for WebPushSender {
         let Content::Push(content) = &call.job.content else {
             return Answer::new(Outcome::Failed, "content", "the job carries no push message");
         };
-        self.providers.send(Attempt { channel: &self.services, call, message: content }).await
+        self.providers.send(Attempt { resources: &self.services, call, input: content }).await
     }
 
     fn serves(kind: &str, _target: &str) -> bool {

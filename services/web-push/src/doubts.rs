@@ -37,7 +37,7 @@ impl Doubts {
     }
 
     /// Adjusts an answer that pauses the provider because the signature was rejected. If too many users are affected,
-    /// the answer stays. Otherwise it only fails the delivery, and the subscription is kept.
+    /// the answer does not change. Otherwise it only fails the delivery, and the subscription is kept.
     pub(crate) async fn settle(
         &self,
         provider: &Provider,

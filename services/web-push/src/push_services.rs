@@ -9,7 +9,7 @@ use domain::{Answer, Outcome};
 use service_kit::Context;
 use store::database::batch::Batcher;
 use store::directory::web_push::{BrowserKeys, SubscriptionName};
-use worker::{Call, Outbound, ProviderChannel};
+use worker::{Call, ChannelResources, Outbound};
 
 use crate::authorization::Authorizations;
 use crate::call::PushClient;
@@ -30,8 +30,8 @@ pub struct PushServices {
     pub(crate) doubts: Doubts,
 }
 
-impl ProviderChannel for PushServices {
-    type Message<'a> = &'a PushContent;
+impl ChannelResources for PushServices {
+    type Input<'a> = &'a PushContent;
 }
 
 impl PushServices {

@@ -23,7 +23,7 @@ const NOWHERE: &str = "https://push.invalid";
 pub struct Vapid;
 
 impl ProviderKind for Vapid {
-    type Channel = PushServices;
+    type Resources = PushServices;
     type Settings = VapidSettings;
 
     const NAME: &'static str = "vapid";
@@ -39,7 +39,7 @@ impl ProviderKind for Vapid {
     }
 
     async fn send(attempt: Attempt<'_, PushServices>, settings: &VapidSettings) -> Answer {
-        let Attempt { channel: services, call, message: content } = attempt;
+        let Attempt { resources: services, call, input: content } = attempt;
         match send(services, settings, call, content).await {
             Ok(answer) | Err(answer) => answer,
         }
@@ -108,7 +108,7 @@ async fn send(
     Ok(services.doubts.settle(provider, origin, job.user, answer).await)
 }
 
-/// Returns the seconds for which the push service keeps the message: at most until the delivery expires.
+/// Returns the time in seconds for which the push service keeps the message: at most until the delivery expires.
 fn ttl(
     options: &WebPushOptions,
     settings: &VapidSettings,

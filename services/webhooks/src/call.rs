@@ -100,7 +100,7 @@ impl Caller {
     }
 
     /// Sends a message to an endpoint once.
-    pub async fn tell(&self, url: &str, message: Message<'_>) -> Answer {
+    pub async fn post(&self, url: &str, message: Message<'_>) -> Answer {
         let url = match parse_url(self.outbound, url) {
             Ok(url) => url,
             Err(InvalidUrl::NotHttps) => return Answer::none("not_https"),
@@ -130,7 +130,7 @@ impl Caller {
             .await?;
         let status = response.status();
         let retry_after = retry_after(response.headers(), now);
-        // If the body cannot be read, continue without it: the status decides, and only operators see the body.
+        // If the body cannot be read, continue without it: only the status matters, and only operators see the body.
         let body = read_at_most(response, MAX_ANSWER).await.unwrap_or_default();
         Ok(Answer { status: Some(status.as_u16()), code: status.as_u16().to_string(), retry_after, body })
     }
@@ -148,7 +148,7 @@ impl Answer {
 
     /// Returns true if the endpoint accepted the message.
     #[must_use]
-    pub fn is_taken(&self) -> bool {
+    pub fn is_accepted(&self) -> bool {
         self.status().is_some_and(|status| status.is_success())
     }
 

@@ -1,16 +1,16 @@
 //! Status webhooks. They notify the backends of apps when a delivery reaches a final state and when a user reads an item.
 //!
-//! [`telling`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
-//! checkpoint. [`teller`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
+//! [`notices`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
+//! checkpoint. [`sender`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
 //! records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
 
 pub mod call;
 mod messages;
+mod notices;
+mod sender;
 mod settler;
 pub mod signature;
 mod sweeper;
-mod teller;
-mod telling;
 
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()
         context.spawn("webhook follower", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.spawn("webhook sweeper", sweeper::run(context.clone(), settings.give_up_after));
-    let teller = teller::WebhookSender::new(&context, settings)?;
-    context.spawn("webhook teller", teller.run());
+    let sender = sender::WebhookSender::new(&context, settings)?;
+    context.spawn("webhook sender", sender.run());
     context.tasks.stopping().await;
     Ok(())
 }

@@ -12,16 +12,16 @@ use domain::webhook::WebhookEvent;
 use domain::{AppId, Envelope, Event, ItemId, StreamName};
 use event_log::Record;
 use service_kit::Context;
-use service_kit::follower::{Batch, Follower, Projection, Repeats};
+use service_kit::follower::{EventBatch, Follower, Projection, Repeats};
 use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
-use crate::telling::WebhookNotice;
+use crate::notices::WebhookNotice;
 
 /// Interval at which the checkpoint of the inbox projection is read while waiting for the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Number of items on each page of an inbox that a user marked as read as a whole.
+/// Page size, in items, for reading an inbox after its user marked all of it as read.
 const ITEMS: u32 = 1_000;
 
 /// Projection that turns events into messages.
@@ -41,7 +41,7 @@ impl Projection for Messages {
         Ok(())
     }
 
-    async fn write(&self, batch: &Batch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
+    async fn write(&self, batch: &EventBatch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
         let apps: HashSet<AppId> = batch.events.iter().map(|envelope| envelope.app).collect();
         let listeners =
             if apps.is_empty() { Vec::new() } else { self.store.webhooks().listeners(&apps).await? };
@@ -54,7 +54,7 @@ impl Projection for Messages {
         };
         self.add_all(&mut rows, &batch.events, &listeners).await?;
         for (record, cause) in &batch.dead {
-            rows.bury(batch.stream, record.seq, &record.payload, cause).await?;
+            rows.dead_letter(batch.stream, record.seq, &record.payload, cause).await?;
         }
         rows.commit().await?;
         Ok(true)
@@ -70,7 +70,7 @@ impl Messages {
 
     /// Waits until the inbox is projected up to `seq`. Only then do the rows of the inbox show which items the user read.
     async fn wait_for_projection(&self, stream: StreamName, seq: u64) -> Result<(), store::Error> {
-        while self.store.inbox().checkpoint(INBOX, stream).await? < seq {
+        while self.store.database().checkpoint(INBOX, stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
         }
         Ok(())
@@ -104,7 +104,7 @@ impl Messages {
         add(rows, &happenings, listeners).await
     }
 
-    /// Adds the messages for a whole inbox that was marked as read, page by page.
+    /// Adds, page by page, the messages for an inbox whose user marked all of it as read.
     async fn add_all_read(
         &self,
         rows: &mut WebhookBatch,

@@ -113,8 +113,9 @@ fn can_part_a_yes_from_the_ledger(fault: &Fault, channel: Channel) -> bool {
 
 pub(crate) fn twice_only_by_a_fault(record: &Record) -> Vec<String> {
     let unexplained = repeats(record).into_iter().filter(|repeat| repeat.because.is_none());
-    let told = |repeat: Repeat| format!("{repeat:?} of {:?}", record.tables.deliveries.get(&repeat.delivery));
-    unexplained.map(told).collect()
+    let reported =
+        |repeat: Repeat| format!("{repeat:?} of {:?}", record.tables.deliveries.get(&repeat.delivery));
+    unexplained.map(reported).collect()
 }
 
 pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {

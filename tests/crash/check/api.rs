@@ -13,12 +13,12 @@ type Row = (String, String, String);
 /// The API reports every send as completed, with the status in the tables for each (recipient, channel).
 pub(crate) fn tells_how_every_send_ended(record: &Record) -> Vec<String> {
     let (meant, mut rows, mut wrong) = (record.meant(), rows(record), Vec::new());
-    for (request, told) in &record.told {
+    for (request, reported) in &record.reported {
         let Some(asked) = meant.get(request) else { continue };
-        if told.status != "completed" {
-            wrong.push(format!("{request} ({}) is {:?}", asked.title, told.status));
+        if reported.status != "completed" {
+            wrong.push(format!("{request} ({}) is {:?}", asked.title, reported.status));
         }
-        let mut shown = told.deliveries.clone();
+        let mut shown = reported.deliveries.clone();
         let mut known = rows.remove(request).unwrap_or_default();
         shown.sort_unstable();
         known.sort_unstable();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{Channel, Status};
 use uuid::Uuid;
 
-use crate::record::{Asked, Delivery, Record, Request, User};
+use crate::record::{Delivery, IntendedSend, Record, Request, User};
 
 fn by_send(record: &Record) -> BTreeMap<Uuid, Vec<(&Uuid, &Delivery)>> {
     let mut deliveries: BTreeMap<Uuid, Vec<_>> = BTreeMap::new();
@@ -58,7 +58,7 @@ fn has_ended(delivery: &Delivery) -> bool {
 struct Recipient<'r> {
     record: &'r Record,
     user: &'r User,
-    asked: &'r Asked,
+    asked: &'r IntendedSend,
     of_send: &'r [(&'r Uuid, &'r Delivery)],
     in_inbox: bool,
 }

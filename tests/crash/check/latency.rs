@@ -2,7 +2,7 @@
 
 use crate::record::Record;
 use crate::scene::Fault;
-use crate::workload::Visible;
+use crate::workload::VisibleSend;
 
 /// Maximum 99th percentile of the time from the 202 to the inbox, in milliseconds.
 const LONGEST: i64 = 5_000;
@@ -15,10 +15,10 @@ const LEAST: usize = 50;
 const FLOOD: usize = 20;
 
 /// Sends of small apps that reached the inbox without being delayed by a fault.
-fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
+fn undisturbed(record: &Record) -> impl Iterator<Item = &VisibleSend> {
     let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
     let faults: Vec<&Fault> = faults.chain(&record.redeliveries).collect();
-    let is_disturbed = move |visible: &&Visible| {
+    let is_disturbed = move |visible: &&VisibleSend| {
         let mut faults = faults.iter();
         faults.any(|fault| {
             let watched_until = visible.visible_at.min(visible.confirmed_at + LONGEST);
@@ -29,8 +29,8 @@ fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
 }
 
 /// Measured sends of the small apps, or of the large app.
-fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
-    let is_of = move |visible: &&Visible| {
+fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
+    let is_of = move |visible: &&VisibleSend| {
         record.asked.get(&visible.notice).is_some_and(|asked| asked.is_small == small)
     };
     record.visible.iter().filter(is_of)
@@ -39,7 +39,7 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
 /// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the maximum number of the
 /// large app's sends that waited at these moments.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
-    let sorted = |time: fn(&Visible) -> i64| {
+    let sorted = |time: fn(&VisibleSend) -> i64| {
         let mut times: Vec<i64> = of_apps(record, false).map(time).collect();
         times.sort_unstable();
         times
@@ -47,7 +47,7 @@ pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let (begun, ended) = (sorted(|visible| visible.confirmed_at), sorted(|visible| visible.visible_at));
     let before = |times: &[i64], at| times.partition_point(|time| *time <= at);
     let waiting =
-        |visible: &Visible| before(&begun, visible.confirmed_at) - before(&ended, visible.confirmed_at);
+        |visible: &VisibleSend| before(&begun, visible.confirmed_at) - before(&ended, visible.confirmed_at);
     let floods: Vec<usize> = undisturbed(record).map(waiting).filter(|waiting| *waiting >= FLOOD).collect();
     (floods.len(), floods.into_iter().max().unwrap_or_default())
 }
@@ -61,7 +61,7 @@ fn is_on_the_way(fault: &Fault) -> bool {
 /// 99th percentile of the time from 202 to the inbox in milliseconds, and the number of undisturbed sends. None if there are
 /// fewer than [`LEAST`].
 pub(crate) fn percentile_of_small_apps(record: &Record) -> Option<(i64, usize)> {
-    let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
+    let wait = |visible: &VisibleSend| visible.visible_at - visible.confirmed_at;
     let mut waits: Vec<i64> = undisturbed(record).map(wait).collect();
     waits.sort_unstable();
     let count = waits.len();
@@ -72,9 +72,9 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
     match percentile_of_small_apps(record) {
         Some((longest, _)) if longest <= LONGEST => Vec::new(),
         Some((longest, count)) => {
-            let mut told = vec![format!("the 99th percentile of {count} sends is {longest} ms")];
-            told.extend(slowest(record));
-            told
+            let mut reported = vec![format!("the 99th percentile of {count} sends is {longest} ms")];
+            reported.extend(slowest(record));
+            reported
         }
         None if cannot_tell(record).is_some() => Vec::new(),
         None => vec![format!("only {} sends of small apps were watched", of_apps(record, true).count())],
@@ -91,10 +91,10 @@ pub(crate) fn cannot_tell(record: &Record) -> Option<String> {
 
 /// Undisturbed sends that took too long, each with the last fault before it.
 fn slowest(record: &Record) -> Vec<String> {
-    let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
-    let mut slow: Vec<&Visible> = undisturbed(record).filter(|visible| wait(visible) > LONGEST).collect();
+    let wait = |visible: &VisibleSend| visible.visible_at - visible.confirmed_at;
+    let mut slow: Vec<&VisibleSend> = undisturbed(record).filter(|visible| wait(visible) > LONGEST).collect();
     slow.sort_unstable_by_key(|visible| visible.confirmed_at);
-    let describe = |visible: &Visible| {
+    let describe = |visible: &VisibleSend| {
         let before = record.faults.iter().filter(|fault| fault.until <= visible.confirmed_at);
         let last = before.max_by_key(|fault| fault.until);
         let since = last.map_or("before the first fault".to_owned(), |fault| {

@@ -58,7 +58,7 @@ impl<T> Fact<T> {
 
 /// An item that a list has shown.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownItem {
     title: String,
     created_at: i64,
     pub(super) seen: Fact<bool>,
@@ -70,7 +70,7 @@ pub(super) struct Known {
 /// An inbox as its user knows it.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    pub(super) items: BTreeMap<i64, Known>,
+    pub(super) items: BTreeMap<i64, KnownItem>,
     /// True if a change of the whole inbox was requested. An item may then already be changed when a list first shows it.
     whole: bool,
     /// True if "read all" was requested and not confirmed as visible, so that it may still change items.
@@ -119,7 +119,7 @@ impl Inbox {
         None
     }
 
-    fn item(&mut self, id: i64, change: impl FnOnce(&mut Known)) {
+    fn item(&mut self, id: i64, change: impl FnOnce(&mut KnownItem)) {
         if let Some(item) = self.items.get_mut(&id) {
             change(item);
         }
@@ -177,7 +177,7 @@ impl Inbox {
         let is_new = !shown.seen && !shown.read && shown.state.is_none();
         let touched = (!is_new && !self.whole).then(|| format!("{shown:?} is new, but already changed"));
         let fact = |value, late| if late { Fact::Open } else { Fact::Is(value) };
-        let known = Known {
+        let known = KnownItem {
             title: shown.title.clone(),
             created_at: shown.created_at,
             seen: fact(shown.seen, self.late_read),
@@ -190,7 +190,7 @@ impl Inbox {
     }
 }
 
-impl Known {
+impl KnownItem {
     fn denied_by(&self, shown: &ShownItem) -> Option<String> {
         let denied = self.seen.denied_by(&shown.seen)
             || self.read.denied_by(&shown.read)

@@ -11,15 +11,16 @@ use crate::record::{Delivery, Outcome, Record};
 pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
-        let told = record.log.outcomes.get(id).map(Vec::as_slice).unwrap_or_default();
+        let reported = record.log.outcomes.get(id).map(Vec::as_slice).unwrap_or_default();
         let ends: BTreeSet<Status> =
-            told.iter().map(|told| told.status).filter(|status| status.is_terminal()).collect();
+            reported.iter().map(|reported| reported.status).filter(|status| status.is_terminal()).collect();
         let is_told = ends.contains(&delivery.status) || !delivery.status.is_terminal();
         let is_denied = ends.iter().any(|status| *status != delivery.status && !is_provisional(*status));
-        let is_behind =
-            told.iter().any(|told| told.attempt > delivery.attempt || retries_after_end(told, delivery));
+        let is_behind = reported
+            .iter()
+            .any(|reported| reported.attempt > delivery.attempt || retries_after_end(reported, delivery));
         if !is_told || is_denied || is_behind {
-            wrong.push(format!("{id}: the log holds {told:?}, the ledger {delivery:?}"));
+            wrong.push(format!("{id}: the log holds {reported:?}, the ledger {delivery:?}"));
         }
     }
     let known = &record.tables.deliveries;
@@ -34,11 +35,13 @@ fn is_provisional(status: Status) -> bool {
 }
 
 /// Returns true if the event announces a retry after the attempt that ended the delivery.
-fn retries_after_end(told: &Outcome, delivery: &Delivery) -> bool {
-    told.status == Status::Retrying && told.attempt >= delivery.attempt && delivery.status != Status::Parked
+fn retries_after_end(reported: &Outcome, delivery: &Delivery) -> bool {
+    reported.status == Status::Retrying
+        && reported.attempt >= delivery.attempt
+        && delivery.status != Status::Parked
 }
 
 /// No message failed so often that it was dead-lettered.
 pub(crate) fn no_message_was_dead_lettered(record: &Record) -> Vec<String> {
-    record.tables.set_aside.clone()
+    record.tables.dead_letters.clone()
 }

@@ -6,7 +6,7 @@ use domain::Channel;
 use uuid::Uuid;
 
 use crate::journal::Line;
-use crate::record::{Asked, Delivery, Record};
+use crate::record::{Delivery, IntendedSend, Record};
 
 pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String> {
     let lost = record.confirmed().filter(|(_, request)| !record.log.sends.contains(request));
@@ -79,26 +79,30 @@ fn misdelivered(record: &Record) -> Vec<String> {
 }
 
 /// Send that the client made, for a planned send.
-fn meant_by<'r>(record: &Record, titles: &BTreeMap<&str, &'r Asked>, send: Uuid) -> Option<&'r Asked> {
+fn meant_by<'r>(
+    record: &Record,
+    titles: &BTreeMap<&str, &'r IntendedSend>,
+    send: Uuid,
+) -> Option<&'r IntendedSend> {
     titles.get(record.tables.requests.get(&send)?.title.as_str()).copied()
 }
 
 /// Recipient at a position of a send.
-fn at(asked: &Asked, index: i32) -> Option<&String> {
+fn at(asked: &IntendedSend, index: i32) -> Option<&String> {
     asked.recipients.get(usize::try_from(index).ok()?)
 }
 
 /// All 202s for one idempotency key name the same request, and the send was planned only once.
 pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
-    let mut told: BTreeMap<usize, BTreeSet<Uuid>> = BTreeMap::new();
+    let mut reported: BTreeMap<usize, BTreeSet<Uuid>> = BTreeMap::new();
     for (notice, request) in record.confirmed() {
-        told.entry(notice).or_default().insert(request);
+        reported.entry(notice).or_default().insert(request);
     }
     let mut planned: BTreeMap<&str, Vec<&Uuid>> = BTreeMap::new();
     for (id, request) in &record.tables.requests {
         planned.entry(request.title.as_str()).or_default().push(id);
     }
-    let differing = told.iter().filter(|(_, requests)| requests.len() > 1);
+    let differing = reported.iter().filter(|(_, requests)| requests.len() > 1);
     let mut wrong: Vec<String> = differing
         .map(|(notice, requests)| format!("send {notice} was confirmed as several requests: {requests:?}"))
         .collect();

@@ -8,18 +8,19 @@ use uuid::Uuid;
 use crate::record::{Delivery, Record, Subject, Webhook};
 
 /// Content of a webhook without its id: subject, event and status.
-type Told<'r> = (Subject, WebhookEvent, &'r str);
+type ReportedWebhook<'r> = (Subject, WebhookEvent, &'r str);
 
-fn told(webhook: &Webhook) -> Told<'_> {
+fn reported(webhook: &Webhook) -> ReportedWebhook<'_> {
     (webhook.subject, webhook.event, &webhook.status)
 }
 
 /// The app's endpoint receives a webhook for every final status, every dead target and every read item, and no other webhook.
 pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
-    let taken: BTreeSet<Told<'_>> = record.webhooks.iter().map(told).collect();
-    let to_be_told = to_be_told(record);
-    let untold = to_be_told.difference(&taken);
-    let mut wrong: Vec<String> = untold.map(|told| format!("missing webhook: {told:?}")).collect();
+    let taken: BTreeSet<ReportedWebhook<'_>> = record.webhooks.iter().map(reported).collect();
+    let to_be_reported = to_be_reported(record);
+    let unreported = to_be_reported.difference(&taken);
+    let mut wrong: Vec<String> =
+        unreported.map(|reported| format!("missing webhook: {reported:?}")).collect();
     let is_known = |webhook: &Webhook| {
         let (app, user, send) = match webhook.subject {
             Subject::Delivery(id) => {
@@ -37,7 +38,8 @@ pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
         // A webhook about a read item is right even if the user marked the item as unread later.
         Some(
             is_right
-                && (webhook.event == WebhookEvent::NotificationRead || to_be_told.contains(&told(webhook))),
+                && (webhook.event == WebhookEvent::NotificationRead
+                    || to_be_reported.contains(&reported(webhook))),
         )
     };
     let foreign = record.webhooks.iter().filter(|webhook| is_known(webhook) != Some(true));
@@ -46,7 +48,7 @@ pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
 }
 
 /// Webhooks that the endpoints must have received by the end.
-fn to_be_told(record: &Record) -> BTreeSet<Told<'_>> {
+fn to_be_reported(record: &Record) -> BTreeSet<ReportedWebhook<'_>> {
     let mut all = BTreeSet::new();
     for (id, outcomes) in &record.log.outcomes {
         for outcome in outcomes {
@@ -81,34 +83,34 @@ fn has_reason(record: &Record, webhook: &Webhook) -> bool {
 
 /// A repeated webhook has the id of the first one, and the webhooks of a delivery arrive in the order of its outcomes.
 pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
-    let mut ids: BTreeMap<Told<'_>, BTreeSet<&str>> = BTreeMap::new();
-    let mut meant: BTreeMap<&str, BTreeSet<Told<'_>>> = BTreeMap::new();
+    let mut ids: BTreeMap<ReportedWebhook<'_>, BTreeSet<&str>> = BTreeMap::new();
+    let mut meant: BTreeMap<&str, BTreeSet<ReportedWebhook<'_>>> = BTreeMap::new();
     let mut firsts: BTreeMap<Uuid, Vec<(WebhookEvent, &str)>> = BTreeMap::new();
     for webhook in &record.webhooks {
-        let told = told(webhook);
-        meant.entry(&webhook.id).or_default().insert(told);
+        let reported = reported(webhook);
+        meant.entry(&webhook.id).or_default().insert(reported);
         // An item is reported each time it is marked as read.
         let Subject::Delivery(id) = webhook.subject else { continue };
-        let ids = ids.entry(told).or_default();
+        let ids = ids.entry(reported).or_default();
         if ids.is_empty() {
-            firsts.entry(id).or_default().push((told.1, told.2));
+            firsts.entry(id).or_default().push((reported.1, reported.2));
         }
         ids.insert(&webhook.id);
     }
     let mut wrong: Vec<String> = ids
         .iter()
         .filter(|(_, ids)| ids.len() > 1)
-        .map(|(told, ids)| format!("{told:?} came under several ids: {ids:?}"))
+        .map(|(reported, ids)| format!("{reported:?} came under several ids: {ids:?}"))
         .collect();
     let ambiguous = meant.iter().filter(|(_, meant)| meant.len() > 1);
     wrong.extend(ambiguous.map(|(id, meant)| format!("one id {id} for {meant:?}")));
-    for (id, mut told) in firsts {
+    for (id, mut reported) in firsts {
         // `tell_everything` finds missing and additional webhooks. Here only the order counts.
         let mut in_log = in_log(record, id);
-        in_log.retain(|one| told.contains(one));
-        told.retain(|one| in_log.contains(one));
-        if told != in_log {
-            wrong.push(format!("{id}: webhooks came in the order {told:?}, the log has {in_log:?}"));
+        in_log.retain(|one| reported.contains(one));
+        reported.retain(|one| in_log.contains(one));
+        if reported != in_log {
+            wrong.push(format!("{id}: webhooks came in the order {reported:?}, the log has {in_log:?}"));
         }
     }
     wrong

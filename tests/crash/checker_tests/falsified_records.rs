@@ -45,7 +45,7 @@ fn outcomes_told() -> Place {
     ("webhooks".to_owned(), "OUTCOME".to_owned())
 }
 
-fn told(attempt: i32, status: Status) -> Outcome {
+fn reported(attempt: i32, status: Status) -> Outcome {
     Outcome { attempt, status, reason: None }
 }
 
@@ -97,17 +97,17 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         (of(record, short()).status, of(record, short()).reason) = (Status::Skipped, None);
     }),
     ("the API reports how every send ended", |record| {
-        record.told.get_mut(&SENDS[0]).unwrap().status = "processing".to_owned();
+        record.reported.get_mut(&SENDS[0]).unwrap().status = "processing".to_owned();
     }),
     ("the API reports how every send ended", |record| {
-        record.told.get_mut(&SENDS[0]).unwrap().deliveries.remove(1);
+        record.reported.get_mut(&SENDS[0]).unwrap().deliveries.remove(1);
     }),
     ("the API reports how every send ended", |record| {
-        record.told.get_mut(&SENDS[0]).unwrap().deliveries[1].2 = "failed".to_owned();
+        record.reported.get_mut(&SENDS[0]).unwrap().deliveries[1].2 = "failed".to_owned();
     }),
     ("the API reports how every send ended", |record| {
-        let again = record.told[&SENDS[0]].deliveries[1].clone();
-        record.told.get_mut(&SENDS[0]).unwrap().deliveries.push(again);
+        let again = record.reported[&SENDS[0]].deliveries[1].clone();
+        record.reported.get_mut(&SENDS[0]).unwrap().deliveries.push(again);
     }),
     ("nothing was sent that no client asked for", |record| drop(record.asked.remove(&1))),
     ("nothing was sent that no client asked for", |record| {
@@ -230,13 +230,13 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     }),
     ("the log agrees with the ledger", |record| drop(record.log.outcomes.remove(&short()))),
     ("the log agrees with the ledger", |record| {
-        record.log.outcomes.get_mut(&short()).unwrap().push(told(1, Status::Failed));
+        record.log.outcomes.get_mut(&short()).unwrap().push(reported(1, Status::Failed));
     }),
     ("the log agrees with the ledger", |record| {
-        record.log.outcomes.get_mut(&short()).unwrap().push(told(1, Status::Retrying));
+        record.log.outcomes.get_mut(&short()).unwrap().push(reported(1, Status::Retrying));
     }),
     ("the log agrees with the ledger", |record| {
-        record.log.outcomes.insert(Uuid::from_u128(9), vec![told(1, Status::Sent)]);
+        record.log.outcomes.insert(Uuid::from_u128(9), vec![reported(1, Status::Sent)]);
     }),
     (TELL, |record| record.webhooks.retain(|webhook| webhook.id != "sent-1")),
     (TELL, |record| record.webhooks.retain(|webhook| webhook.id != "suppressed")),
@@ -254,7 +254,7 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         record.webhooks[1].id = "sent-1".to_owned();
     }),
     ("webhooks of a delivery come in order, each under one id", |record| record.webhooks.swap(2, 4)),
-    ("no message was dead-lettered", |record| record.tables.set_aside.push("event of INBOX_0".to_owned())),
+    ("no message was dead-lettered", |record| record.tables.dead_letters.push("event of INBOX_0".to_owned())),
     ("small apps do not wait for the large one", |record| {
         record.visible.iter_mut().for_each(|visible| visible.visible_at += 5_000);
     }),

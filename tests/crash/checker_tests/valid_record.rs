@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use crate::journal::{Change, Line, Page, ShownItem};
 use crate::record::{
-    Asked, Attempt, Claim, Counters, Delivery, Item, Outcome, Recipient, Record, ReportedSend, Request,
-    Subject, Suppression, Webhook,
+    Attempt, Claim, Counters, Delivery, IntendedSend, Item, Outcome, Recipient, Record, ReportedSend,
+    Request, Subject, Suppression, Webhook,
 };
 use crate::scene::{Accepted, Fault};
-use crate::workload::{Visible, email, identifier};
+use crate::workload::{VisibleSend, email, identifier};
 
 /// Ada is a user of the large app and works in her inbox; Bob is a user of a small app.
 pub(super) const LARGE: AppId = AppId(1);
@@ -64,7 +64,7 @@ pub(super) fn valid() -> Record {
     send(&mut record, 2, (SMALL, BOB), &[Channel::InApp, Channel::MobilePush]);
     deliver(&mut record);
     read(&mut record);
-    tell(&mut record);
+    add_webhooks(&mut record);
     record.journal.push(Line::Confirmed { notice: 0, request: SENDS[0], at: 90_000 });
     record.journal.push(Line::Moved { user: 0, changes: 1, status: Some(200), at: 90_000 });
     record.faults.push(Fault { what: "kill email-1".to_owned(), from: 20_500, until: 21_000 });
@@ -74,7 +74,8 @@ pub(super) fn valid() -> Record {
         record.log.ends.insert(place, 7);
     }
     let wait = |number: i64| 1_000 + number * 10;
-    let visible = |number| Visible { notice: 2, confirmed_at: 100_000, visible_at: 100_000 + wait(number) };
+    let visible =
+        |number| VisibleSend { notice: 2, confirmed_at: 100_000, visible_at: 100_000 + wait(number) };
     record.visible = (0..60).map(visible).collect();
     record.log.items = record.tables.items.clone();
     record.verified = json!({"equal": true});
@@ -86,8 +87,13 @@ fn send(record: &mut Record, number: usize, (app, user): (AppId, i64), channels:
     let (title, request) = (title(number), SENDS[number]);
     let name = record.tables.users[&user].1.clone();
     let recipients = vec![name.clone()];
-    let asked =
-        Asked { app, title: title.clone(), recipients, channels: channels.to_vec(), is_small: app == SMALL };
+    let asked = IntendedSend {
+        app,
+        title: title.clone(),
+        recipients,
+        channels: channels.to_vec(),
+        is_small: app == SMALL,
+    };
     record.asked.insert(number, asked);
     let (notice, at) = (number, 10_000);
     record.journal.push(Line::Tried { notice, gateway: 0, at, status: None });
@@ -110,7 +116,7 @@ fn send(record: &mut Record, number: usize, (app, user): (AppId, i64), channels:
     };
     let row = |channel: Channel| (name.clone(), channel.to_string(), status(&channel).to_owned());
     let deliveries = Channel::DELIVERED.map(row).to_vec();
-    record.told.insert(SENDS[number], ReportedSend { status: "completed".to_owned(), deliveries });
+    record.reported.insert(SENDS[number], ReportedSend { status: "completed".to_owned(), deliveries });
     let recipient = Recipient { index: 0, in_app: true, skips };
     let request = Request { app, title: title.clone(), recipients: [(name.clone(), recipient)].into() };
     record.tables.requests.insert(SENDS[number], request);
@@ -222,7 +228,7 @@ fn read(record: &mut Record) {
 
 /// The endpoints receive every final status and every item that Ada read. The webhook about the email is repeated, because the
 /// answer to the first call was lost.
-fn tell(record: &mut Record) {
+fn add_webhooks(record: &mut Record) {
     let sent = (WebhookEvent::DeliverySent, "sent", None);
     let failed = (WebhookEvent::DeliveryFailed, "failed", Some("target_gone"));
     let suppressed = (WebhookEvent::DeliverySuppressed, "failed", Some("target_gone"));

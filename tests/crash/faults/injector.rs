@@ -78,7 +78,7 @@ impl<'s> Injector<'s> {
     pub(super) async fn run(mut self, schedule: &Schedule, over: &CancellationToken) -> Tally {
         let began = Instant::now();
         let mut left = schedule.0.iter().peekable();
-        let mut told = began;
+        let mut reported = began;
         let mut checks = tokio::time::interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !over.is_cancelled()
@@ -91,8 +91,8 @@ impl<'s> Injector<'s> {
             while let Some(planned) = left.next_if(|planned| planned.at <= began.elapsed()) {
                 self.inject(planned.injection).await;
             }
-            if told.elapsed() >= REPORTED_EVERY {
-                told = Instant::now();
+            if reported.elapsed() >= REPORTED_EVERY {
+                reported = Instant::now();
                 self.report(began.elapsed(), left.len());
             }
         }

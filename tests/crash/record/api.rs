@@ -65,7 +65,7 @@ pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, R
 async fn request_told(api: &Api, request: Uuid) -> ReportedSend {
     let path = format!("/v3/requests/{request}");
     let Some(answer) = api.find(&path).await else { return ReportedSend::default() };
-    let mut told =
+    let mut reported =
         ReportedSend { status: answer["status"].as_str().unwrap().to_owned(), deliveries: Vec::new() };
     let mut next = Some(format!("{path}/deliveries"));
     while let Some(page) = next {
@@ -73,8 +73,8 @@ async fn request_told(api: &Api, request: Uuid) -> ReportedSend {
         let rows = answer["data"].as_array().unwrap();
         let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let rows = rows.iter().map(|row| (text(row, "recipient"), text(row, "channel"), text(row, "status")));
-        told.deliveries.extend(rows);
+        reported.deliveries.extend(rows);
         next = answer["nextCursor"].as_str().map(|cursor| format!("{path}/deliveries?cursor={cursor}"));
     }
-    told
+    reported
 }

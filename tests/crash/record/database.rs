@@ -48,7 +48,7 @@ async fn read_all(database: &mut PgConnection) -> Tables {
             .into_iter()
             .map(|(who, stream, was, became)| ((who, stream), was, became))
             .collect(),
-        set_aside: set_aside(database).await,
+        dead_letters: dead_letters(database).await,
     }
 }
 
@@ -144,7 +144,7 @@ async fn items(database: &mut PgConnection) -> BTreeMap<i64, Item> {
     of_inboxes.into_iter().map(item).collect()
 }
 
-async fn set_aside(database: &mut PgConnection) -> Vec<String> {
+async fn dead_letters(database: &mut PgConnection) -> Vec<String> {
     let found: Vec<(String,)> = rows(
         database,
         "SELECT 'event of ' || stream || ': ' || cause FROM dead_event

@@ -7,14 +7,14 @@ use serde_json::Value;
 use sqlx::PgPool;
 
 use crate::journal::{Journal, Line};
-use crate::record::{Asked, Record, Suppression, Targets, User, api, database, log, webhooks};
+use crate::record::{IntendedSend, Record, Suppression, Targets, User, api, database, log, webhooks};
 use crate::scene::{Accepted, Fault, Scene};
-use crate::workload::{Observed, Workload, email, identifier};
+use crate::workload::{Observations, Workload, email, identifier};
 
 pub(crate) async fn gather(
     scene: &Scene,
     workload: &Workload,
-    observed: Observed,
+    observed: Observations,
     faults: Vec<Fault>,
 ) -> Record {
     let (database, event_log) =
@@ -44,7 +44,7 @@ pub(crate) async fn gather(
         ..Record::default()
     };
     record.inboxes = api::inboxes(scene, workload).await;
-    record.told = api::requests(scene, &record).await;
+    record.reported = api::requests(scene, &record).await;
     record.webhooks = webhooks::read(&scene.webhooks);
     record.verified = tokio::task::block_in_place(|| verified(scene));
     record.meanwhile = log::written(&event_log, scene.partitions).await - before;
@@ -57,9 +57,9 @@ fn verified(scene: &Scene) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn asked(scene: &Scene, workload: &Workload, number: usize) -> Asked {
+fn asked(scene: &Scene, workload: &Workload, number: usize) -> IntendedSend {
     let notice = workload.notice(number);
-    Asked {
+    IntendedSend {
         app: scene.apps[notice.app].id,
         title: notice.title(),
         recipients: notice.recipients.iter().map(|user| identifier(*user)).collect(),

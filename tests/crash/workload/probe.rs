@@ -21,7 +21,7 @@ const WAITING: usize = 1_000;
 
 /// A send that was confirmed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingProbe {
     pub(super) request: Uuid,
     pub(super) notice: usize,
     pub(super) recipients: usize,
@@ -31,7 +31,7 @@ pub(super) struct Pending {
 
 /// A confirmed send whose items are in all inboxes, or were given up. Times are in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visible {
+pub(crate) struct VisibleSend {
     pub(crate) notice: usize,
     pub(crate) confirmed_at: i64,
     /// Time at which the last item was found, or the send was given up.
@@ -45,51 +45,52 @@ pub(super) async fn note(database: &PgPool) {
 
 /// Handle of a task that polls the table until it is stopped.
 #[derive(Clone)]
-pub(super) struct Probe(mpsc::Sender<Order>);
+pub(super) struct Probe(mpsc::Sender<ProbeCommand>);
 
-enum Order {
-    Watch(Pending),
-    Stop(oneshot::Sender<Vec<Visible>>),
+enum ProbeCommand {
+    Watch(PendingProbe),
+    Stop(oneshot::Sender<Vec<VisibleSend>>),
 }
 
 impl Probe {
     pub(super) fn start(database: &PgPool) -> Probe {
-        let (orders, received) = mpsc::channel(WAITING);
+        let (commands, received) = mpsc::channel(WAITING);
         tokio::spawn(look(database.clone(), received));
-        Probe(orders)
+        Probe(commands)
     }
 
-    pub(super) async fn watch(&self, pending: Pending) {
-        self.0.send(Order::Watch(pending)).await.unwrap();
+    pub(super) async fn watch(&self, pending: PendingProbe) {
+        self.0.send(ProbeCommand::Watch(pending)).await.unwrap();
     }
 
     /// Stops the task, and returns all sends when each is visible or given up.
-    pub(super) async fn stop(self) -> Vec<Visible> {
+    pub(super) async fn stop(self) -> Vec<VisibleSend> {
         let (answer, answered) = oneshot::channel();
-        self.0.send(Order::Stop(answer)).await.unwrap_or_default();
+        self.0.send(ProbeCommand::Stop(answer)).await.unwrap_or_default();
         answered.await.unwrap()
     }
 }
 
-async fn look(database: PgPool, mut orders: mpsc::Receiver<Order>) {
+async fn look(database: PgPool, mut commands: mpsc::Receiver<ProbeCommand>) {
     let (mut pending, mut seen) = (HashMap::new(), Vec::new());
     let mut end: Option<oneshot::Sender<_>> = None;
     let mut pace = tokio::time::interval(INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while end.is_none() || !pending.is_empty() {
         pace.tick().await;
-        while let Ok(order) = orders.try_recv() {
+        while let Ok(order) = commands.try_recv() {
             match order {
-                Order::Watch(one) => drop(pending.insert(one.request, one)),
-                Order::Stop(answer) => end = Some(answer),
+                ProbeCommand::Watch(one) => drop(pending.insert(one.request, one)),
+                ProbeCommand::Stop(answer) => end = Some(answer),
             }
         }
         let complete = complete(&database, &pending).await;
         let now = clock::now().millis();
         let patience = if end.is_some() { GIVEN_UP_IN_THE_END_AFTER } else { GIVEN_UP_AFTER };
-        let done = pending
-            .extract_if(|request, one: &mut Pending| complete.contains(request) || now - one.at > patience);
-        seen.extend(done.map(|(_, Pending { notice, at, .. })| Visible {
+        let done = pending.extract_if(|request, one: &mut PendingProbe| {
+            complete.contains(request) || now - one.at > patience
+        });
+        seen.extend(done.map(|(_, PendingProbe { notice, at, .. })| VisibleSend {
             notice,
             confirmed_at: at,
             visible_at: now,
@@ -102,7 +103,7 @@ async fn look(database: PgPool, mut orders: mpsc::Receiver<Order>) {
 }
 
 /// Reads which sends are in all inboxes of their recipients. Returns an empty set while the database is unavailable.
-async fn complete(database: &PgPool, pending: &HashMap<Uuid, Pending>) -> HashSet<Uuid> {
+async fn complete(database: &PgPool, pending: &HashMap<Uuid, PendingProbe>) -> HashSet<Uuid> {
     if pending.is_empty() {
         return HashSet::new();
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
 
 use crate::journal::Line;
-use crate::workload::probe::{Pending, Probe};
+use crate::workload::probe::{PendingProbe, Probe};
 use crate::workload::{Notice, Workload, email, identifier};
 
 /// Pause of a client between two tries.
@@ -45,7 +45,7 @@ impl Workload {
         let (request, at) = self.send(&notice, send_at).await;
         if self.is_measured(&notice) {
             let recipients = notice.recipients.len();
-            probe.watch(Pending { request, notice: number, recipients, at }).await;
+            probe.watch(PendingProbe { request, notice: number, recipients, at }).await;
         }
         if notice.again {
             self.send(&notice, send_at).await;

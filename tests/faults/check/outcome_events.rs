@@ -9,9 +9,9 @@ use crate::record::{Delivery, Record, ReportedOutcome, Request};
 pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
-        let mut told = delivery.told.clone();
-        told.sort_by_key(|told| told.attempt);
-        if told != expected(delivery) {
+        let mut reported = delivery.reported.clone();
+        reported.sort_by_key(|reported| reported.attempt);
+        if reported != expected(delivery) {
             wrong.push(format!("{id}: {delivery:?}"));
         }
     }
@@ -20,13 +20,13 @@ pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
 
 fn expected(delivery: &Delivery) -> Vec<ReportedOutcome> {
     let retrying = |attempt| ReportedOutcome { attempt, status: "retrying".to_owned(), reason: None };
-    let mut told: Vec<ReportedOutcome> = (1..delivery.attempt).map(retrying).collect();
-    told.push(ReportedOutcome {
+    let mut reported: Vec<ReportedOutcome> = (1..delivery.attempt).map(retrying).collect();
+    reported.push(ReportedOutcome {
         attempt: delivery.attempt,
         status: delivery.status.clone(),
         reason: delivery.reason.clone(),
     });
-    told
+    reported
 }
 
 /// Number of deliveries by channel and status.

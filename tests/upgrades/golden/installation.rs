@@ -118,7 +118,7 @@ impl GoldenInstallation {
 
     async fn is_followed(&self, projection: &str, stream: StreamName) -> bool {
         let last = self.context.log.state(stream).await.unwrap().last_seq;
-        self.context.store.inbox().checkpoint(projection, stream).await.unwrap() == last
+        self.context.store.database().checkpoint(projection, stream).await.unwrap() == last
     }
 }
 

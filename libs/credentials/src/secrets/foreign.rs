@@ -10,8 +10,8 @@ use store::Store;
 
 use super::{MasterKey, Security, rotation};
 
-/// Checks, by key ids only, that `master_key` opens every sealed record of the database. Ignores keys that
-/// `security.lost_master_keys` names.
+/// Checks that `master_key` can open every sealed record of the database. The check only compares key ids. Ignores records that
+/// were sealed with a key in `security.lost_master_keys`.
 ///
 /// # Errors
 /// Returns an error if records are sealed with other keys, or the database fails. The error lists each of these keys and the

@@ -1,7 +1,7 @@
 //! Rotation of the master key: seals the records of the previous key with the new key, in batches.
 //!
 //! A rotation can be interrupted at any point and run again, while services run. A record is replaced only if it has not changed
-//! since it was read. The key id in a record shows whether it must still be resealed.
+//! since it was read. The key id in a record shows whether the record must still be resealed.
 
 use store::Store;
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};
@@ -19,11 +19,11 @@ pub struct ResealReport {
     pub table: &'static str,
     /// Number of records resealed in this run.
     pub records: u64,
-    /// Contexts of records that no configured key opens, each with the error.
+    /// Contexts of records that no configured key can open, each with the error.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// The records of a table under one master key.
+/// Number of records of one table that are sealed with one master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUsage {
     pub table: &'static str,
@@ -45,8 +45,8 @@ pub async fn reseal_all(
     let mut tables = Vec::with_capacity(SEALED.len());
     for table in SEALED {
         let mut resealed = ResealReport { table: table.name, ..ResealReport::default() };
-        // During a round, a service may write a record before the current position. So repeat until a round finds no record to
-        // reseal.
+        // While a round runs, a service may write a record that the round has already passed. So repeat rounds until one finds no
+        // record to reseal.
         while round(store, master_key, table, &mut resealed, &mut progress).await? {}
         tables.push(resealed);
     }

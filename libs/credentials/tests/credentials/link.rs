@@ -99,7 +99,7 @@ async fn a_token_reveals_neither_app_nor_user_nor_category() {
     let link = Link { app: world.apps[0], user, purpose: Purpose::Unsubscribe(category) };
     let links = world.links();
     let [token, again] = [links.sign(&link).await.unwrap(), links.sign(&link).await.unwrap()];
-    assert_ne!(token, again, "two links of one user cannot be linked to each other");
+    assert_ne!(token, again, "two links of one user must not look alike");
     let bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
     for number in [user.0, category.0] {
         let planted = &number.to_be_bytes()[2..];
@@ -152,7 +152,7 @@ async fn a_rotation_revokes_the_links_of_one_app_after_its_grace() {
     }
     assert!(
         URL_SAFE_NO_PAD.decode(&tokens[2].1).unwrap().starts_with(&[1]),
-        "processes of the release before read it"
+        "an earlier release can read the token"
     );
     let good = async |app| {
         let links = world.links();
@@ -170,7 +170,7 @@ async fn a_rotation_revokes_the_links_of_one_app_after_its_grace() {
     let second = world.links().sign(&of(shop)).await.unwrap();
     assert!(URL_SAFE_NO_PAD.decode(&second).unwrap().starts_with(&[3]), "the token is sealed");
     assert_eq!(rotate(Duration::ZERO).await, 3);
-    assert_eq!((good(shop).await, good(bank).await), (0, 2), "the app's links have ended, and no others");
+    assert_eq!((good(shop).await, good(bank).await), (0, 2), "only this app's links become invalid");
     assert_eq!(world.links().verify(&second).await.unwrap(), None);
     let third = world.links().sign(&of(shop)).await.unwrap();
     assert_eq!(world.links().verify(&third).await.unwrap(), Some(of(shop)));

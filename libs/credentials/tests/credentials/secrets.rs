@@ -11,7 +11,7 @@ fn a_sealed_secret_opens_only_for_its_record() {
     let key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let sealed = key.seal("provider:1:main", b"password").unwrap();
     assert!(!sealed.windows(8).any(|window| window == b"password"));
-    assert_ne!(sealed, key.seal("provider:1:main", b"password").unwrap(), "a fresh key each time");
+    assert_ne!(sealed, key.seal("provider:1:main", b"password").unwrap(), "each call uses a new record key");
     assert_eq!(key.open("provider:1:main", &sealed).unwrap().expose_secret(), b"password");
     assert!(matches!(key.open("provider:2:main", &sealed), Err(SecretsError::Damaged { .. })));
     let empty = key.seal("a", b"").unwrap();
@@ -77,7 +77,7 @@ fn a_key_file_is_private_and_never_overwritten() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(matches!(MasterKey::generate_file(&path), Err(SecretsError::File { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    // A unit test in `secrets` covers files of root that a group may read.
+    // A unit test in `secrets` covers files owned by root that a group may read.
     for mode in [0o660, 0o604, 0o620] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let error = MasterKey::load(&path).unwrap_err();

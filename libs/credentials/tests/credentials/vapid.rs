@@ -19,7 +19,10 @@ fn only_points_of_the_curve_are_keys() {
         assert!(!vapid::is_on_curve(&beside), "byte {place}");
     }
     assert!(!vapid::is_on_curve(&[[4].as_slice(), &[0; 64]].concat()), "infinity");
-    assert!(!vapid::is_on_curve(&[[4].as_slice(), &[0xff; 64]].concat()), "beyond the field");
+    assert!(
+        !vapid::is_on_curve(&[[4].as_slice(), &[0xff; 64]].concat()),
+        "coordinates above the prime of the field"
+    );
 }
 
 #[tokio::test]

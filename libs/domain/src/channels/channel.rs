@@ -26,7 +26,7 @@ impl Channel {
     pub const DELIVERED: [Channel; 5] =
         [Channel::InApp, Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
-    /// The delivered channels that need a provider.
+    /// The channels in [`DELIVERED`](Self::DELIVERED) that need a provider.
     pub const EXTERNAL: [Channel; 4] = [Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
     /// The channels on which a message must not be sent twice, because the recipient would get both messages and each message

@@ -3,7 +3,7 @@
 /// Longest name of a header, in bytes.
 pub const MAX_HEADER_NAME: usize = 76;
 
-/// Names of headers that only Tidings or mail servers may write, in lower case.
+/// Lower-case names of the headers that only Tidings or mail servers may write.
 const OWNED: [&str; 26] = [
     "apparently-to",
     "arc-authentication-results",
@@ -32,9 +32,9 @@ const OWNED: [&str; 26] = [
     "x-envelope-to",
     "x-original-to",
 ];
-/// Prefixes of the names of further headers that only Tidings or mail servers may write.
+/// Prefixes of further header names that only Tidings or mail servers may write.
 const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
-/// Prefixes of the names of headers that control a mail relay, for example to add recipients or to delay the email.
+/// Prefixes of header names that control a mail relay, for example to add recipients or to delay the email.
 const RELAY_PREFIXES: [&str; 16] = [
     "x-amz-",
     "x-elasticemail-",
@@ -57,7 +57,7 @@ const RELAY_PREFIXES: [&str; 16] = [
 /// Reason why a send must not add a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is empty or too long, contains other characters than letters, digits and hyphens, or starts with a hyphen.
+    /// The name is empty or too long, contains characters other than letters, digits and hyphens, or starts with a hyphen.
     NoName,
     /// Only Tidings or mail servers may write the header.
     Owned,
@@ -67,9 +67,9 @@ pub enum Refusal {
 
 /// Returns the reason why a send must not add a header of this name, or None if it may.
 ///
-/// The allowed names are fewer than those of RFC 5322, section 3.6.8. For example, a name must not start with a dot. If a client
-/// does not double a dot at the start of a line, the SMTP server removes the dot (RFC 5321, section 4.5.2) and reads `.From` as
-/// the header `From`.
+/// Tidings allows fewer names than RFC 5322, section 3.6.8. For example, a name must not start with a dot: if an SMTP client does
+/// not double a dot at the start of a line, the SMTP server removes the dot (RFC 5321, section 4.5.2) and reads `.From` as the
+/// header `From`.
 #[must_use]
 pub fn refusal(name: &str) -> Option<Refusal> {
     let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())

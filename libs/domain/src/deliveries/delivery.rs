@@ -72,7 +72,7 @@ text_enum! {
         NoContent = "no_content",
         /// `override.channels` leaves the channel out.
         NotSelected = "not_selected",
-        /// A provider has reported the target dead earlier.
+        /// A provider reported the target dead earlier.
         Suppressed = "suppressed",
         /// The API accepts the channel's name, but Tidings does not deliver to this channel.
         ChannelUnavailable = "channel_unavailable",

@@ -1,5 +1,5 @@
-//! Health of a provider, or of a host that targets name, such as a browser's push service. The circuit breaker counts failures
-//! per user, so that the targets of one user cannot stop the deliveries of other users.
+//! Health of a provider, or of a host to which targets point, such as a browser's push service. The circuit breaker counts
+//! failures per user, so that the targets of one user cannot stop the deliveries of other users.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Time for which the provider counts as working after an answer that showed it alive.
 const PROOF: Duration = Duration::from_secs(600);
 
-/// One worker's view of the health of a provider, or of a host that targets name.
+/// One worker's view of the health of a provider, or of a host to which targets point.
 ///
 /// A failure that a target may have caused counts once per user until an answer shows the provider alive. Such failures open the
 /// breaker only if they affect [`RUN`](crate::breaker::RUN) users. After a user's trial failed, other users may make a trial
@@ -337,7 +337,8 @@ mod tests {
     }
 
     proptest! {
-        /// Mallory's deliveries start at any time, and each is answered after any time or never. Bob has one delivery at the end.
+        /// Mallory's deliveries start at arbitrary times. Each gets its answer after an arbitrary delay, or never. At the end,
+        /// Bob gets one delivery.
         #[test]
         fn another_users_delivery_is_tried_within_a_minute_whatever_one_user_stores(
             was_in_an_outage in any::<bool>(),

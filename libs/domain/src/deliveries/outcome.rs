@@ -84,12 +84,14 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Blame {
-    /// A problem with the account counts fully. Any other failure counts once per user, because the target may have caused it.
+    /// A problem with the account opens the breaker at once. Any other failure counts only once per user, because the target may
+    /// have caused it.
     #[default]
     Usual,
-    /// The failure counts fully, because it happened before the provider received the target.
+    /// Every failure counts, even if the user is the same, because it happened before the provider received the target.
     Provider,
-    /// Even a problem with the account counts once per user, because the target may belong to another account.
+    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another
+    /// account.
     User,
     /// The failure does not count, because it concerns only this target, or Tidings itself.
     #[serde(rename = "nobody")]

@@ -20,7 +20,7 @@ pub struct Receipt {
     pub id: Uuid,
     pub app: AppId,
     /// The delivery or message that the receipt reports on.
-    pub about: About,
+    pub about: ReceiptSubject,
     /// The classified answer. `Sent` means that the message was delivered. `Unknown` does not change the delivery.
     pub answer: Answer,
     /// Time at which the receipt arrived.
@@ -31,7 +31,7 @@ pub struct Receipt {
 
 /// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum ReceiptSubject {
     /// A delivery by its id, and the number of the attempt. The number is None if the provider does not report it, which means
     /// the last attempt.
     Delivery(DeliveryId, Option<u32>),
@@ -97,7 +97,7 @@ impl Receipt {
     /// Removes U+0000 and truncates long texts, so that any receipt can be stored in a row.
     #[must_use]
     pub fn storable(mut self) -> Receipt {
-        if let About::Message { provider, id } = &mut self.about {
+        if let ReceiptSubject::Message { provider, id } = &mut self.about {
             provider.retain(|c| c != '\0');
             id.retain(|c| c != '\0');
         }
@@ -132,7 +132,7 @@ impl Receipt {
             expires_at: delivery.expires_at,
             random: self.random,
         };
-        Ok(match policy.receipt_verdict(finished) {
+        Ok(match policy.decide_receipt(finished) {
             None => Effect::Unchanged,
             Some(decision) => Effect::Change(self.change(delivery, &decision)?),
         })

@@ -210,7 +210,7 @@ mod tests {
             let envelope = Envelope::decode(&redriven.message).unwrap();
             assert_eq!((envelope.id, envelope.caused_by, envelope.at), (redriven.id, Some(JOB), NOW));
             assert_ne!(redriven.id, JOB, "a repeated id would be dropped as a duplicate");
-            let Event::DeliveryJob(job) = envelope.event else { panic!("a job") };
+            let Event::DeliveryJob(job) = envelope.event else { panic!("not a job") };
             assert_eq!((job.attempt, job.route.only.as_deref()), (9, only));
             assert_eq!((job.route.keyed, job.route.passed_over.len()), (only.is_some(), 0));
         }

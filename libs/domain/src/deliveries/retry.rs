@@ -60,7 +60,7 @@ pub struct AttemptEnd<'a> {
 
 /// Next step for a delivery after an attempt, with the job of the next attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
+pub enum NextStep {
     /// The delivery is finished.
     End(Status, Option<Reason>),
     /// Retry with this job, not before this time.
@@ -72,7 +72,7 @@ pub enum Next {
 impl RetryPolicy {
     /// Decides the next step after an attempt, and sets the route of the next attempt's job.
     #[must_use]
-    pub fn following(&self, ended: AttemptEnd<'_>) -> Next {
+    pub fn next_step(&self, ended: AttemptEnd<'_>) -> NextStep {
         let AttemptEnd { job, outcome, .. } = ended;
         let finished = FinishedAttempt {
             channel: ended.channel,
@@ -83,17 +83,17 @@ impl RetryPolicy {
             expires_at: job.expires_at,
             random: ended.random,
         };
-        let (verdict, route) = match ended.next_route() {
-            NextRoute::Usual(route) => (self.verdict(finished), route),
+        let (decision, route) = match ended.next_route() {
+            NextRoute::Usual(route) => (self.decide(finished), route),
             NextRoute::Failover(route) => (RetryPolicy::failover(finished), route),
         };
         let limited_retries = job.limited_retries + u32::from(outcome.is_limited());
         let again = DeliveryJob { attempt: job.attempt + 1, route, limited_retries, ..job.clone() };
-        match verdict {
-            RetryDecision::End(status, reason) => Next::End(status, reason),
-            RetryDecision::RetryAt(due_at) => Next::Retry(due_at, Box::new(again)),
+        match decision {
+            RetryDecision::End(status, reason) => NextStep::End(status, reason),
+            RetryDecision::RetryAt(due_at) => NextStep::Retry(due_at, Box::new(again)),
             // After a redrive, the count of limited retries starts again at 0.
-            RetryDecision::Park => Next::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
+            RetryDecision::Park => NextStep::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
         }
     }
 
@@ -102,7 +102,7 @@ impl RetryPolicy {
     /// After an unknown outcome, the call is repeated with the same delivery id. An SMS call is repeated only if the provider
     /// de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient could get the message twice.
     #[must_use]
-    pub fn verdict(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
+    pub fn decide(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {
             Outcome::Sent { .. } => RetryDecision::End(Status::Sent, None),
             Outcome::Failed => RetryDecision::End(Status::Failed, Some(Reason::ProviderRefused)),
@@ -122,9 +122,9 @@ impl RetryPolicy {
         }
     }
 
-    /// Decides the next step after an attempt that fails over to another provider: an immediate retry, even at the end of the
-    /// schedule, or the end of the delivery if it has expired. Each provider is called at most once before the schedule
-    /// continues.
+    /// Decides the next step after an attempt that fails over to another provider. If the delivery has expired, it ends.
+    /// Otherwise it is retried at once, even if the usual schedule has no retry left. Each provider is called at most once before
+    /// the schedule continues.
     #[must_use]
     pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)
@@ -133,11 +133,11 @@ impl RetryPolicy {
     /// Decides the next step after a receipt: a provider's later report on a message that it accepted or whose outcome was
     /// unknown. Returns None if the receipt does not change the delivery.
     #[must_use]
-    pub fn receipt_verdict(&self, receipt: FinishedAttempt<'_>) -> Option<RetryDecision> {
+    pub fn decide_receipt(&self, receipt: FinishedAttempt<'_>) -> Option<RetryDecision> {
         match receipt.outcome {
             Outcome::Sent { .. } => Some(RetryDecision::End(Status::Delivered, None)),
             Outcome::Unknown | Outcome::Repeat { .. } => None,
-            _ => Some(self.verdict(receipt)),
+            _ => Some(self.decide(receipt)),
         }
     }
 
@@ -198,8 +198,8 @@ mod tests {
         }
     }
 
-    fn delay_of(verdict: &RetryDecision) -> Duration {
-        match verdict {
+    fn delay_of(decision: &RetryDecision) -> Duration {
+        match decision {
             RetryDecision::RetryAt(at) => at.since(Timestamp::from_millis(1_000_000)),
             other => panic!("no retry: {other:?}"),
         }
@@ -207,26 +207,26 @@ mod tests {
 
     #[test]
     fn temporary_failures_follow_the_schedule_and_then_park() {
-        assert_eq!(delay_of(&policy().verdict(finished(1, &RETRY))), Duration::from_secs(5));
-        assert_eq!(delay_of(&policy().verdict(finished(2, &RETRY))), Duration::from_secs(30));
-        assert_eq!(policy().verdict(finished(3, &RETRY)), RetryDecision::Park);
+        assert_eq!(delay_of(&policy().decide(finished(1, &RETRY))), Duration::from_secs(5));
+        assert_eq!(delay_of(&policy().decide(finished(2, &RETRY))), Duration::from_secs(30));
+        assert_eq!(policy().decide(finished(3, &RETRY)), RetryDecision::Park);
     }
 
     #[test]
     fn delays_spread_by_a_fifth_and_never_undercut_retry_after() {
-        let early = policy().verdict(FinishedAttempt { random: 0.0, ..finished(1, &RETRY) });
-        let late = policy().verdict(FinishedAttempt { random: 1.0, ..finished(1, &RETRY) });
+        let early = policy().decide(FinishedAttempt { random: 0.0, ..finished(1, &RETRY) });
+        let late = policy().decide(FinishedAttempt { random: 1.0, ..finished(1, &RETRY) });
         assert_eq!((delay_of(&early), delay_of(&late)), (Duration::from_secs(4), Duration::from_secs(6)));
 
         let asked = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
-        assert_eq!(delay_of(&policy().verdict(finished(1, &asked))), Duration::from_secs(300));
+        assert_eq!(delay_of(&policy().decide(finished(1, &asked))), Duration::from_secs(300));
     }
 
     #[test]
     fn a_retry_beyond_its_expiry_ends_the_delivery() {
         let expires_at = Some(Timestamp::from_millis(1_004_999));
-        let verdict = policy().verdict(FinishedAttempt { expires_at, ..finished(1, &RETRY) });
-        assert_eq!(verdict, RetryDecision::End(Status::Expired, None));
+        let decision = policy().decide(FinishedAttempt { expires_at, ..finished(1, &RETRY) });
+        assert_eq!(decision, RetryDecision::End(Status::Expired, None));
     }
 
     #[test]
@@ -235,9 +235,9 @@ mod tests {
         let full = Outcome::Retry { after: None, limit };
         // Attempts that failed for other reasons do not count as limited retries.
         let after = |limited_retries| FinishedAttempt { limited_retries, ..finished(9, &full) };
-        assert_eq!(delay_of(&policy().verdict(after(2))), Duration::from_secs(28_800));
+        assert_eq!(delay_of(&policy().decide(after(2))), Duration::from_secs(28_800));
         let end = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
-        assert_eq!(policy().verdict(after(3)), end);
+        assert_eq!(policy().decide(after(3)), end);
     }
 
     /// Runs a delivery in virtual time. Returns the delays until the delivery ends, and the final decision.
@@ -251,7 +251,7 @@ mod tests {
         for attempt in 1.. {
             let limited_retries = if outcome.is_limited() { attempt - 1 } else { 0 };
             let finished = FinishedAttempt { now, expires_at, limited_retries, ..finished(attempt, outcome) };
-            match policy.verdict(finished) {
+            match policy.decide(finished) {
                 RetryDecision::RetryAt(at) => {
                     delays.push(at.since(now).as_secs());
                     now = at;
@@ -292,8 +292,8 @@ mod tests {
         let pause = Outcome::PauseProvider;
         assert_eq!(delay_of(&RetryPolicy::failover(finished(99, &pause))), Duration::ZERO);
         let expires_at = Some(Timestamp::from_millis(1_000_000));
-        let verdict = RetryPolicy::failover(FinishedAttempt { expires_at, ..finished(1, &pause) });
-        assert_eq!(verdict, RetryDecision::End(Status::Expired, None));
+        let decision = RetryPolicy::failover(FinishedAttempt { expires_at, ..finished(1, &pause) });
+        assert_eq!(decision, RetryDecision::End(Status::Expired, None));
     }
 
     #[test]
@@ -301,21 +301,21 @@ mod tests {
         let sms = |outcome| FinishedAttempt { channel: Channel::Sms, ..finished(1, outcome) };
         let sent = Outcome::Sent { provider_id: None };
         let arrived = Some(RetryDecision::End(Status::Delivered, None));
-        assert_eq!(policy().receipt_verdict(sms(&sent)), arrived);
+        assert_eq!(policy().decide_receipt(sms(&sent)), arrived);
         let refused = Some(RetryDecision::End(Status::Failed, Some(Reason::ProviderRefused)));
-        assert_eq!(policy().receipt_verdict(sms(&Outcome::Failed)), refused);
+        assert_eq!(policy().decide_receipt(sms(&Outcome::Failed)), refused);
         let dead = Some(RetryDecision::End(Status::Failed, Some(Reason::TargetGone)));
-        assert_eq!(policy().receipt_verdict(sms(&Outcome::GONE)), dead);
-        assert_eq!(policy().receipt_verdict(sms(&Outcome::Unknown)), None);
-        let again = policy().receipt_verdict(sms(&RETRY)).unwrap();
+        assert_eq!(policy().decide_receipt(sms(&Outcome::GONE)), dead);
+        assert_eq!(policy().decide_receipt(sms(&Outcome::Unknown)), None);
+        let again = policy().decide_receipt(sms(&RETRY)).unwrap();
         assert_eq!(delay_of(&again), Duration::from_secs(5));
     }
 
     #[test]
     fn an_unknown_outcome_is_repeated_except_for_sms() {
-        assert_eq!(delay_of(&policy().verdict(finished(1, &Outcome::Unknown))), Duration::from_secs(5));
+        assert_eq!(delay_of(&policy().decide(finished(1, &Outcome::Unknown))), Duration::from_secs(5));
         let sms = FinishedAttempt { channel: Channel::Sms, ..finished(1, &Outcome::Unknown) };
-        assert_eq!(policy().verdict(sms), RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
+        assert_eq!(policy().decide(sms), RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
     }
 
     #[test]
@@ -323,8 +323,8 @@ mod tests {
         let after = Some(Duration::from_secs(7));
         for (outcome, delay) in [(Outcome::REPEAT, 5), (Outcome::Repeat { after }, 7)] {
             let sms = FinishedAttempt { channel: Channel::Sms, ..finished(1, &outcome) };
-            assert_eq!(delay_of(&policy().verdict(sms)), Duration::from_secs(delay));
-            assert_eq!(policy().receipt_verdict(sms), None);
+            assert_eq!(delay_of(&policy().decide(sms)), Duration::from_secs(delay));
+            assert_eq!(policy().decide_receipt(sms), None);
         }
     }
 }

@@ -40,7 +40,7 @@ pub enum Choice {
     /// No provider serves the target.
     NoProvider,
     /// The only eligible provider no longer serves the target.
-    Gone,
+    OnlyProviderMissing,
 }
 
 /// Route of the next attempt.
@@ -78,7 +78,7 @@ impl Route {
             Some(place) => Choice::Call(*place),
             None => match eligible.iter().filter_map(|place| candidates[*place].closed_until).min() {
                 Some(until) => Choice::Wait(until),
-                None if self.only.is_some() => Choice::Gone,
+                None if self.only.is_some() => Choice::OnlyProviderMissing,
                 None => Choice::NoProvider,
             },
         }
@@ -171,8 +171,8 @@ mod tests {
         let all = candidates(&[("a", None), ("b", Some(LATER))]);
         assert_eq!(route(Some("b"), &[]).choose(&all), Choice::Wait(LATER));
         assert_eq!(route(Some("a"), &["a"]).choose(&all), Choice::Call(0));
-        assert_eq!(route(Some("c"), &[]).choose(&all), Choice::Gone);
-        assert_eq!(route(Some("c"), &[]).choose(&[]), Choice::Gone);
+        assert_eq!(route(Some("c"), &[]).choose(&all), Choice::OnlyProviderMissing);
+        assert_eq!(route(Some("c"), &[]).choose(&[]), Choice::OnlyProviderMissing);
     }
 
     #[test]

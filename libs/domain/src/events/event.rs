@@ -3,10 +3,10 @@
 //! Golden files in `libs/domain/golden` contain one message per type and version. They are never removed, because every message
 //! ever written must stay readable.
 
-mod decided;
+mod chunk_decisions;
 mod envelope;
 
-pub use decided::{ChunkDecisions, Shape};
+pub use chunk_decisions::{ChunkDecisions, Shape};
 pub use envelope::{DecodeError, Envelope};
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub enum Event {
     /// A user was erased: the user's data must be deleted and must not reappear.
     UserErased(UserErased),
     /// A chunk of a send was planned.
-    SendPlanned(SendPlanned),
+    ChunkPlanned(ChunkPlanned),
     /// A delivery reached a terminal status, or waits for a retry after a failed attempt.
     DeliverySettled(DeliverySettled),
     /// A provider reported a target dead.
@@ -173,7 +173,7 @@ pub struct UserErased {
 /// Data of `SendPlanned`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SendPlanned {
+pub struct ChunkPlanned {
     /// Number of the chunk, from 0.
     #[serde(rename = "turn")]
     pub chunk: u32,
@@ -207,9 +207,10 @@ pub struct DeliverySettled {
 }
 
 impl DeliverySettled {
-    /// Returns the message id and the event id for publishing this outcome (`what` is `settled`) or a related event. A process
-    /// that publishes the event again derives the same ids. The ids depend on the status, because one attempt can have two
-    /// outcomes: the first without the provider's answer, the second with it.
+    /// Returns the message id and the event id under which an event about this outcome is published. `what` is `settled` for the
+    /// outcome itself, and `suppressed` for the suppression of its target. A process that publishes the event again derives the
+    /// same ids. The ids depend on the status, because one attempt can have two outcomes: the first without the provider's
+    /// answer, the second with it.
     #[must_use]
     pub fn ids(&self, what: &str) -> (String, Uuid) {
         let DeliverySettled { delivery_id, attempt, status, .. } = self;
@@ -277,7 +278,7 @@ types! {
     "InboxAllDeleted" = InboxAllChanged(AllChange::Deleted),
     "InboxItemStateSet" = InboxItemStateSet,
     "UserErased" = UserErased,
-    "SendPlanned" = SendPlanned,
+    "SendPlanned" = ChunkPlanned,
     "DeliverySettled" = DeliverySettled,
     "TargetSuppressed" = TargetSuppressed,
     "RequestCancelled" = RequestCancelled,

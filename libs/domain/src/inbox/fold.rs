@@ -58,13 +58,13 @@ pub struct WholeInbox {
 
 /// The partition from which the folded events were read.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin {
+pub struct InboxPartition {
     pub partition: u32,
     /// Number of partitions.
     pub partitions: u32,
 }
 
-impl Origin {
+impl InboxPartition {
     /// Returns true if the user belongs to this partition.
     #[must_use]
     pub fn owns(self, app: AppId, user: UserNumber) -> bool {
@@ -144,7 +144,7 @@ impl Fold {
     /// Returns an error if the event is invalid. An invalid event can never be applied.
     pub fn push(
         &mut self,
-        origin: Origin,
+        origin: InboxPartition,
         seq: u64,
         envelope: &Envelope,
         erased: &mut ErasedUsers,
@@ -191,7 +191,7 @@ impl Fold {
         }
     }
 
-    /// Approximate number of rows that applying this batch changes.
+    /// Approximate number of rows that this batch changes when it is applied.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight
@@ -234,7 +234,7 @@ pub fn state_changes(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Cha
 }
 
 fn new_items(
-    origin: Origin,
+    origin: InboxPartition,
     seq: u64,
     envelope: &Envelope,
     added: &ItemsAdded,

@@ -70,16 +70,16 @@ pub struct PlannedDelivery {
 }
 
 /// Targets that a provider reported dead.
-pub type Suppressed = HashSet<(Channel, String)>;
+pub type SuppressedTargets = HashSet<(Channel, String)>;
 
 /// Decides for one recipient. Every delivered channel and every channel that the send names ends up in the deliveries,
 /// in the inbox or in the skips.
 #[must_use]
-pub fn decide(
+pub fn decide_recipient(
     facts: &SendFacts<'_>,
     recipient: &Recipient,
     person: Option<Person<'_>>,
-    suppressed: &Suppressed,
+    suppressed: &SuppressedTargets,
 ) -> Decision {
     let mut decision = Decision {
         identifier: recipient.identifier.clone(),
@@ -119,9 +119,9 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
 }
 
 /// Returns the channels that a cancellation stops for a recipient without a decision: all channels that Tidings delivers or, if
-/// the send selects channels, those of them that it selects.
+/// the send selects channels, only the selected ones.
 #[must_use]
-pub fn stoppable(selected: Option<&[Channel]>) -> Vec<Channel> {
+pub fn cancellable_channels(selected: Option<&[Channel]>) -> Vec<Channel> {
     let channels = Channel::DELIVERED.into_iter();
     channels.filter(|channel| selected.is_none_or(|selected| selected.contains(channel))).collect()
 }
@@ -133,7 +133,7 @@ pub fn decide_cancelled(
     recipient: &Recipient,
     person: Option<Person<'_>>,
 ) -> Decision {
-    let stopped = stoppable(facts.selected);
+    let stopped = cancellable_channels(facts.selected);
     let reason = |channel: Channel| {
         if !channel.is_delivered() {
             Reason::ChannelUnavailable
@@ -158,7 +158,7 @@ fn channel_targets<'a>(
     channel: Channel,
     identifier: &str,
     person: Option<Person<'a>>,
-    suppressed: &Suppressed,
+    suppressed: &SuppressedTargets,
 ) -> Result<(Person<'a>, Vec<String>), Reason> {
     if facts.selected.is_some_and(|selected| !selected.contains(&channel)) {
         return Err(Reason::NotSelected);

@@ -262,7 +262,7 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
     }
 }
 
-// Recognises a valid identifier, so that the path for problems is not allocated for most recipients.
+// Checks an identifier without building the path that a problem would name. Most recipients are valid and need no path.
 fn is_plain_identifier(text: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&text.len()) && !text.chars().any(char::is_control)
 }

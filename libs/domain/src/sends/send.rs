@@ -155,7 +155,7 @@ impl SendRequest {
     /// Returns true if the database must keep the send itself. Later chunks and scheduled sends are planned from `SendContinues`,
     /// which does not contain the send.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
+    pub fn needs_stored_body(&self) -> bool {
         self.chunks() > 1 || self.send_at.is_some()
     }
 
@@ -178,7 +178,7 @@ impl SendRequest {
         for recipient in send.recipients.iter_mut().filter(|recipient| must_go(recipient)) {
             *recipient = Recipient::erased();
         }
-        if send.is_for_nobody() {
+        if send.has_only_erased_recipients() {
             send.content = InAppContent::default();
             send.overrides = Overrides::default();
             send.attachments.clear();
@@ -189,7 +189,7 @@ impl SendRequest {
 
     /// Returns true if all recipients of the send were erased.
     #[must_use]
-    pub fn is_for_nobody(&self) -> bool {
+    pub fn has_only_erased_recipients(&self) -> bool {
         self.recipients.iter().all(Recipient::is_erased)
     }
 }
@@ -228,7 +228,11 @@ mod tests {
     fn a_send_loses_its_content_with_its_last_recipient() {
         let erased = send().without(|_| true).unwrap();
         assert_eq!(erased.content, InAppContent::default());
-        assert!(erased.overrides.is_empty() && erased.attachments.is_empty() && erased.is_for_nobody());
+        assert!(
+            erased.overrides.is_empty()
+                && erased.attachments.is_empty()
+                && erased.has_only_erased_recipients()
+        );
         assert!(erased.recipients.iter().all(Recipient::is_erased));
         assert_eq!(erased.recipients.len(), 2);
     }

@@ -35,7 +35,8 @@ fn golden_messages_read_and_write_back_the_same() {
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // A member that was added to a version later has its own file, and the name of that file contains the name of the member.
+        // If a member was added to a version later, a separate file contains it, and the name of that file contains the name of
+        // the member.
         let kind = envelope.event.kind();
         assert!(
             name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),
@@ -107,7 +108,7 @@ fn an_invalid_value_is_malformed_even_if_it_mentions_an_unknown_variant() {
 }
 
 /// A receipt that arrives early is stored as a row with the answer in JSON. Releases before 0.2.0 wrote such rows too, so the
-/// names must not change.
+/// names in that JSON must not change.
 #[test]
 fn stored_answers_keep_the_names_of_blame() {
     let names = [Blame::Usual, Blame::Provider, Blame::User, Blame::None].map(|blame| json!(blame));

@@ -1,7 +1,7 @@
-//! Model of the ledger: a pure state machine of the protocol by which a delivery is claimed, called and settled. A method has the
-//! effect of one SQL statement on one delivery. One test compares the statements with this model. Another test searches the model
-//! for interleavings of workers, crashes and pauses that break a guarantee. The model checks every change of the status against
-//! the table of legal transitions.
+//! Model of the ledger: a pure state machine of the protocol by which a delivery is claimed, called and settled. Each method has
+//! the effect of one SQL statement on one delivery. One test compares the statements with this model. Another test searches the
+//! model for interleavings of workers, crashes and pauses that break a guarantee. The model checks every change of the status
+//! against the table of legal transitions.
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 
@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
     pub(crate) calling: bool,
     /// True if the attempt has been settled.
     pub(crate) made: bool,
-    /// State with which the next claim ends the delivery: cancelled, expired, erased or suppressed.
+    /// Status and reason with which the next claim must end the delivery, if it was cancelled, expired, erased or suppressed.
     pub(crate) stop: Option<(Status, Option<Reason>)>,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClaimResult {
     /// The attempt may be made.
-    Ours,
+    Granted,
     /// The delivery has ended, or is at a later attempt.
-    Done,
+    NotDue,
     /// Another worker may be making the attempt.
     Leased,
     /// The attempt of the job is later than the attempt in the ledger.
@@ -84,7 +84,7 @@ impl Ledger {
     /// Claims the delivery for one attempt.
     pub(crate) fn claim(&mut self, attempt: u32, fresh: Token) -> ClaimResult {
         if self.status.is_terminal() || self.attempt > attempt {
-            return ClaimResult::Done;
+            return ClaimResult::NotDue;
         }
         if self.attempt < attempt {
             return ClaimResult::Missing;
@@ -94,16 +94,16 @@ impl Ledger {
         }
         if self.calling {
             self.end(Step::Refuse, (Status::Unknown, Some(Reason::OutcomeUnknown)));
-            return ClaimResult::Done;
+            return ClaimResult::NotDue;
         }
         if let Some(state) = self.stop {
             self.end(Step::Refuse, state);
-            return ClaimResult::Done;
+            return ClaimResult::NotDue;
         }
         self.change(Step::Claim, (Status::Sending, self.reason));
         self.token = Some(fresh);
         self.lease = Lease::Live;
-        ClaimResult::Ours
+        ClaimResult::Granted
     }
 
     fn change(&mut self, step: Step, (status, reason): (Status, Option<Reason>)) {

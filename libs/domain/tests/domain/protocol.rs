@@ -131,7 +131,7 @@ impl World {
         next
     }
 
-    /// Adds the possible next states of a worker. A call has one next state for each answer.
+    /// Adds the possible next states of a worker. A call has one next state for each possible answer.
     fn work(&self, worker: usize, next: &mut Vec<World>) {
         let to = |phase: Phase| self.with(|world| world.workers[worker] = phase);
         match self.workers[worker] {
@@ -147,11 +147,11 @@ impl World {
                 let mut world = self.clone();
                 let token = world.tokens;
                 world.workers[worker] = match world.ledger.claim(attempt, token) {
-                    ClaimResult::Ours => {
+                    ClaimResult::Granted => {
                         world.tokens += 1;
                         Phase::Claimed { attempt, token }
                     }
-                    ClaimResult::Done => {
+                    ClaimResult::NotDue => {
                         Phase::ToPublish { attempt, status: world.ledger.published_status(attempt) }
                     }
                     ClaimResult::Leased | ClaimResult::Missing => Phase::Idle,
@@ -201,9 +201,9 @@ impl World {
     fn call(&self, worker: usize, attempt: u32, token: Token) -> World {
         let mut world = self.clone();
         world.calls[attempt as usize - 1] += 1;
-        assert!(self.repeatable || !self.perhaps_taken, "a second message: {self:#?}");
+        assert!(self.repeatable || !self.perhaps_taken, "the recipient may get a second message: {self:#?}");
         let repeated = world.calls[attempt as usize - 1] > 1;
-        assert!(!repeated || self.excused, "a second call without a cause: {self:#?}");
+        assert!(!repeated || self.excused, "a second call without a fault that justifies it: {self:#?}");
         world.perhaps_taken = true;
         world.workers[worker] = Phase::Calling { attempt, token };
         world
@@ -306,19 +306,23 @@ impl World {
     /// Checks the invariants that hold after every step, regardless of faults.
     fn check(&self, before: &World) {
         if before.ledger.status.is_terminal() && before.ledger.made {
-            assert_eq!(self.ledger.status, before.ledger.status, "two ends: {before:#?}");
+            assert_eq!(self.ledger.status, before.ledger.status, "the final status changed: {before:#?}");
         }
         if self.ledger.status == Status::Unknown {
             assert!(!self.repeatable, "a repeatable message ended as unknown: {self:#?}");
         }
         if self.is_over() {
-            assert!(self.ledger.status.is_terminal(), "an unfinished delivery has no message: {self:#?}");
+            assert!(
+                self.ledger.status.is_terminal(),
+                "no message is left for an unfinished delivery: {self:#?}"
+            );
             let is_published = |attempt: &u32| self.published.iter().any(|(known, _)| known == attempt);
-            assert!(self.settled.iter().all(is_published), "not published: {self:#?}");
+            assert!(self.settled.iter().all(is_published), "a settled attempt is not published: {self:#?}");
             let was_last = self.ledger.attempt - u32::from(self.ledger.status == Status::Parked);
-            // An end without an answer may be published after the answer, so the final status need not be published last.
+            // If the delivery ended without an answer, that status may be published after the answer. So the final status need
+            // not be published last.
             let end = (was_last, self.ledger.status);
-            assert!(self.published.contains(&end), "the end is not published: {self:#?}");
+            assert!(self.published.contains(&end), "the final status is not published: {self:#?}");
         }
     }
 }
@@ -371,7 +375,7 @@ fn search(repeatable: bool) -> usize {
         }
     }
     if let Some((stuck, _)) = known.iter().find(|(_, place)| !ends[**place]) {
-        panic!("no way to an end: {stuck:#?}");
+        panic!("the delivery cannot end: {stuck:#?}");
     }
     known.len()
 }

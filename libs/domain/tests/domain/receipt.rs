@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::outcome::RetryLimit;
-use domain::receipt::{About, Change, Effect, NextAttempt, Receipt, ReportedDelivery};
+use domain::receipt::{Change, Effect, NextAttempt, Receipt, ReceiptSubject, ReportedDelivery};
 use domain::retry::RetryPolicy;
 use domain::transition::Step;
 use domain::{
@@ -23,7 +23,7 @@ fn policy() -> RetryPolicy {
 }
 
 fn receipt(outcome: Outcome) -> Receipt {
-    let about = About::Delivery(DeliveryId(Uuid::from_u128(3)), None);
+    let about = ReceiptSubject::Delivery(DeliveryId(Uuid::from_u128(3)), None);
     let answer = Answer::new(outcome, "30008", "undelivered");
     Receipt { id: Uuid::from_u128(1), app: AppId(1), about, answer, at: NOW, random: 0.5 }
 }
@@ -74,7 +74,7 @@ fn next_job(effect: Effect) -> (Option<Timestamp>, DeliveryJob) {
     match effect {
         Effect::Change(Change { next: Some(NextAttempt { stream: STREAM, job, due_at }), .. }) => {
             assert_eq!((job.id, job.caused_by), (Uuid::from_u128(1), Some(Uuid::from_u128(77))));
-            let Event::DeliveryJob(job) = job.event else { panic!("a job") };
+            let Event::DeliveryJob(job) = job.event else { panic!("not a job") };
             (due_at, *job)
         }
         other => panic!("no attempt follows: {other:?}"),
@@ -171,7 +171,7 @@ fn a_change_publishes_its_outcome_and_the_suppression_that_it_caused() {
     let sent = delivery(Status::Sent);
     let receipt = receipt(Outcome::GONE);
     assert!(receipt.kills_target(&sent));
-    let Effect::Change(change) = receipt.effect(None, &sent, &policy()).unwrap() else { panic!("a change") };
+    let Effect::Change(change) = receipt.effect(None, &sent, &policy()).unwrap() else { panic!("no change") };
     let kinds = |is_suppressed| -> Vec<_> {
         let events = receipt.events(&sent, &change, is_suppressed);
         events.iter().map(|envelope| (envelope.event.kind(), envelope.send_id)).collect()

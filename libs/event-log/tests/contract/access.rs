@@ -48,13 +48,13 @@ async fn a_private_authority_is_trusted_by_its_file_and_the_server_requires_a_cl
         Access { ca_file: Some(write(folder.path(), "other.pem", other.pem())), ..access.clone() };
     let no_certificate = Access { certificate: None, ..access.clone() };
     let absent = Access { ca_file: Some("/absent/ca.pem".into()), ..access };
-    for (access, said) in [
+    for (access, cause) in [
         (unknown_authority, "invalid peer certificate"),
         (no_certificate, "ertificate"),
         (absent, "No such file"),
     ] {
         let error = EventLog::connect(with(&server, &access)).await.err().unwrap();
-        assert!(error.is_permanent() && error.reason.contains(said), "{error}");
+        assert!(error.is_permanent() && error.reason.contains(cause), "{error}");
     }
 }
 
@@ -113,9 +113,9 @@ async fn a_credentials_file_logs_in_by_jwt_and_seed() {
     EventLog::connect(with(&server, &access)).await.unwrap().ping().await.unwrap();
 
     let stolen = write(folder.path(), "stolen.creds", &credentials(&KeyPair::new_user(), &login));
-    for (file, said) in [(stolen, "authorization violation"), ("/absent/creds".into(), "/absent/creds")] {
+    for (file, cause) in [(stolen, "authorization violation"), ("/absent/creds".into(), "/absent/creds")] {
         let access = Access { credentials_file: Some(file), ..Access::default() };
         let error = EventLog::connect(with(&server, &access)).await.err().unwrap();
-        assert!(error.is_permanent() && error.reason.contains(said), "{error}");
+        assert!(error.is_permanent() && error.reason.contains(cause), "{error}");
     }
 }

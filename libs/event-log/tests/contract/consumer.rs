@@ -143,7 +143,7 @@ async fn two_processes_share_the_work_without_overlap() {
         });
     }
     let shares = workers.join_all().await;
-    assert!(shares.iter().all(|share| !share.is_empty()), "a process got no work");
+    assert!(shares.iter().all(|share| !share.is_empty()), "a process got no messages");
     let all: Vec<u64> = shares.into_iter().flatten().collect();
     assert_eq!(all.len(), 2_000);
     assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), (1..=2_000).collect());
@@ -246,7 +246,7 @@ async fn a_consumer_that_would_deliver_other_messages_is_refused() {
     let Err(error) = world.log.consumer(SENDS, DURABLE, LONG).await else { panic!("accepted") };
     assert!(matches!(&error, Error::ConsumerDiffers { field: "max_deliver", .. }), "{error}");
     assert!(error.is_permanent());
-    assert_eq!(raw.consumer_info(DURABLE).await.unwrap().config.max_deliver, 3, "left alone");
+    assert_eq!(raw.consumer_info(DURABLE).await.unwrap().config.max_deliver, 3, "the consumer is unchanged");
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn fetching_from_a_lost_consumer_is_an_error() {
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();
     let raw = world.raw().await.get_stream(SENDS.to_string()).await.unwrap();
     raw.delete_consumer(DURABLE).await.unwrap();
-    let Err(error) = consumer.fetch(1, SOON).await else { panic!("fetched") };
+    let Err(error) = consumer.fetch(1, SOON).await else { panic!("the fetch succeeded") };
     assert!(error.to_string().contains("consumer dispatcher of SEND_transactional"), "{error}");
 }
 

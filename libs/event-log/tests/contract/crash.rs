@@ -49,7 +49,7 @@ async fn read(log: EventLog) -> BTreeMap<u64, u64> {
                     assert_eq!(
                         record.seq,
                         numbers.len() as u64 + 1,
-                        "a record twice, left out or out of order"
+                        "a record was repeated, skipped or out of order"
                     );
                     numbers.insert(record.seq, number(&record.payload));
                 }
@@ -102,7 +102,7 @@ async fn nothing_confirmed_is_lost_when_the_server_is_killed() {
     let numbers = timeout(LIMIT, reader).await.expect("the reader does not finish").unwrap();
     let times = timeout(LIMIT, worker).await.expect("the worker does not finish").unwrap();
 
-    assert_eq!(world.log.state(SENDS).await.unwrap().messages, MESSAGES, "stored twice under one id");
+    assert_eq!(world.log.state(SENDS).await.unwrap().messages, MESSAGES, "a message was stored twice");
     for (number, seq) in &seqs {
         assert_eq!(numbers.get(seq), Some(number), "confirmed at {seq}, but not read there");
     }

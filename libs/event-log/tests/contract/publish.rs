@@ -19,7 +19,10 @@ async fn a_repeated_id_is_answered_with_the_first_sequence() {
     world.log.publish(numbered(SENDS, 2)).await.unwrap();
     let again = world.log.publish(numbered(SENDS, 1)).await.unwrap();
     assert_eq!((again.seq, again.duplicate), (1, true));
-    assert!(!world.log.publish(numbered(INBOX, 1)).await.unwrap().duplicate, "ids count by stream");
+    assert!(
+        !world.log.publish(numbered(INBOX, 1)).await.unwrap().duplicate,
+        "another stream has its own ids"
+    );
 
     world.server.restart().await.unwrap();
     let log = EventLog::connect(settings(world.server.url())).await.unwrap();
@@ -52,7 +55,7 @@ async fn a_full_stream_refuses_and_keeps_what_it_has() {
     assert_eq!(log.state(SENDS).await.unwrap().fill, 1.0);
 
     log.purge_below(SENDS, 2).await.unwrap();
-    assert_eq!(log.publish(numbered(SENDS, 4)).await.unwrap().seq, 4, "room again");
+    assert_eq!(log.publish(numbered(SENDS, 4)).await.unwrap().seq, 4, "the stream has room again");
 }
 
 #[tokio::test]
@@ -94,7 +97,7 @@ async fn a_server_that_does_not_answer_leaves_messages_unconfirmed() {
     let results = log.publish_all((1..=600).map(|number| numbered(SENDS, number)).collect()).await;
     let unconfirmed =
         results.iter().filter(|result| matches!(result, Err(PublishError::Unconfirmed { .. }))).count();
-    assert_eq!(unconfirmed, 256, "the messages in flight");
+    assert_eq!(unconfirmed, 256, "only one window of messages is sent");
     for result in results.into_iter().skip(unconfirmed) {
         assert_eq!(refusal(result), Refusal::NotSent);
     }
@@ -104,12 +107,12 @@ async fn a_server_that_does_not_answer_leaves_messages_unconfirmed() {
     for result in world.log.publish_all((1..=600).map(|number| numbered(SENDS, number)).collect()).await {
         result.unwrap();
     }
-    assert_eq!(log.state(SENDS).await.unwrap().messages, 600, "nothing twice");
+    assert_eq!(log.state(SENDS).await.unwrap().messages, 600, "no message is stored twice");
 }
 
 #[tokio::test]
 async fn a_failed_connection_is_reported_without_the_password() {
     let nobody = settings("nats://someone:secret@127.0.0.1:1");
-    let Err(error) = EventLog::connect(nobody).await else { panic!("connected to nothing") };
+    let Err(error) = EventLog::connect(nobody).await else { panic!("connected, although no server runs") };
     assert!(!error.to_string().contains("secret"), "{error}");
 }

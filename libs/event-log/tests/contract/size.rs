@@ -50,9 +50,9 @@ async fn a_limit_that_leaves_too_little_room_is_refused_before_any_stream_is_cha
     let world = World::start().await;
     world.fill(INBOX, 600).await;
     let error = world.log.resize(&[SENDS, INBOX], messages(1_199)).await.unwrap_err();
-    let said = error.to_string();
-    assert!(matches!(error, DeclareError::TooSmall { held: 600, limit: 1_199, least: 1_200, .. }), "{said}");
-    assert!(said.contains("INBOX_0"), "{said}");
+    let cause = error.to_string();
+    assert!(matches!(error, DeclareError::TooSmall { held: 600, limit: 1_199, least: 1_200, .. }), "{cause}");
+    assert!(cause.contains("INBOX_0"), "{cause}");
     assert_eq!(
         world.log.resize(&[SENDS], messages(LIMIT)).await.unwrap(),
         [],

@@ -3,8 +3,8 @@
 //! `TIDINGS_TEST_DATABASE_URL` names, or in a private PostgreSQL. It is dropped afterwards. The exit code is the exit code of the
 //! command.
 //!
-//! This program depends on no crate with checked SQL statements, so it can be built while the descriptions of statements are
-//! missing.
+//! This program depends on no crate whose SQL statements the compiler checks. So it can be built while the descriptions of the
+//! statements in `libs/store/.sqlx` are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};

@@ -18,8 +18,8 @@ pub struct Gateway {
     /// Maximum number of open connections of one process, 16 to 1,000,000. If the process may open fewer files, the maximum is
     /// lower.
     pub connections: usize,
-    /// Requests per second that one process accepts from an app's backend, 1 to 1,000,000. It accepts as many from all users of
-    /// the app together. An app's own limit takes precedence.
+    /// Requests per second that one process accepts from an app's backend, 1 to 1,000,000. A second limit of the same size
+    /// applies to all users of the app together. An app's own limit takes precedence.
     pub rate_limit: u32,
     /// Requests per second that one process accepts from one user, 1 to 1,000,000.
     pub user_rate_limit: u32,

@@ -21,11 +21,11 @@ pub struct Nats {
     pub credentials_file: Option<PathBuf>,
     /// Copies of every stream, 1 to 5.
     pub replicas: usize,
-    /// True if the configuration sets `replicas`. `tidings migrate` then changes streams that have another number.
+    /// True if the configuration sets `replicas`. `tidings migrate` then changes streams that have a different number of copies.
     pub replicas_are_set: bool,
     /// Maximum number of messages in a stream. A full stream refuses further messages.
     pub max_messages: i64,
-    /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have another limit.
+    /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have a different limit.
     pub max_messages_are_set: bool,
 }
 

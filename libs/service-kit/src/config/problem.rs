@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Reason why the configuration cannot be used. No message shows the value of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file is missing or may not be read.
+    /// The file cannot be read, for example because it is missing.
     #[error("cannot read the configuration file {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     /// The file is not TOML. The message does not show the line, because it may contain a password.

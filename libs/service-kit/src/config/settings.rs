@@ -29,7 +29,7 @@ const VALUE_FILES: [(&str, &str); 5] = [
 ];
 /// Maximum size of a file in `VALUE_FILES`, in bytes: enough for the URLs of all servers of a cluster.
 const LONGEST_VALUE_FILE: u64 = 65_536;
-/// Minimum similarity (0 to 1) of an unknown key to a known key, at which the error suggests the known key.
+/// If an unknown key is at least this similar (0 to 1) to a known key, the error suggests the known key.
 const LIKENESS: f64 = 0.7;
 
 #[derive(Default)]
@@ -154,7 +154,7 @@ impl Settings {
         None
     }
 
-    /// Reads one value with `parse`. If `parse` returns `None`, reports a problem that says "must be" and then `wanted`.
+    /// Reads one value with `parse`. If `parse` returns `None`, reports the problem "must be {wanted}".
     pub(super) fn one<T>(
         &mut self,
         key: &'static str,
@@ -246,7 +246,8 @@ impl Settings {
         self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
-    /// Reports the keys that were not read as unknown, and returns all problems. Every known key must have been read before.
+    /// Adds a problem for every unknown key, and returns all problems. A key is unknown if it was not read, so every known key
+    /// must have been read before.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, (value, origin)) in std::mem::take(&mut self.given) {
             let section = format!("{key}.");

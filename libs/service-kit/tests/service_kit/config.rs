@@ -107,11 +107,14 @@ fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
         "metrics.listen: is the same as gateway.listen",
         "nats.url: begins with http://, and must begin with nats://",
     ];
-    let told = problems(result);
+    let reported = problems(result);
     for problem in expected {
-        assert!(told.iter().any(|told| told.starts_with(problem)), "{problem}\nis not in {told:#?}");
+        assert!(
+            reported.iter().any(|reported| reported.starts_with(problem)),
+            "{problem}\nis not in {reported:#?}"
+        );
     }
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    assert_eq!(reported.len(), expected.len(), "{reported:#?}");
     assert!(message.contains("log.format = \"xml\" (environment variable TIDINGS_LOG__FORMAT)"), "{message}");
     assert!(message.contains("delivery.lease = \"90\" (file "), "{message}");
 }
@@ -158,8 +161,8 @@ fn unusable_log_levels_are_refused() {
     for level in ["info", "WARN", "info,sqlx=warn", "off,store=trace"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(), "{level}");
     }
-    // If these values were accepted, the filter would read the first as the name of a crate and log nothing else. The last would
-    // also raise the level of libraries.
+    // The filter would read `verbose` as the name of a crate and log only that crate. `[request]=debug` would also raise the
+    // level of libraries.
     for level in ["verbose", "info,verbose", "sqlx=loud", "info,[request]=debug"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
@@ -186,15 +189,16 @@ fn an_unreadable_value_file_is_named() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = empty.path().to_str().unwrap();
     let variable = "TIDINGS_NATS__URL_FILE";
-    for (pairs, told) in [
+    for (pairs, reported) in [
         (vec![(variable, "/absent/url")], "/absent/url"),
         (vec![(variable, empty)], "is empty"),
         (vec![(variable, empty), ("TIDINGS_NATS__URL", "nats://n:4222")], "TIDINGS_NATS__URL is set too"),
     ] {
         let problems = problems(from_variables(&pairs));
-        assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(told), "{problems:?}");
+        assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(reported), "{problems:?}");
     }
-    // This variable sets the key `master_key_file`. It does not name a file with the value of another variable.
+    // This variable sets the key `master_key_file` to a path. Its suffix `_FILE` does not mean that the file contains the value
+    // of another variable.
     let key = from_variables(&[("TIDINGS_SECURITY__MASTER_KEY_FILE", "/absent/key")]).unwrap();
     assert_eq!(key.security.master_key_file.as_deref(), Some(Path::new("/absent/key")));
 }

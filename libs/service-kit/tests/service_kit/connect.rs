@@ -80,8 +80,8 @@ async fn a_wrong_password_ends_the_wait_at_once() {
     let limit = Duration::from_secs(3_600);
     let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
     let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());
-    for (message, said) in [(database, "password authentication failed"), (log, "authorization violation")] {
-        assert!(message.contains("refuses the connection") && message.contains(said), "{message}");
+    for (message, cause) in [(database, "password authentication failed"), (log, "authorization violation")] {
+        assert!(message.contains("refuses the connection") && message.contains(cause), "{message}");
         assert!(!message.contains("hunter2"), "{message}");
     }
 }
@@ -99,7 +99,7 @@ async fn a_database_without_a_free_session_names_the_cause() {
     let mut taken = Vec::new();
     while let Ok(session) = PgConnection::connect_with(&options).await {
         taken.push(session);
-        assert!(taken.len() as u64 <= 2 * allowed, "the server takes any number of sessions");
+        assert!(taken.len() as u64 <= 2 * allowed, "the server does not limit its sessions");
     }
     let refused = format!("{:#}", connections::store(&config, Duration::from_secs(5)).await.unwrap_err());
     assert!(

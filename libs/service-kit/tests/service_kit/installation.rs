@@ -42,7 +42,7 @@ async fn services_accept_streams_of_another_size_and_only_resize_changes_them() 
     };
     installation.config.nats.max_messages = before * 2;
     assert_eq!(installation.prepare(4).await, Ok(()));
-    assert_eq!(resize(&installation.config).await, [], "the size is not set");
+    assert_eq!(resize(&installation.config).await, [], "the configuration does not set a size");
     assert_eq!(installation.verify().await, Ok(4));
 
     installation.config.nats.max_messages_are_set = true;
@@ -100,7 +100,7 @@ async fn a_log_in_use_is_refused_to_a_new_database() {
     connections::store(&installation.config, LIMIT).await.unwrap().migrate().await.unwrap();
     let refused = installation.prepare(4).await.unwrap_err();
     assert!(refused.contains("INBOX_0") && refused.contains("another database"), "{refused}");
-    assert!(installation.prepare(4).await.is_err(), "nothing was recorded");
+    assert!(installation.prepare(4).await.is_err(), "the refused call recorded nothing");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_log_that_ends_below_a_checkpoint_is_refused() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
     store.inbox().project(StreamName::Inbox(2), 0, 7).await.unwrap().unwrap().commit().await.unwrap();
-    assert_eq!(store.inbox().checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
+    assert_eq!(store.database().checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(refused.contains("INBOX_2 ends at 0") && refused.contains("up to 7"), "{refused}");
     }

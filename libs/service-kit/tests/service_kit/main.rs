@@ -1,4 +1,4 @@
-//! Tests of `service-kit`, on real servers if servers matter.
+//! Tests of `service-kit`. Tests that need servers use real ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod config;

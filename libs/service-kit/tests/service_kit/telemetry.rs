@@ -58,7 +58,7 @@ fn a_trace_goes_through_the_process_to_the_collector() {
     let mut config = Config::default();
     config.otlp.endpoint = Some(origin.parse().unwrap());
     let guard = telemetry::init("tidings-test", &config).unwrap();
-    assert!(telemetry::init("tidings-test", &config).is_err(), "once per process");
+    assert!(telemetry::init("tidings-test", &config).is_err(), "telemetry can be set up only once");
 
     let span = tracing::info_span!("provider_call", channel = "email");
     trace::continue_from(&span, Some(CALLER));
@@ -72,7 +72,7 @@ fn a_trace_goes_through_the_process_to_the_collector() {
         trace::continue_from(&span, malformed);
         assert!(span.in_scope(trace::current_traceparent).is_some(), "a separate trace");
     }
-    assert_eq!(trace::current_traceparent(), None, "outside of every span");
+    assert_eq!(trace::current_traceparent(), None, "no trace outside of a span");
 
     drop(guard);
     let (request, body) = received.recv_timeout(Duration::from_secs(30)).unwrap();

@@ -28,7 +28,7 @@ impl AcceptedFile {
         Ok(AcceptedFile(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Appends a message. Fails if the message has no delivery id, or not exactly one recipient. The stand-in must then
+    /// Appends a message. Fails if the message has no delivery id, or no recipient, or several. The stand-in must then
     /// not confirm the message.
     pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
         let delivery = delivery(capture).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
@@ -42,8 +42,8 @@ impl AcceptedFile {
     }
 }
 
-/// Returns the delivery id of a message. Messages of each kind of provider contain the id in another place. Returns
-/// None if the message has no id.
+/// Returns the delivery id of a message. Each kind of provider has it in a different place. Returns None if the message
+/// has no id.
 fn delivery(capture: &Capture) -> Option<String> {
     let header = |name: &str| capture.summary.headers.get(name)?.first().map(String::as_str);
     let member = |pointer: &str| {

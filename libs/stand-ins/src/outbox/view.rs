@@ -85,8 +85,8 @@ fn headers(message: &Message<'_>) -> BTreeMap<String, Vec<String>> {
     headers
 }
 
-// If an email has no plain text, the parser converts its HTML, and the other way round. The outbox shows only text that
-// was sent.
+// If an email has no plain text, `text_bodies` returns its HTML part; if it has no HTML, `html_bodies` returns its
+// plain text. Only parts of the right type are shown.
 fn text_of(part: &MessagePart<'_>) -> Option<String> {
     match &part.body {
         PartType::Text(text) => Some(text.to_string()),

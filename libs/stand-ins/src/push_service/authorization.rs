@@ -16,7 +16,7 @@ const POINT: usize = 65;
 /// A verified token.
 #[derive(Debug)]
 pub(super) struct Authorization {
-    /// Public key of the sender, in base64url as in the header. It verifies the token.
+    /// Public key of the sender, in base64url as in the header. The token was verified with it.
     pub(super) public_key: String,
     /// Contact address of the sender (claim `sub`).
     pub(super) subject: String,

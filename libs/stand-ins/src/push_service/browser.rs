@@ -1,4 +1,4 @@
-//! A browser that has subscribed at the push service: its keys, and the decryption of messages to it (RFC 8291).
+//! A browser with a subscription: its keys, and the decryption of messages to it (RFC 8291).
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ const STATES: [&str; 10] = [
     "SKIPPED",
 ];
 
-/// Place of the message id and the state in a receipt.
+/// Parts of a receipt that contain the message id and the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptForm {
     /// Only the text (appendix B).

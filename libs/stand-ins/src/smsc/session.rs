@@ -38,8 +38,8 @@ const MAGIC: [(&str, &str, &str); 3] = [
 ];
 /// Maximum time without data from a client that has not bound.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
-/// A bound client is disconnected after this time without data, or after three intervals of enquire_link if they are
-/// longer.
+/// Time without data after which a bound client is disconnected. If three intervals of enquire_link are longer, they
+/// apply instead.
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
 /// Maximum number of receipts per session that the client has not confirmed yet.
 const RECEIPTS: usize = 10;

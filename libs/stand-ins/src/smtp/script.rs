@@ -39,7 +39,7 @@ pub enum Reaction {
     Stall,
 }
 
-/// Rule of a script: at which stage of which emails the server reacts differently, and how often.
+/// Rule of a script: the stage and the emails for which the server reacts differently, and how often.
 #[derive(Clone, Debug)]
 pub struct Rule {
     to: Option<String>,

@@ -39,7 +39,7 @@ pub(super) struct Session<'a, S> {
     pub(super) logged_in: bool,
     pub(super) from: Option<String>,
     to: Vec<String>,
-    /// True if the client sent SMTPUTF8. Addresses and headers may then contain characters beyond ASCII.
+    /// True if the client sent SMTPUTF8. Addresses and headers may then contain non-ASCII characters.
     utf8: bool,
 }
 
@@ -198,8 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.reply_and_continue("250 ENHANCEDSTATUSCODES")
     }
 
-    /// Starts TLS. A rule may replace the server's reply; TLS starts after the rule's reply only if that begins with
-    /// 220.
+    /// Starts TLS. If a rule replaces the server's reply, TLS starts only if the rule's reply begins with 220.
     fn start_tls(&mut self) -> Next {
         match self.server.script.take(Stage::StartTls, &[]) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),
@@ -262,7 +261,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     async fn data(&mut self) -> io::Result<Next> {
-        // If a rule answers with 354, the content follows even without a recipient. Lax servers behave like this.
+        // If a rule answers with 354, the server reads the content even if it accepted no recipient, as lax servers do.
         match self.server.script.take(Stage::Data, &self.to) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("354") => self.wire.reply(&go_on),
             Some(reaction) => return Ok(self.perform(reaction)),

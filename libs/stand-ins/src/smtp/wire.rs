@@ -45,8 +45,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         &self.line
     }
 
-    /// Reads the next line, which may have `max` bytes including its CRLF. Sends the pending replies only before it has
-    /// to wait for data, so that pipelined commands are answered together (RFC 2920).
+    /// Reads the next line, of at most `max` bytes including its CRLF. Sends the pending replies only before it has to
+    /// wait for data, so that pipelined commands are answered together (RFC 2920).
     pub(super) async fn read_line(&mut self, max: usize) -> io::Result<Result<(), Flaw>> {
         self.line.clear();
         let mut length = 0;

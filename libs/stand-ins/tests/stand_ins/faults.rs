@@ -95,7 +95,7 @@ fn an_http_script_applies_explicit_rules_before_random_faults() {
     ));
     for call in 0..1_000 {
         let reaction = script.take(&format!("target {call}"));
-        let said = match &reaction {
+        let reply = match &reaction {
             Some(Reaction::Answer(answer)) => Some(answer.status().as_u16()),
             _ => None,
         };
@@ -111,7 +111,7 @@ fn an_http_script_applies_explicit_rules_before_random_faults() {
             Some(Fault::Down) => panic!("the provider is not down"),
             None => (None, reaction.is_none()),
         };
-        assert_eq!((said, said.is_none()), (expected, cut), "{:?}", faults.calls()[call]);
+        assert_eq!((reply, reply.is_none()), (expected, cut), "{:?}", faults.calls()[call]);
     }
     faults.set_down(true);
     assert!(matches!(script.take("x"), Some(Reaction::Answer(answer)) if answer.status() == 502));
@@ -137,8 +137,8 @@ async fn an_smtp_server_applies_random_faults() {
         let faults = Arc::new(Faults::new(1, shares));
         let server = SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap();
         server.script(smtp::Rule::by_chance(faults.clone()));
-        let said = talk(server.address(), &text).await;
-        assert!(codes(&said).starts_with(heard), "{shares:?}: {said}");
+        let reply = talk(server.address(), &text).await;
+        assert!(codes(&reply).starts_with(heard), "{shares:?}: {reply}");
         assert_eq!(server.outbox().captures().len(), taken, "{shares:?}");
         assert_eq!(faults.calls().len(), 1, "{shares:?}");
         faults.set_down(true);

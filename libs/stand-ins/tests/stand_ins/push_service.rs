@@ -16,7 +16,7 @@ use stand_ins::http::HttpSettings;
 use stand_ins::outbox::Outbox;
 use stand_ins::push_service::PushServiceStandIn;
 
-/// Example of RFC 8291, section 5: a valid message that is not encrypted for any browser of these tests.
+/// Example from RFC 8291, section 5: a valid message that is not encrypted for any browser of these tests.
 const BODY: &str = concat!(
     "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml",
     "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT",

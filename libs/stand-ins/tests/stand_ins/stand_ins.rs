@@ -143,7 +143,7 @@ async fn the_outbox_shows_captures_also_after_a_restart() {
     assert_eq!(first["data"][0]["to"][0], "c+1@example.com", "newest first: {first}");
     stand_ins.stop().await;
 
-    // Append an incomplete line, as a process leaves it that is killed during a write.
+    // Append an incomplete line, like the one left by a process that is killed while it writes.
     let file = directory.path().join("outbox.jsonl");
     let mut contents = std::fs::read(&file).unwrap();
     contents.extend_from_slice(b"{\"id\":3,\"chan");

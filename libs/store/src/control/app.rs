@@ -50,14 +50,15 @@ pub struct NewApp<'a> {
     pub name: &'a str,
     /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// True for a development app. In such an app, the addresses in profiles are not guarded by default.
+    /// True for a development app. In such an app, callers that have only the public API key may by default read and write
+    /// the addresses in profiles.
     pub development: bool,
 }
 
 /// A secret to store for an app: its digest and its encrypted text.
 #[derive(Clone, Copy)]
 pub struct NewSecret<'a> {
-    /// Digest of the secret, with which a caller's secret is compared.
+    /// Digest of the secret. Authentication compares it with the digest of the caller's secret.
     pub digest: &'a [u8],
     /// The secret, encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's switch `hmac`
     /// is on, because the secret is then also the HMAC key of user signatures.
@@ -87,7 +88,8 @@ pub struct App {
     pub api_key: String,
     /// True if all calls of the app are refused.
     pub disabled: bool,
-    /// True for a development app. In such an app, the addresses in profiles are not guarded by default.
+    /// True for a development app. In such an app, callers that have only the public API key may by default read and write
+    /// the addresses in profiles.
     pub development: bool,
     /// True if calls made on behalf of users need a bearer token.
     pub secure_mode: bool,
@@ -144,9 +146,9 @@ impl AppDraft {
         self.id
     }
 
-    /// Sets safe values for an app whose users are not trusted. Bearer tokens name their user with a prefix. Templates can
-    /// read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of users also need
-    /// a bearer token that expires.
+    /// Sets safe values for an app whose users are not trusted. A bearer token must name its user as `user:{identifier}`.
+    /// Templates can read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of
+    /// users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
              WHERE id = $1", self.id.0, closed)

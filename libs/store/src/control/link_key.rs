@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{Control, Error, database::audit};
 
-/// A key with which an app's links are encrypted or signed.
+/// A key that encrypts or signs the tokens in an app's links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkKey {
     /// Id of the key, which is part of each link.
@@ -15,7 +15,7 @@ pub struct LinkKey {
     pub app: AppId,
     /// The key itself, encrypted with the master key in the context `link-key:{app}`.
     pub sealed: Vec<u8>,
-    /// True if the key encrypts its links. Keys created by earlier releases only sign their links.
+    /// True if the key encrypts tokens. Keys created by earlier releases only sign them.
     pub seals: bool,
 }
 
@@ -90,7 +90,7 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Returns the app's key with version 1. It belongs to old links, which contain the id of the app instead of the id of a
+    /// Returns the app's key with version 1. Old links, which contain the id of the app instead of the id of a key, use this
     /// key. Returns None if the key has expired.
     pub async fn first_link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(

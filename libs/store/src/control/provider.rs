@@ -27,8 +27,8 @@ pub struct NewProvider<'a> {
     pub max_per_second: Option<u32>,
 }
 
-/// Change to the stored secrets when a provider is replaced. If the new settings have another channel or kind, the old
-/// secrets are always removed.
+/// Change to the stored secrets when a provider is replaced. If the channel or the kind changes, the old secrets are removed
+/// even with [`SecretChange::Keep`].
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
     /// Keeps the stored secrets.
@@ -151,8 +151,8 @@ impl Control<'_> {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
-    /// Lists up to `most` enabled providers of a kind whose apps have messages that await a receipt. Includes providers that
-    /// did not accept any of these messages.
+    /// Lists up to `most` enabled providers of the kind, in apps that have messages awaiting a receipt. The result may
+    /// contain providers that accepted none of these messages.
     pub async fn providers_awaiting_receipts(
         self,
         channel: Channel,

@@ -30,8 +30,8 @@ impl<Q, A> Clone for Batcher<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
-    /// Creates a batcher that runs at most `most` queries per batch. Also returns the task that runs the batches, which the
-    /// caller must spawn. The task ends when the last clone of the batcher is dropped.
+    /// Creates a batcher that runs at most `most` queries per batch. Also returns a task that runs the batches. The caller
+    /// must spawn the task. It ends when the last clone of the batcher is dropped.
     ///
     /// `run` executes one batch. It must return one answer per query, in the order of the queries.
     pub fn new<F, Fut>(most: usize, run: F) -> (Self, impl Future<Output = ()> + Send)

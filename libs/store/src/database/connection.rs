@@ -52,7 +52,7 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods are the SQL
+/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods run the SQL
 /// statements.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -73,7 +73,7 @@ pub struct Connections {
     pub max: u32,
 }
 
-/// Numbers of sessions of the PostgreSQL server, of all clients together.
+/// Session counts of the PostgreSQL server, across all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSessions {
     /// PostgreSQL's setting `max_connections`, minus the connections reserved for privileged roles.
@@ -202,9 +202,9 @@ impl Store {
     }
 }
 
-/// Parses the URL into connection options. The options contain no settings, because poolers such as PgBouncer refuse settings
-/// while a connection starts. [`set`] applies the settings after connecting. sqlx adds `extra_float_digits` by default, which
-/// is removed for the same reason. It is not needed, because since PostgreSQL 12 the server's default loses no precision.
+/// Parses the URL into connection options without session settings, because poolers such as PgBouncer refuse settings in the
+/// startup message. [`set`] applies the settings after connecting. For the same reason, removes `extra_float_digits`, which
+/// sqlx adds by default. It is not needed: since PostgreSQL 12, the server's default loses no precision.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }
@@ -225,8 +225,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Returns an error if the connection reaches another database than the first connection did. The state of this process, in
-/// memory and in the log, belongs to the first database.
+/// Returns an error if the connection reached a different database than the pool's first connection. The state of this
+/// process, in memory and in the log, belongs to the first database.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

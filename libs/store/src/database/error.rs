@@ -13,7 +13,7 @@ pub enum Error {
     /// The schema could not be migrated.
     #[error("migration: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// This release cannot read a row.
+    /// The database contains a row that this release cannot read.
     #[error("unreadable row: {0}")]
     Unreadable(String),
     /// The change to a profile is invalid or not allowed; nothing was written.
@@ -25,8 +25,8 @@ pub enum Error {
     /// The schema was migrated while shadow tables were built. The shadow tables did not replace the live tables.
     #[error("the schema was migrated while the new tables were built")]
     SchemaChanged,
-    /// The batch that contained this call failed. All callers of the batch get the same cause. Another caller's data may be
-    /// the cause.
+    /// The batch that contained this call failed. All callers of the batch get the same error, even if the data of only one
+    /// caller caused it.
     #[error("the batch of this call failed: {0}")]
     Batch(Arc<Error>),
     /// The database URL leads to a pooler in transaction or statement mode.
@@ -35,8 +35,8 @@ pub enum Error {
          itself (Tidings needs its own sessions for time limits, locks and prepared statements)"
     )]
     SharedSessions,
-    /// The call received no answer in time; its statement may still run.
-    #[error("no answer: {0}")]
+    /// The call did not complete, for instance because of a timeout. Its statement may still run.
+    #[error("the call did not complete: {0}")]
     Unanswered(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// A failure to encode a message. It never occurs for messages of this release.
+/// Converts a failure to encode a message. Encoding a message of this release never fails.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())
@@ -93,8 +93,8 @@ fn is_about_data(code: &str) -> bool {
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected, so that a retry cannot help. PostgreSQL rejected it (SQLSTATE classes 22
-    /// and 23), the change to a profile is invalid or not allowed, or a quota is reached.
+    /// Returns true if the data itself was rejected, so that a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
+    /// and 23), a change to a profile is invalid or not allowed, or a quota is reached.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {
@@ -173,8 +173,8 @@ impl Error {
             | Error::QuotaReached(_)
             | Error::SharedSessions
             | Error::SchemaChanged => false,
-            // Classes of SQLSTATE: failures of connections, transactions, locks and I/O, too few resources, and a server that
-            // is stopping or read-only.
+            // These SQLSTATE classes are for failures of connections, transactions, locks and I/O, for insufficient
+            // resources, and for a server that is stopping or read-only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
             }),

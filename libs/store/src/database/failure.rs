@@ -50,7 +50,7 @@ impl Database<'_> {
     ///
     /// # Errors
     /// Returns an error, and does not park the message, if the database fails.
-    pub async fn set_aside(self, message: &ParkRequest<'_>) -> Result<(), Error> {
+    pub async fn park_message(self, message: &ParkRequest<'_>) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
         sqlx::query!("INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)", message.id, message.app.map(|app| app.0), message.send_id.map(|id| id.0), message.stream.to_string(), message.message, message.cause)
         .execute(&mut *transaction)

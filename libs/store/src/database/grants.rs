@@ -6,8 +6,9 @@ use crate::{Database, Error};
 
 impl Database<'_> {
     /// Grants an existing role the privileges that services and routine commands need. The role may read and write rows of
-    /// all existing tables, and of tables that the schema's owner creates later, such as the shadow tables of a rebuild. It
-    /// may neither change or delete rows of the audit log nor write to the table of migrations. Safe to repeat.
+    /// all existing tables, and of tables that the schema's owner creates later, such as the shadow tables of a rebuild.
+    /// Exceptions: the role may only read and insert rows of the audit log, and may only read the table of migrations. Safe
+    /// to repeat.
     ///
     /// # Errors
     /// Returns an error if the role does not exist, or if this connection's role does not own the schema.

@@ -21,7 +21,7 @@ pub struct KnownStream {
 }
 
 /// Identity of a database: the system identifier of the cluster, the OID of the database, and the OID of the table
-/// `installation`. A database restored from a dump has another identity, even if the dump is restored into its original
+/// `installation`. A database restored from a dump has a different identity, even if the dump is restored into its original
 /// database. A physical copy has the same identity as its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseIdentity {
@@ -56,7 +56,7 @@ pub struct PreparationLock {
 pub enum RecordedDatabase {
     /// The stored identity is this database's identity.
     Here,
-    /// The stored identity is another one: this database was restored from a backup.
+    /// The stored identity differs from this database's identity: the database was restored from a backup.
     Elsewhere,
     /// A `tidings restore` of this database is running or was interrupted.
     HalfRestored,
@@ -228,9 +228,9 @@ impl Database<'_> {
     }
 }
 
-/// Reads the identity of the database behind the connection. The query is not a prepared statement. With a pooler in
-/// transaction mode, two connections may share a session. The second could then not prepare a statement whose name the first
-/// has used.
+/// Reads the identity of the database behind the connection. The query is not a prepared statement, because two connections
+/// through a pooler in transaction mode may share a session. The second connection could not prepare a statement under a name
+/// that the first has already used.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

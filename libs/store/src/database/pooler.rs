@@ -1,8 +1,8 @@
 //! Detection of poolers that share PostgreSQL sessions between clients.
 //!
 //! Tidings sets time limits in its sessions, acquires advisory locks in them and keeps prepared statements in them. In
-//! transaction or statement mode, a pooler such as PgBouncer may run each transaction in another session. Time limits, locks
-//! and statements would then be lost or affect other clients. Session mode is supported.
+//! transaction or statement mode, a pooler such as PgBouncer may run each transaction in a different session. Time limits,
+//! locks and statements would then be lost or affect other clients. Session mode is supported.
 
 use sqlx::{PgConnection, PgPool, Row};
 
@@ -11,8 +11,8 @@ use crate::Error;
 /// Number of comparisons. One is not enough: between two queries, another client of the pooler may use the shared session.
 const ROUNDS: usize = 3;
 
-/// Compares the sessions of two open connections. If no session is shared, the two connections have different sessions, and
-/// each connection keeps its session.
+/// Acquires two connections, and checks that their sessions differ and that the first connection keeps its session while the
+/// second is used.
 ///
 /// # Errors
 /// Returns [`Error::SharedSessions`] if the connections share a session, or another error if the database fails.
@@ -29,7 +29,7 @@ pub(crate) async fn refuse_shared_sessions(pool: &PgPool) -> Result<(), Error> {
             return Err(Error::SharedSessions);
         }
     }
-    // The pool opens another connection when it needs one.
+    // The second connection was needed only for the comparison. The pool opens a new one on demand.
     Ok(other.close().await?)
 }
 

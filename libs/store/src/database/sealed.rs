@@ -85,7 +85,7 @@ impl Database<'_> {
         Ok(counts.into_iter().map(count).collect())
     }
 
-    /// Lists up to `most` records after `place` whose ciphertext has another header than `header`.
+    /// Lists up to `most` records after `place` whose ciphertext has a header other than `header`.
     pub async fn sealed_otherwise(
         self,
         table: &SealedTable,

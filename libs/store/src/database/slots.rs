@@ -10,18 +10,18 @@ use tokio::sync::oneshot;
 /// A pool of slots. All clones use the same slots.
 #[derive(Clone, Debug)]
 pub struct Slots {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSlots>,
 }
 
 /// A slot in use by an app. Dropping the value frees the slot.
 #[derive(Debug)]
 pub struct Slot {
     app: AppId,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSlots>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedSlots {
     all: usize,
     per_app: usize,
     state: Mutex<State>,
@@ -41,7 +41,7 @@ impl Slots {
     /// Creates a pool of `all` slots. An app can hold at most `per_app` of them at a time.
     #[must_use]
     pub fn new(all: usize, per_app: usize) -> Slots {
-        Slots { shared: Arc::new(Shared { all, per_app, state: Mutex::default() }) }
+        Slots { shared: Arc::new(SharedSlots { all, per_app, state: Mutex::default() }) }
     }
 
     /// Waits for a slot. Free slots go to waiting apps in turn, and within an app in order of arrival. If the future is
@@ -74,18 +74,18 @@ impl Slots {
     }
 }
 
-impl Shared {
+impl SharedSlots {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn has_room(&self, shared: &Shared, app: AppId) -> bool {
+    fn has_room(&self, shared: &SharedSlots, app: AppId) -> bool {
         self.held < shared.all && self.held_by.get(&app).copied().unwrap_or_default() < shared.per_app
     }
 
-    fn grant(&mut self, shared: &Arc<Shared>, app: AppId) -> Slot {
+    fn grant(&mut self, shared: &Arc<SharedSlots>, app: AppId) -> Slot {
         self.held += 1;
         *self.held_by.entry(app).or_default() += 1;
         Slot { app, shared: Arc::clone(shared) }
@@ -101,9 +101,9 @@ impl State {
         }
     }
 
-    /// Removes the caller that gets the next slot from the queue and returns it with its app. Returns None if no waiting app
-    /// may hold another slot.
-    fn next(&mut self, shared: &Shared) -> Option<(AppId, oneshot::Sender<Slot>)> {
+    /// Chooses the caller that gets the next slot, removes it from the queue, and returns it with its app. Returns None if no
+    /// slot is free or all waiting apps have reached their cap.
+    fn next(&mut self, shared: &SharedSlots) -> Option<(AppId, oneshot::Sender<Slot>)> {
         let place = self.order.iter().position(|app| self.has_room(shared, *app))?;
         let app = self.order.remove(place)?;
         let waiting = self.waiting.get_mut(&app)?;

@@ -1,4 +1,4 @@
-//! Start of transactions.
+//! Starting of transactions.
 
 use sqlx::{PgPool, Postgres, Transaction};
 
@@ -11,8 +11,8 @@ impl Store {
     }
 }
 
-/// Starts a transaction. If it is dropped without a commit, it is rolled back, even if the caller's future is dropped during
-/// this call.
+/// Starts a transaction. If the transaction is dropped without a commit, it is rolled back. The same happens if the caller's
+/// future is dropped during this call.
 ///
 /// A separate task runs `BEGIN` to completion, because of a defect in sqlx 0.9. If `BEGIN` is cancelled before PostgreSQL
 /// answers, sqlx returns the connection to the pool with an open transaction. Later statements on this connection would never

@@ -8,8 +8,8 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-/// Time that is added to the log's retention when files are stored. The files are written shortly before their send enters
-/// the log, and must outlive it.
+/// Time for which files are kept in addition to the log's retention. A file is written shortly before its send enters the
+/// log, and must be kept for longer than the send.
 const MARGIN: Duration = Duration::from_secs(3600);
 
 /// Result of one call of [`Deliveries::review_old_attachments`].
@@ -85,7 +85,7 @@ impl Deliveries<'_> {
 
     /// Removes old files that are no longer needed, including files of sends that were never accepted. Examines up to `most`
     /// files whose retention has ended. A file is still needed if its send has an unfinished or parked delivery, a chunk that
-    /// is not planned yet or a parked message. Such a file is examined again after one hour.
+    /// is not planned yet, or a parked message. Such a file is examined again after one hour.
     ///
     /// The caller must ensure that the log contains no unprocessed send that is older than the retention.
     pub async fn review_old_attachments(self, most: u32) -> Result<Review, Error> {

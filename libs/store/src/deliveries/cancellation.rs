@@ -1,8 +1,8 @@
-//! Cancellation of requests. After it, no new attempt of the request's deliveries starts.
+//! Cancellation of requests. After a cancellation, no new attempt of the request's deliveries starts.
 //!
 //! Planning a chunk and scheduling a retry lock the request row in share mode, and cancelling locks it exclusively. Therefore
-//! each transaction sees what the other wrote. A cancellation sees all plans and retries that committed before it. A plan or
-//! retry that gets its lock after the cancellation sees that the request is cancelled.
+//! a cancellation sees all plans and retries that committed before it, and a plan or retry that gets its lock after the
+//! cancellation sees that the request is cancelled.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -77,8 +77,8 @@ async fn record(
     audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
 }
 
-/// Sets the timer that publishes the event `RequestCancelled` to the log. A restore of a backup reads the cancellation from
-/// there. A request is cancelled at most once, so the id of the event is derived from the send id.
+/// Sets the timer that publishes the event `RequestCancelled` to the log. When a backup is restored, the cancellation is read
+/// from the log. A request is cancelled at most once, so the id of the event is derived from the send id.
 async fn set_event_timer(
     connection: &mut PgConnection,
     app: AppId,
@@ -155,7 +155,7 @@ pub(crate) async fn stop_parked(
     .fetch_one(&mut *connection)
     .await?;
     set_event_timer(connection, app, send_id, cancelled_at.into()).await?;
-    Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
+    Ok((send.recipients.len() * plan::cancellable_channels(send.channels.as_deref()).len()) as u64)
 }
 
 /// Ends the deliveries that wait for an attempt, and returns the number of ended deliveries. Also ends a claimed delivery
@@ -191,7 +191,7 @@ async fn count_unplanned(connection: &mut PgConnection, request: &CancelledReque
     .fetch_one(connection)
     .await?;
     let unplanned = u64::try_from(request.recipients - planned).unwrap_or_default();
-    Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
+    Ok(unplanned * plan::cancellable_channels(request.selected.as_deref()).len() as u64)
 }
 
 /// Returns true if a delivery of the request is claimed by a worker or parked.
@@ -227,7 +227,7 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     Ok(())
 }
 
-/// Returns those of the given requests that are cancelled. Locks all given requests in share mode: none of them can be
+/// Returns the cancelled requests among `requests`. Locks all of `requests` in share mode, so that none of them can be
 /// cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,

@@ -33,13 +33,13 @@ pub struct CallMark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The caller has the claim until its lease expires.
-    Ours {
+    Granted {
         /// Identifies the claim; needed to settle the attempt.
         token: Uuid,
         provider: Option<String>,
     },
     /// The requested attempt must not be made: the delivery has ended or is already at a later attempt.
-    Done(DeliveryState),
+    NotDue(DeliveryState),
     /// Another worker has the claim. The lease of that worker expires after this time.
     Leased(Duration),
     /// The database does not contain the delivery, or has it at an earlier attempt than the job. Either means that the
@@ -189,10 +189,10 @@ impl FoundDelivery {
     fn claim(self, request: &ClaimRequest) -> Claim {
         let FoundDelivery { state, token, wait } = self;
         if let Some(token) = token {
-            return Claim::Ours { token, provider: state.provider };
+            return Claim::Granted { token, provider: state.provider };
         }
         if state.status.is_terminal() || state.attempt > request.attempt {
-            return Claim::Done(state);
+            return Claim::NotDue(state);
         }
         if state.attempt < request.attempt {
             return Claim::Missing;
@@ -201,7 +201,7 @@ impl FoundDelivery {
     }
 }
 
-/// The columns of a row of `delivery` that a [`DeliveryState`] is read from.
+/// The columns of the table `delivery` from which a [`DeliveryState`] is built.
 pub(crate) struct StateRow {
     pub(crate) app_id: i64,
     pub(crate) id: Uuid,

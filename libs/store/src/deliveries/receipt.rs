@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::receipt::{About, Effect, Receipt};
+use domain::receipt::{Effect, Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId, DeliveryId, Status};
 use sqlx::PgConnection;
@@ -31,7 +31,7 @@ pub enum ReceiptResult {
     /// The receipt has changed the delivery's status to this status.
     Settled(Status),
     /// The receipt has no effect. It is a repeat, or is about an attempt that receipts can no longer change. If several
-    /// receipts of one call change the same delivery, all but the first have no effect.
+    /// receipts that are recorded together change the same delivery, all but the first have no effect.
     Unchanged,
     /// The delivery or message that the receipt names is unknown, or its attempt is not settled yet. The receipt is stored
     /// and processed again later.
@@ -40,9 +40,9 @@ pub enum ReceiptResult {
 
 impl Deliveries<'_> {
     /// Records receipts in one transaction, with one result per receipt. A receipt changes the state of its delivery and adds
-    /// the provider's report to the row of the attempt. It also sets a timer that publishes the event to `OUTCOME`. If it
-    /// reports a temporary failure, the next attempt is scheduled or parked according to `policy`. Safe to repeat, and the
-    /// caller must repeat the call after an error.
+    /// the provider's report to the row of the attempt. It also sets timers that publish the resulting events to the stream
+    /// `OUTCOME`. If a receipt reports a temporary failure, the next attempt is scheduled or parked according to `policy`.
+    /// Safe to repeat, and the caller must repeat the call after an error.
     ///
     /// No further attempt follows for an erased user or a cancelled request. For an erased user, no text from the provider is
     /// stored. The same rules apply when an attempt is settled.
@@ -68,8 +68,8 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes again up to `most` early receipts that are due, and returns the number of receipts that are no longer early.
-    /// A receipt that is still early 24 hours after it was stored is removed.
+    /// Processes up to `most` due early receipts again, and returns the number of receipts that are no longer early. A
+    /// receipt that is still early 24 hours after it was stored is removed.
     ///
     /// # Errors
     /// Returns an error and records nothing if the database fails.
@@ -176,13 +176,15 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
         return Ok(());
     }
     let by_delivery = |receipt: &Receipt| match receipt.about {
-        About::Delivery(delivery, attempt) => (Some(delivery.0), attempt.and_then(|n| i32::try_from(n).ok())),
-        About::Message { .. } => (None, None),
+        ReceiptSubject::Delivery(delivery, attempt) => {
+            (Some(delivery.0), attempt.and_then(|n| i32::try_from(n).ok()))
+        }
+        ReceiptSubject::Message { .. } => (None, None),
     };
     fn by_message(receipt: &Receipt) -> Option<(&str, &str)> {
         match &receipt.about {
-            About::Delivery(..) => None,
-            About::Message { provider, id } => Some((provider, id)),
+            ReceiptSubject::Delivery(..) => None,
+            ReceiptSubject::Message { provider, id } => Some((provider, id)),
         }
     }
     columns! { receipt in early =>
@@ -231,8 +233,8 @@ impl EarlyRow {
     fn receipt(self, random: f64) -> Receipt {
         let attempt = self.attempt.and_then(|number| u32::try_from(number).ok());
         let about = match self.delivery_id {
-            Some(delivery) => About::Delivery(DeliveryId(delivery), attempt),
-            None => About::Message {
+            Some(delivery) => ReceiptSubject::Delivery(DeliveryId(delivery), attempt),
+            None => ReceiptSubject::Message {
                 provider: self.provider.unwrap_or_default(),
                 id: self.provider_id.unwrap_or_default(),
             },

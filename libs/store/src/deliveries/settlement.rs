@@ -33,7 +33,7 @@ pub struct Settlement {
     pub ended_at: Timestamp,
     /// The provider's answer, with the outcome that it was classified as.
     pub answer: Answer,
-    pub next: FollowUp,
+    pub next: RecordedStep,
     /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended.
     /// It is stored if a receipt may follow.
     pub job: (StreamName, Bytes),
@@ -45,7 +45,7 @@ impl Settlement {
     /// Returns a copy without the provider's text and message id, for an answer that PostgreSQL rejected. The copy does not
     /// store the job for a receipt.
     #[must_use]
-    pub fn reduced(&self) -> Settlement {
+    pub fn without_provider_text(&self) -> Settlement {
         let outcome = match &self.answer.outcome {
             Outcome::Sent { .. } => Outcome::Sent { provider_id: None },
             other => other.clone(),
@@ -57,27 +57,27 @@ impl Settlement {
     /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even without the provider's text.
     /// Instead of a retry or of parking, the delivery becomes `failed`.
     #[must_use]
-    pub fn bare(&self) -> Settlement {
+    pub fn status_only(&self) -> Settlement {
         let next = match &self.next {
-            FollowUp::End(status, reason) => FollowUp::End(*status, *reason),
-            FollowUp::Retry(_) | FollowUp::Park(..) => {
-                FollowUp::End(Status::Failed, Some(Reason::RetriesExhausted))
+            RecordedStep::End(status, reason) => RecordedStep::End(*status, *reason),
+            RecordedStep::Retry(_) | RecordedStep::Park(..) => {
+                RecordedStep::End(Status::Failed, Some(Reason::RetriesExhausted))
             }
         };
-        Settlement { next, ..self.reduced() }
+        Settlement { next, ..self.without_provider_text() }
     }
 
     /// Returns true if a receipt may follow: the provider sends receipts, and it accepted the message or may have accepted
     /// it.
     fn awaits_receipt(&self) -> bool {
-        let is_open = matches!(self.next, FollowUp::End(Status::Sent | Status::Unknown, _));
+        let is_open = matches!(self.next, RecordedStep::End(Status::Sent | Status::Unknown, _));
         is_open && self.receipts
     }
 }
 
 /// The step that follows a settled attempt.
 #[derive(Clone, Debug)]
-pub enum FollowUp {
+pub enum RecordedStep {
     /// Nothing follows: the delivery has ended with this status.
     End(Status, Option<Reason>),
     /// Another attempt follows. This timer publishes its job.
@@ -86,29 +86,29 @@ pub enum FollowUp {
     Park(StreamName, Vec<u8>),
 }
 
-impl FollowUp {
+impl RecordedStep {
     /// Returns the status of the delivery after this step, and the reason for the status.
     #[must_use]
     pub fn status(&self) -> (Status, Option<Reason>) {
         match self {
-            FollowUp::End(status, reason) => (*status, *reason),
-            FollowUp::Retry(_) => (Status::Retrying, None),
-            FollowUp::Park(..) => (Status::Parked, Some(Reason::RetriesExhausted)),
+            RecordedStep::End(status, reason) => (*status, *reason),
+            RecordedStep::Retry(_) => (Status::Retrying, None),
+            RecordedStep::Park(..) => (Status::Parked, Some(Reason::RetriesExhausted)),
         }
     }
 }
 
 impl Deliveries<'_> {
     /// Settles attempts in one transaction. Returns true for each settlement whose claim was still valid and whose
-    /// [`FollowUp`] was written. If the claim is no longer valid, nothing is written for this attempt. If the request is
+    /// [`RecordedStep`] was written. If the claim is no longer valid, nothing is written for this attempt. If the request is
     /// cancelled, the delivery becomes `cancelled` instead of being retried or parked.
     ///
     /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before
     /// its answer arrives. The late answer then replaces this status, because only the answer shows what the provider did.
     ///
-    /// Another worker may already have read the replaced status. It then publishes this status and acknowledges the job, even
-    /// after the late answer was written. Therefore the same transaction sets a timer that publishes the job again. The
-    /// worker that receives this job publishes the current state of the delivery.
+    /// Another worker may have read the old status before the late answer was written. It then publishes the old status and
+    /// acknowledges the job. Therefore the same transaction sets a timer that publishes the job again, and the worker that
+    /// receives this job publishes the current state of the delivery.
     ///
     /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of
     /// being retried or parked, the delivery becomes `skipped`.
@@ -129,7 +129,7 @@ impl Deliveries<'_> {
         let timers: Vec<NewTimer> = unerased
             .iter()
             .filter_map(|settlement| match &settlement.next {
-                FollowUp::Retry(timer) if !cancelled.contains(&settlement.token) => Some(timer.clone()),
+                RecordedStep::Retry(timer) if !cancelled.contains(&settlement.token) => Some(timer.clone()),
                 _ => None,
             })
             .collect();
@@ -146,7 +146,7 @@ impl Deliveries<'_> {
             None => false,
             Some(held) => {
                 let is_stopped = held.of_erased || cancelled.contains(&settlement.token);
-                !is_stopped || matches!(settlement.next, FollowUp::End(..))
+                !is_stopped || matches!(settlement.next, RecordedStep::End(..))
             }
         };
         Ok(settlements.iter().map(follows).collect())
@@ -154,11 +154,11 @@ impl Deliveries<'_> {
 }
 
 impl Deliveries<'_> {
-    /// Settles an attempt by ending its delivery (see [`Settlement::bare`]), without a row for the attempt. Returns true if
+    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns true if
     /// the claim was still valid.
-    pub async fn settle_barely(self, settlement: &Settlement) -> Result<bool, Error> {
+    pub async fn settle_status_only(self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
-        let bare = [settlement.bare()];
+        let bare = [settlement.status_only()];
         let held = update_deliveries(&mut transaction, &bare, &HashSet::new()).await?;
         let made = held.values().map(|held| SettledAttempt { settlement, held: *held });
         requeue_corrected(&mut transaction, &made.collect::<Vec<_>>()).await?;
@@ -191,12 +191,13 @@ impl DeliveryRow {
 }
 
 /// Returns the tokens of the settlements that would retry or park a delivery of a cancelled request. Locks the requests of
-/// all settlements with a retry or parking: none of them can be cancelled until the transaction ends.
+/// all settlements that would retry or park a delivery, so that none of these requests can be cancelled until the transaction
+/// ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],
 ) -> Result<HashSet<Uuid>, Error> {
-    let repeats = settlements.iter().filter(|settlement| !matches!(settlement.next, FollowUp::End(..)));
+    let repeats = settlements.iter().filter(|settlement| !matches!(settlement.next, RecordedStep::End(..)));
     let repeats: Vec<_> = repeats
         .filter_map(|settlement| Some((settlement.token, (settlement.app, settlement.send_id?))))
         .collect();
@@ -331,7 +332,7 @@ async fn insert_attempts(
 }
 
 fn parked_job(settlement: &Settlement) -> Option<NewParked<'_>> {
-    let FollowUp::Park(stream, message) = &settlement.next else { return None };
+    let RecordedStep::Park(stream, message) = &settlement.next else { return None };
     Some(NewParked {
         app: settlement.app,
         send_id: settlement.send_id,
@@ -346,7 +347,7 @@ fn parked_job(settlement: &Settlement) -> Option<NewParked<'_>> {
 /// Returns the target if the provider reported it as dead and the delivery has ended. Returns None if another attempt
 /// follows, because another provider may still reach the target.
 fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
-    let (Outcome::TargetGone(gone), FollowUp::End(..)) = (&settlement.answer.outcome, &settlement.next)
+    let (Outcome::TargetGone(gone), RecordedStep::End(..)) = (&settlement.answer.outcome, &settlement.next)
     else {
         return None;
     };

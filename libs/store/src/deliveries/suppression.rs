@@ -30,8 +30,7 @@ pub(crate) struct DeadTarget<'a> {
     pub(crate) delivery: DeliveryId,
     /// The code in the provider's answer or receipt.
     pub(crate) code: &'a str,
-    /// Time since which the target is dead, if the provider reports a time. A token that was registered after this time is
-    /// not suppressed.
+    /// Time at which the target died, if the provider reports it. A token that was registered later is not suppressed.
     pub(crate) since: Option<Timestamp>,
 }
 

@@ -14,7 +14,8 @@ use crate::{Deliveries, Error};
 const POSTPONED: Duration = Duration::from_secs(1);
 /// Delay after which a timer is due again if this release does not know its stream.
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
-/// Limit in bytes on the total size of the messages that one call returns. The last message may exceed the limit.
+/// A call returns no further timers once the total size of their messages has reached this number of bytes. The last message
+/// may exceed it.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
 /// A timer to set. The id must never have been used before: the timer's message is published with this id, and the stream
@@ -61,8 +62,9 @@ impl Deliveries<'_> {
         insert(&mut connection, timers).await
     }
 
-    /// Locks and returns up to `most` due timers that no other process has locked. Returns fewer if their messages would
-    /// exceed 8 MiB in total. A timer whose stream is unknown to this release is not returned and is postponed by 60 seconds.
+    /// Locks and returns up to `most` due timers that no other process has locked. Returns fewer if the total size of their
+    /// messages reaches 8 MiB. A timer whose stream is unknown to this release is not returned and is postponed by 60
+    /// seconds.
     pub async fn due_timers(self, most: u32) -> Result<DueTimers, Error> {
         self.due_timers_but(most, &[]).await
     }

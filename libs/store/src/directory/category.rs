@@ -90,7 +90,7 @@ impl Directory<'_> {
         Ok(categories)
     }
 
-    /// Returns those of the given ids that are categories of the app.
+    /// Returns the ids among `ids` that belong to categories of the app.
     pub async fn known_categories(
         self,
         app: AppId,

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use crate::Error;
 
-/// Reason for which a write to a profile contains push tokens.
+/// Origin of the push tokens in a write to a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     /// The app or the device registers the token. This proves that the token is valid now, even if it was suppressed.
@@ -15,9 +15,9 @@ pub(crate) enum Naming {
     Mentions,
 }
 
-/// Records the changes to the tokens of profiles. With [`Naming::Registers`], the suppression of each named token is lifted.
-/// In addition, the token is no longer bound to the device that registered it, so a caller with that device's secret cannot
-/// replace it. The caller of this function may bind the token to a device afterwards.
+/// Records the changes to the tokens of profiles. With [`Naming::Registers`], also lifts the suppression of each written
+/// token, and unbinds the token from the device that registered it, so that a caller with that device's secret cannot replace
+/// it. The caller of this function may bind the token to a device afterwards.
 ///
 /// The caller must have locked the users in the same transaction, which also writes their profiles.
 pub(crate) async fn record(

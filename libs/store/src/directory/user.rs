@@ -67,7 +67,7 @@ impl Directory<'_> {
         Ok(rows.into_iter().map(User::from).collect())
     }
 
-    /// Returns those of the given identifiers that belong to users of the app.
+    /// Returns the identifiers among `identifiers` that belong to users of the app.
     pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known = sqlx::query_scalar!(
             "SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",

@@ -1,5 +1,5 @@
-//! Removal of erased users from encoded messages in the database: bodies of sends that have chunks to be planned, parked
-//! messages, and dead events.
+//! Removal of erased users from encoded messages in the database: parked messages, dead events, and the stored bodies of
+//! sends. An event is dead if it is in the table `dead_event` because its processing kept failing.
 
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
@@ -16,7 +16,7 @@ const PAGE: i64 = 20;
 
 /// Removes erased users from the stored bodies of the app's sends. PostgreSQL searches the bodies, so only bodies that name
 /// an erased user are transferred.
-pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
+pub(super) async fn clear_stored_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
         let page = sqlx::query!(
@@ -36,7 +36,7 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
         .fetch_all(pool)
         .await?;
         for row in page.iter().filter(|row| row.names_erased) {
-            clear_kept_send(pool, app, SendId(row.send_id)).await?;
+            clear_stored_send(pool, app, SendId(row.send_id)).await?;
         }
         match page.last() {
             Some(row) => after = row.send_id,
@@ -45,7 +45,7 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
     }
 }
 
-async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
+async fn clear_stored_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
     let mut transaction = crate::database::transaction::begin(pool).await?;
     let row = sqlx::query!(
         r#"SELECT accepted_at, body AS "body!: Json<domain::SendRequest>" FROM request
@@ -67,7 +67,7 @@ async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(
         )
         .execute(&mut *transaction)
         .await?;
-        if send.is_for_nobody() {
+        if send.has_only_erased_recipients() {
             attachment::remove(&mut transaction, app, send_id).await?;
         }
     }
@@ -203,7 +203,7 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
 }
 
 /// Removes the items of erased users from an event that adds inbox items, and returns the encoded event. Returns None if the
-/// event is of another type or has no item of an erased user.
+/// event is of a different type or has no item of an erased user.
 async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
     let Event::InboxItemsAdded(added) = &mut envelope.event else {
         return Ok(None);
@@ -222,7 +222,7 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     Ok(Some(envelope.encode()?))
 }
 
-/// Removes the erased recipients. Replaces a content that no remaining recipient uses with an empty content, so that the
+/// Removes the erased recipients. If no remaining recipient uses a content, replaces it with an empty content, so that the
 /// other contents keep their indexes.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));

@@ -69,8 +69,8 @@ impl Erasures<'_> {
         Ok(pass)
     }
 
-    /// Finds and removes all remaining data of the users. Returns false if an inbox rebuild or verification is running: this
-    /// pass could then not search the shadow tables and must not be the last.
+    /// Finds and removes all remaining data of the users. Returns false if the shadow tables could not be searched, because
+    /// an inbox rebuild or verification is running. This pass must then not be the last.
     ///
     /// # Errors
     /// Returns an error if the database fails. Data that was already removed stays removed.
@@ -78,7 +78,7 @@ impl Erasures<'_> {
         remains::clear(&self.0.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
         for app in apps {
-            messages::clear_kept_sends(&self.0.pool, app).await?;
+            messages::clear_stored_sends(&self.0.pool, app).await?;
             messages::clear_parked(&self.0.pool, app).await?;
         }
         clear_dead_events(&self.0.pool, &dead_events!("", "dead_event")).await?;

@@ -97,7 +97,7 @@ removals! {
            LIMIT $3 FOR UPDATE OF k SKIP LOCKED
          )",
     /// Sets a delivery to `skipped` if it waits for an attempt, is parked, or has an expired lease. Does not change a
-    /// delivery that the provider may have received. Its worker or the next claim ends such a delivery.
+    /// delivery whose message the provider may have received; its worker or the next claim ends it.
     Waiting =>
         "UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
          FROM (

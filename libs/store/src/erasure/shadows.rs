@@ -1,7 +1,7 @@
 //! Removal of erased users from the tables of an unfinished rebuild or verification of the inbox.
 //!
 //! A running rebuild or verification compares these tables with the live tables, and would report removed rows as
-//! differences. Therefore a pass does not change the tables while they are in use. The erasure is done only after a later
+//! differences. Therefore a pass does not change the tables while they are in use. The erasure is complete only after a later
 //! pass has searched them.
 
 use domain::{AppId, UserNumber};

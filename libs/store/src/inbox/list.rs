@@ -84,7 +84,7 @@ pub struct InboxPage {
 pub enum PageStart {
     /// Skips this number of items.
     Offset(i64),
-    /// Starts after the item with this creation time and id. New items do not move items from one such page to the next.
+    /// Starts after the item with this creation time and id. Items that are added between two calls do not shift the pages.
     After(Timestamp, ItemId),
 }
 
@@ -133,7 +133,7 @@ impl Inbox<'_> {
     }
 
     /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so they are
-    /// consistent. The statement skips items before the page in the index, without reading their rows.
+    /// consistent. For items before the page, the statement reads only the index, not the rows.
     pub async fn list_inbox(
         self,
         app: AppId,
@@ -263,7 +263,7 @@ impl Inbox<'_> {
     }
 
     /// Returns the name of each inbox stream, with the last sequence number that the inbox projection has committed.
-    pub async fn inbox_positions(self) -> Result<Vec<(String, u64)>, Error> {
+    pub async fn positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
             .fetch_all(&self.0.pool)
             .await?;
@@ -280,7 +280,7 @@ fn counts(total: Option<i64>, unread: Option<i64>, unseen: Option<i64>) -> Count
     }
 }
 
-/// The columns that an [`InboxItem`] and its category are read from.
+/// The columns from which an [`InboxItem`] and its category are built.
 struct ItemRow {
     id: i64,
     user_number: i64,

@@ -13,106 +13,44 @@ use domain::inbox::{Counts, ItemState};
 use domain::{AppId, StreamName, UserNumber};
 use futures_util::FutureExt as _;
 use sabotage::CrashPoint;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::database::checkpoint;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
-use crate::{Error, Inbox, database::failure};
+use crate::{Error, Inbox};
 
 /// Name of the inbox projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of changes in an open transaction. If it is dropped without [`Batch::commit`], the transaction is rolled back. If
+/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is rolled back. If
 /// a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
-pub struct Batch {
+pub struct InboxTransaction {
     transaction: Transaction<'static, Postgres>,
     counts: BTreeMap<(AppId, UserNumber), Counts>,
 }
 
 impl Inbox<'_> {
-    /// Returns the last sequence number of `stream` that a projection has committed, or 0 if it has committed none.
-    pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
-        let seq = sqlx::query_scalar!(
-            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
-            projection,
-            stream.to_string()
-        )
-        .fetch_optional(&self.0.pool)
-        .await?;
-        Ok(seq.unwrap_or(0).cast_unsigned())
-    }
-
     /// Starts a batch that moves the checkpoint of the inbox projection from `from` to `to`. Returns None if the checkpoint
     /// is not at `from`, because another process has moved it.
     ///
     /// The commit waits until PostgreSQL has written the data to disk. Without this, a crash could lose rows. The projection
     /// would write them again from the log, but until then readers would miss items that they have already seen.
-    pub async fn project(self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
+    pub async fn project(
+        self,
+        stream: StreamName,
+        from: u64,
+        to: u64,
+    ) -> Result<Option<InboxTransaction>, Error> {
         let mut transaction = self.0.begin().await?;
-        let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
-        Ok(moved.then_some(Batch { transaction, counts: BTreeMap::new() }))
+        let moved = checkpoint::advance(&mut transaction, INBOX, stream, from, to).await?;
+        Ok(moved.then_some(InboxTransaction { transaction, counts: BTreeMap::new() }))
     }
 }
 
-/// Moves a projection's checkpoint from `from` to `to`. Returns false if the checkpoint is not at `from`.
-pub(crate) async fn advance(
-    connection: &mut PgConnection,
-    projection: &str,
-    stream: StreamName,
-    from: u64,
-    to: u64,
-) -> Result<bool, Error> {
-    let stream = stream.to_string();
-    let (from, to) = (from.cast_signed(), to.cast_signed());
-    let advanced = if from == 0 {
-        sqlx::query!(
-            "INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
-             ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3",
-            projection,
-            stream,
-            from,
-            to
-        )
-    } else {
-        sqlx::query!(
-            "UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3",
-            projection,
-            stream,
-            from,
-            to
-        )
-    };
-    let moved = advanced.execute(connection).await?;
-    Ok(moved.rows_affected() == 1)
-}
-
-/// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the checkpoint
-/// past the event.
-pub(crate) async fn set_aside(
-    connection: &mut PgConnection,
-    projection: &str,
-    stream: StreamName,
-    seq: u64,
-    message: &[u8],
-    cause: &str,
-) -> Result<(), Error> {
-    sqlx::query!(
-        "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT DO NOTHING",
-        projection,
-        stream.to_string(),
-        seq.cast_signed(),
-        message,
-        cause
-    )
-    .execute(&mut *connection)
-    .await?;
-    failure::forget(connection, stream, seq).await
-}
-
-/// Inserts items. The first argument is the end of the statement, which says what happens to items that already exist.
+/// Inserts items. The first argument is the end of the statement, which defines what happens to items that already exist.
 macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(
@@ -135,9 +73,9 @@ macro_rules! insert_items {
     };
 }
 
-impl Batch {
-    /// Adds items of sends that have never added an item to the same inbox. Needs about two thirds of the time of
-    /// [`Batch::add`].
+impl InboxTransaction {
+    /// Adds items in about two thirds of the time of [`InboxTransaction::add`]. None of the sends may have added an item to the same
+    /// inbox before.
     ///
     /// # Errors
     /// Returns an error if one of the sends has already added an item to the same inbox.
@@ -154,8 +92,8 @@ impl Batch {
     }
 
     /// Adds items. Skips an item if its send has already added an item to the same inbox. If a batch contains several items
-    /// of one send for an inbox, adds the item with the lowest id. A replay that divides the events into other batches then
-    /// has the same result.
+    /// of one send for an inbox, adds the item with the lowest id. Therefore a replay that divides the events into different
+    /// batches has the same result.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -172,14 +110,14 @@ impl Batch {
 
     /// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the
     /// checkpoint past the event.
-    pub async fn bury(
+    pub async fn dead_letter(
         &mut self,
         stream: StreamName,
         seq: u64,
         message: &[u8],
         cause: &str,
     ) -> Result<(), Error> {
-        set_aside(&mut self.transaction, INBOX, stream, seq, message, cause).await
+        checkpoint::dead_letter(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
     /// Updates the counters in key order, then commits items, counters and checkpoint.

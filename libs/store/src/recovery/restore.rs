@@ -1,6 +1,6 @@
 //! Restore of a database from a backup and the log. The restore writes rows for the sends, jobs, plans and outcomes that the
-//! log has recorded since the backup. A delivery without an outcome in the log ends as `unknown`. A send without a plan is
-//! planned.
+//! log has recorded since the backup. A delivery without an outcome in the log ends as `unknown`. A send whose plan the log
+//! does not contain is planned again.
 //!
 //! All statements are safe to repeat, because a restore that was interrupted starts again from the beginning. During a
 //! restore, the table `installation` contains an invalid identity of the database, so that no service starts.

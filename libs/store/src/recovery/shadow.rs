@@ -27,13 +27,13 @@ use crate::directory::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
 /// Settings of every session. The statement timeout is long because one statement compares all inboxes or builds an index.
-/// Transactions may be idle for long: a view of the live tables waits until the shadow has caught up, and in a comparison the
-/// session of one side waits for the other.
+/// The idle timeout is long because a view of the live tables waits until the shadow has caught up, and because each side of
+/// a comparison waits for the other.
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum numbers of connections: to a shadow, to the live tables (`LIVE_CONNECTIONS`) and to a backup
-/// (`BACKUP_CONNECTIONS`).
+/// Maximum number of connections to a shadow. The next two constants limit the connections to the live tables and to a
+/// backup.
 const CONNECTIONS: u32 = 6;
 const LIVE_CONNECTIONS: u32 = 2;
 const BACKUP_CONNECTIONS: u32 = 2;
@@ -57,7 +57,7 @@ impl Purpose {
     }
 }
 
-/// Access to a shadow and to the live tables. At any time, only one process can have a shadow with the same purpose.
+/// Access to a shadow and to the live tables. For each purpose, only one process at a time can have a shadow.
 #[derive(Debug)]
 pub struct Shadow {
     /// Store that uses the inbox tables of the shadow and the live tables of the directory.

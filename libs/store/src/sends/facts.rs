@@ -1,5 +1,5 @@
-//! Facts that planning needs to decide for chunks. They are read in the transaction that freezes the chunks. For a dry run,
-//! they are read without writing to the database.
+//! Facts that planning needs to decide which deliveries and inbox items the recipients of chunks get. They are read in the
+//! transaction that freezes the chunks. A dry run reads them without writing to the database.
 
 mod categories;
 mod erasures;
@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::content::Object;
-use domain::plan::Suppressed;
+use domain::plan::SuppressedTargets;
 use domain::{AppId, CategoryId, Channel, SendId, TemplateProfile, UserNumber};
 use sqlx::PgConnection;
 
@@ -44,8 +44,8 @@ struct Providers {
     push_kinds: Vec<String>,
 }
 
-/// Facts for several chunks that are planned in one transaction. Methods that take a number identify a chunk by its index
-/// among these chunks.
+/// Facts for several chunks that are planned in one transaction. The parameter `chunk: usize` of a method is the index of a
+/// chunk among these chunks.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
@@ -55,7 +55,7 @@ pub struct Facts {
     users: HashMap<AppId, HashMap<String, (UserNumber, Object)>>,
     turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
     endpoints: HashMap<(AppId, UserNumber), Vec<String>>,
-    suppressed: HashMap<AppId, Suppressed>,
+    suppressed: HashMap<AppId, SuppressedTargets>,
     erased: ErasedRecipients,
     cancelled: HashSet<(AppId, SendId)>,
 }
@@ -86,7 +86,7 @@ impl Facts {
 
     /// External channels for which the app has an enabled provider.
     #[must_use]
-    pub fn providers(&self, app: AppId) -> &[Channel] {
+    pub fn provider_channels(&self, app: AppId) -> &[Channel] {
         self.providers.get(&app).map_or(&[], |providers| &providers.channels)
     }
 
@@ -122,7 +122,7 @@ impl Facts {
 
     /// The app's suppressed targets, among the targets of the recipients; None if no target is suppressed.
     #[must_use]
-    pub fn suppressed(&self, app: AppId) -> Option<&Suppressed> {
+    pub fn suppressed(&self, app: AppId) -> Option<&SuppressedTargets> {
         self.suppressed.get(&app)
     }
 }
@@ -130,12 +130,12 @@ impl Facts {
 impl Sends<'_> {
     /// Returns the facts that the chunks would be planned with now, without writing to the database. Inline profiles and
     /// missing categories are added only to the returned facts. Users that do not exist have the number 0.
-    pub async fn imagine_facts(self, chunks: &[Chunk]) -> Result<Facts, Error> {
+    pub async fn simulate_facts(self, chunks: &[Chunk]) -> Result<Facts, Error> {
         let mut connection = self.0.pool.acquire().await?;
         let mut facts = begin(&mut connection, chunks).await?;
-        categories::imagine(&mut connection, chunks, &mut facts).await?;
+        categories::simulate(&mut connection, chunks, &mut facts).await?;
         people::read(&mut connection, chunks, &mut facts).await?;
-        people::imagine(chunks, &mut facts);
+        people::simulate(chunks, &mut facts);
         finish(&mut connection, chunks, facts).await
     }
 }
@@ -143,7 +143,7 @@ impl Sends<'_> {
 /// Merges inline profiles into the stored profiles and creates missing categories, then reads the facts. Writes only for
 /// chunks that are new and not cancelled. Also blocks cancellations of the sends until the transaction ends. The caller must
 /// already have blocked erasures in the apps of the chunks.
-pub(crate) async fn gather(
+pub(crate) async fn write_profiles_and_read(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     new: &[bool],

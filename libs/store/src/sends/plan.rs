@@ -1,6 +1,6 @@
 //! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
-pub(crate) mod hold;
+pub(crate) mod locks;
 mod render_failure;
 
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use crate::sends::facts::{self, Facts};
 use crate::sends::send::{self, NewRequest};
 use crate::{Error, Sends, deliveries::attachment};
 
-pub use hold::Hold;
+pub use locks::ChunkLocks;
 pub use render_failure::RenderFailure;
 
 /// An open transaction that freezes chunks. If the value is dropped without [`Freeze::commit`], nothing is written.
@@ -32,9 +32,9 @@ pub struct Freeze<'a> {
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Sends<'_> {
-    /// Starts to freeze chunks. Waits for the locks that are needed; see [`Sends::hold_all`] and [`Hold::freeze`].
+    /// Starts to freeze chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and [`ChunkLocks::freeze`].
     pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
-        self.hold_all(chunks).await?.freeze(chunks).await
+        self.lock_all_chunks(chunks).await?.freeze(chunks).await
     }
 }
 
@@ -72,25 +72,25 @@ impl<'a> Freeze<'a> {
 
 impl Freeze<'_> {
     /// Returns true if the chunk at `index` is new: this transaction inserted its row in the table `plan`, so the caller must
-    /// decide for its recipients.
+    /// make the decisions for its recipients.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
     /// Merges the inline profiles of the new chunks into the stored profiles and creates their missing categories, unless
-    /// their send is cancelled. Then reads all facts for deciding and rendering the chunks. Until the transaction ends, the
-    /// sends cannot be cancelled.
-    pub async fn facts(&mut self) -> Result<Facts, Error> {
-        facts::gather(&mut self.transaction, self.chunks, &self.new).await
+    /// their send is cancelled. Then reads all facts that are needed to make the decisions and to render the content. Until
+    /// the transaction ends, the sends cannot be cancelled.
+    pub async fn write_profiles_and_read_facts(&mut self) -> Result<Facts, Error> {
+        facts::write_profiles_and_read(&mut self.transaction, self.chunks, &self.new).await
     }
 
     /// Reads the decisions of a chunk that was frozen earlier. Leaves out deliveries that a worker has already processed.
     ///
-    /// Includes deliveries that were cancelled, or could not be rendered, before their first job was published, because their
-    /// outcome may not have been published. The worker that receives the new job publishes the outcome. If rendering fails
-    /// again, the dispatcher publishes it.
-    pub async fn stored(&mut self, index: usize) -> Result<Decisions, Error> {
+    /// Includes deliveries that ended before their first attempt, because they were cancelled or could not be rendered: their
+    /// outcomes may not have been published. The caller publishes a job for each of them, and the worker that receives the
+    /// job publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
+    pub async fn stored_decisions(&mut self, index: usize) -> Result<Decisions, Error> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());
         };
@@ -186,12 +186,12 @@ async fn write_requests(
             chunk,
             category: facts.category(**index).map(|category| category.id),
             template: facts.template(**index).map(|template| (template.id, template.version)),
-            body: chunk.send.is_kept().then(|| &*chunk.send),
+            body: chunk.send.needs_stored_body().then(|| &*chunk.send),
         })
         .collect();
     send::write_requests(transaction, &requests).await?;
     for chunk in first.iter().filter_map(|(_, _, without_erased)| without_erased.as_ref()) {
-        if chunk.send.is_for_nobody() {
+        if chunk.send.has_only_erased_recipients() {
             attachment::remove(transaction, chunk.app, chunk.send_id).await?;
         }
     }

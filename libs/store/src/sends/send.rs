@@ -11,7 +11,7 @@ use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
 use crate::sends::chunk::Chunk;
-use crate::sends::plan::hold::limit_waits_together;
+use crate::sends::plan::locks::limit_waits_together;
 use crate::{Error, Sends, deliveries::attachment};
 
 /// Builds the statement that inserts request rows from the arrays that [`insert`] binds. The argument is the action for rows
@@ -66,7 +66,7 @@ impl Sends<'_> {
         if written {
             timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
         }
-        if without_erased.as_ref().is_some_and(|chunk| chunk.send.is_for_nobody()) {
+        if without_erased.as_ref().is_some_and(|chunk| chunk.send.has_only_erased_recipients()) {
             attachment::remove(&mut transaction, chunk.app, chunk.send_id).await?;
         }
         let waits = written || !is_first_chunk_frozen(&mut transaction, chunk).await?;
@@ -75,7 +75,7 @@ impl Sends<'_> {
     }
 
     /// Reads the stored send that an event `SendContinues` names. Returns None if the request does not exist.
-    pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<StoredSend>, Error> {
+    pub async fn find_stored_send(self, app: AppId, send_id: SendId) -> Result<Option<StoredSend>, Error> {
         let row = sqlx::query!(
             "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
             app.0,

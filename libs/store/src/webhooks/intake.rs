@@ -1,5 +1,5 @@
-//! Creation of messages for endpoints from events. One transaction writes the messages of each batch of events and moves the
-//! checkpoint. If another process has moved the checkpoint already, the batch is not written.
+//! Conversion of events into messages for endpoints. One transaction writes the messages of each batch of events and moves
+//! the checkpoint. If another process has moved the checkpoint already, the batch is not written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{WEBHOOKS, read_events};
 use crate::database::columns::columns;
 use crate::database::instant::instant;
-use crate::{Error, Webhooks, inbox::projection};
+use crate::{Error, Webhooks, database::checkpoint};
 
 /// An enabled endpoint, with the events that it receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Listener {
     pub since: Timestamp,
 }
 
-/// A message for an endpoint. If it is added a second time, the second call has no effect.
+/// A message for an endpoint. Adding the same message again has no effect.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub app: AppId,
@@ -81,8 +81,8 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Returns those of the given items that the user may have read at `at`. These are the items whose time of reading is
-    /// `at` or later, and items that are unread now, because the user may have marked them unread since.
+    /// Returns the items among `items` that the user may have read at `at`. These are the items that were last read at `at`
+    /// or later, and the items that are unread now, because the user may have marked them unread since.
     pub async fn items_read(
         self,
         app: AppId,
@@ -145,7 +145,7 @@ impl Webhooks<'_> {
         to: u64,
     ) -> Result<Option<WebhookBatch>, Error> {
         let mut transaction = self.0.begin().await?;
-        let moved = projection::advance(&mut transaction, WEBHOOKS, stream, from, to).await?;
+        let moved = checkpoint::advance(&mut transaction, WEBHOOKS, stream, from, to).await?;
         Ok(moved.then_some(WebhookBatch { transaction }))
     }
 }
@@ -213,14 +213,14 @@ impl WebhookBatch {
     }
 
     /// Stores an event in the table `dead_event`, because its processing keeps failing.
-    pub async fn bury(
+    pub async fn dead_letter(
         &mut self,
         stream: StreamName,
         seq: u64,
         message: &[u8],
         cause: &str,
     ) -> Result<(), Error> {
-        projection::set_aside(&mut self.transaction, WEBHOOKS, stream, seq, message, cause).await
+        checkpoint::dead_letter(&mut self.transaction, WEBHOOKS, stream, seq, message, cause).await
     }
 
     /// Commits the messages, the dead events and the checkpoint.

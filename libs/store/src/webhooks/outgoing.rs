@@ -32,7 +32,8 @@ pub struct Pace {
     /// Maximum number of concurrent calls for one app, by all processes together. The limit prevents a slow app from delaying
     /// the others.
     pub per_app: u32,
-    /// Number of consecutive failures from which on an endpoint gets only one call at a time, and a pause after each failure.
+    /// Number of consecutive failures after which an endpoint gets only one call at a time, and a pause after each failed
+    /// call.
     pub failures: u32,
     /// Length of the first pause. Each further consecutive failure doubles the pause.
     pub pause: Duration,
@@ -70,9 +71,9 @@ pub struct DueMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptResult {
     /// The endpoint accepted the message.
-    Taken,
+    Accepted,
     /// The attempt failed, and the message will be retried.
-    Again {
+    Retry {
         /// Time until the next attempt.
         after: Duration,
         /// Pause that the endpoint requested for all of its messages; None if it requested none.
@@ -81,13 +82,13 @@ pub enum AttemptResult {
     /// The attempt failed, and the message is given up.
     GivenUp,
     /// The endpoint reported that it no longer exists. The message is given up, and the endpoint is disabled.
-    Gone,
+    EndpointGone,
 }
 
 impl Webhooks<'_> {
     /// Claims up to `most` due messages. Claims only the first pending message of each subject, and respects the limits on
-    /// concurrent calls per endpoint and per app. Apps are served in turn. Within one call, messages of apps with fewer
-    /// running calls come first, then messages that have been due for longest.
+    /// concurrent calls per endpoint and per app. Apps are served in turn. If more messages can be claimed than `most`, apps
+    /// with fewer running calls to their endpoints come first, then messages that have been due for longest.
     pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<DueMessage>, Error> {
         let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
@@ -102,8 +103,9 @@ impl Webhooks<'_> {
     }
 }
 
-/// Forces index scans and nested loops in this transaction, whose statements are written for them. Otherwise PostgreSQL would
-/// choose query plans by its statistics, which are missing in a new installation and outdated after a burst of messages.
+/// Forces index scans and nested loops in this transaction, because its statements are written for them. Otherwise PostgreSQL
+/// would choose query plans based on its statistics, which are missing in a new installation and outdated after a burst of
+/// messages.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -115,8 +117,8 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
 }
 
 /// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Locks these apps: until the transaction ends, no
-/// other process can claim messages of them, so the number of running calls is exact. Skips rows and apps that another
-/// process has locked.
+/// other process can claim their messages, so the number of running calls is exact. Skips rows and apps that another process
+/// has locked.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps = sqlx::query_scalar!(
         "WITH woken AS MATERIALIZED (
@@ -146,8 +148,8 @@ async fn take(
     most: u32,
     pace: Pace,
 ) -> Result<Vec<TakenRow>, Error> {
-    // Maximum number of messages per app: twice an equal part of `most`, because some apps have fewer messages than their
-    // part.
+    // Maximum number of messages per app: twice the app's equal share of `most`, because some apps do not have enough
+    // messages to use their share.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
     let rows = sqlx::query_file_as!(
         TakenRow,

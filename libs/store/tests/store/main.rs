@@ -63,8 +63,8 @@ mod recovery {
 mod sends {
     mod idempotency;
     pub(crate) mod plan;
-    mod request;
     mod send;
+    mod status;
 }
 
 mod webhooks {

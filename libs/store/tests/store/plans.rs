@@ -2,7 +2,7 @@
 //! with and without statistics, with a custom and with a generic plan, made before or after the table grew.
 //!
 //! Statements are read from the source, and tables are filled according to their columns, so new statements and tables are
-//! tested without registration. A parameter gets the value 1, the current time or the id of row 500, depending on its type.
+//! tested automatically. A parameter gets the value 1, the current time or the id of row 500, depending on its type.
 
 mod fill;
 mod source;
@@ -80,7 +80,7 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
         .options(store::SESSION)
         .options([("statement_timeout", "60s"), ("session_replication_role", "replica")]);
     let mut connection = options.connect().await.unwrap();
-    // The values of the parameters are no valid statuses, so the checks of statuses are removed.
+    // The parameters' values are not valid statuses, so the constraints that check statuses are dropped.
     sqlx::raw_sql(
         "ALTER TABLE delivery DROP CONSTRAINT delivery_status;
          ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;

@@ -1,11 +1,12 @@
-//! Comparison of the ledger's statements with its model: the same steps, in any order, must have the same effect on both.
+//! Comparison of the ledger's statements with a model of the ledger: the same steps, in any order, must have the same effect
+//! on both.
 
 use std::time::Duration;
 
 use crate::ledger_model::{ClaimResult, Ledger, NextStep, Token};
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
@@ -13,7 +14,7 @@ use domain::{
 };
 use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
 use store::deliveries::receipt::ReceiptResult;
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
@@ -82,11 +83,11 @@ impl<'a> Twin<'a> {
         self.history.push(format!("claim {attempt}: {expected:?}"));
         let request = ClaimRequest { app: self.app, delivery: self.delivery, attempt, provider: None };
         let found = match self.fixture.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0) {
-            Claim::Ours { token, .. } => {
+            Claim::Granted { token, .. } => {
                 self.tokens.push(token);
-                ClaimResult::Ours
+                ClaimResult::Granted
             }
-            Claim::Done(_) => ClaimResult::Done,
+            Claim::NotDue(_) => ClaimResult::NotDue,
             Claim::Leased(_) => ClaimResult::Leased,
             Claim::Missing => ClaimResult::Missing,
         };
@@ -130,11 +131,11 @@ impl<'a> Twin<'a> {
         self.history.push(format!("settle {attempt} by {number} as {after:?}: {expected}"));
         let (outcome, next) = match after {
             NextStep::End(Status::Sent, _) => {
-                (Outcome::Sent { provider_id: None }, FollowUp::End(Status::Sent, None))
+                (Outcome::Sent { provider_id: None }, RecordedStep::End(Status::Sent, None))
             }
-            NextStep::End(status, reason) => (Outcome::Failed, FollowUp::End(status, reason)),
-            NextStep::Retry => (Outcome::RETRY, FollowUp::Retry(self.timer(seeded))),
-            NextStep::Park => (Outcome::RETRY, FollowUp::Park(STREAM, b"later".to_vec())),
+            NextStep::End(status, reason) => (Outcome::Failed, RecordedStep::End(status, reason)),
+            NextStep::Retry => (Outcome::RETRY, RecordedStep::Retry(self.timer(seeded))),
+            NextStep::Park => (Outcome::RETRY, RecordedStep::Park(STREAM, b"later".to_vec())),
         };
         let settlement = Settlement {
             app: self.app,
@@ -183,7 +184,7 @@ impl<'a> Twin<'a> {
         let receipt = Receipt {
             id: Uuid::from_u64_pair(seeded.below(u64::MAX), seeded.below(u64::MAX)),
             app: self.app,
-            about: About::Delivery(self.delivery, Some(attempt)),
+            about: ReceiptSubject::Delivery(self.delivery, Some(attempt)),
             answer: Answer::new(outcome, "", ""),
             at: NOW,
             random: 0.5,

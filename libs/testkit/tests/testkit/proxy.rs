@@ -58,7 +58,10 @@ async fn a_cut_closes_existing_connections_and_admits_new_ones() {
     proxy.cut();
     assert_eq!(answer(&mut stream).await, None);
     assert_eq!(heard.recv().await.unwrap(), b"ping");
-    assert!(timeout(SOON, heard.recv()).await.unwrap().unwrap().is_empty(), "the server is cut off too");
+    assert!(
+        timeout(SOON, heard.recv()).await.unwrap().unwrap().is_empty(),
+        "the server's connection is closed too"
+    );
 
     let mut stream = connect(&proxy).await;
     stream.write_all(b"pong").await.unwrap();
@@ -76,7 +79,11 @@ async fn withheld_data_is_delivered_or_lost_and_requests_arrive() {
 
         proxy.withhold(true);
         stream.write_all(b"pong").await.unwrap();
-        assert_eq!(timeout(SOON, heard.recv()).await.unwrap().unwrap(), b"pong", "the server is told");
+        assert_eq!(
+            timeout(SOON, heard.recv()).await.unwrap().unwrap(),
+            b"pong",
+            "the server still receives data"
+        );
         let mut silence = [0; 4];
         assert!(futures_util::FutureExt::now_or_never(stream.read(&mut silence)).is_none());
         if lost {

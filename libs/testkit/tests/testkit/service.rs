@@ -42,17 +42,17 @@ async fn one_run_can_have_another_environment_and_the_log_stays_in_place() {
     let script = ["-c", "echo \"it is $NAME.\"; exec tail -f /dev/null"];
     let environment = [("NAME", "first")];
     let mut service = Service::start_logged(Path::new("/bin/sh"), &script, &environment, &log).unwrap();
-    let said = async |lines: &str| {
+    let printed = async |lines: &str| {
         let text = || std::fs::read_to_string(&log).unwrap_or_default();
         eventually(SOON, "it says who it is", async || (text() == lines).then_some(())).await;
     };
-    said("it is first.\n").await;
+    printed("it is first.\n").await;
     service.restart_with(&[("NAME", "second")]).unwrap();
-    said("it is first.\nit is second.\n").await;
+    printed("it is first.\nit is second.\n").await;
     assert_eq!(service.words(), "it is second.\n");
     assert!(service.last_words().ends_with("\nit is second."));
     service.restart().unwrap();
-    said("it is first.\nit is second.\nit is first.\n").await;
+    printed("it is first.\nit is second.\nit is first.\n").await;
     drop(service);
     assert!(log.exists());
 }

@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::scripted::{Call, RETRY, ScriptedChannel, Step};
 use crate::world::{JOBS, SEND, SOON, World};
 
-/// SQL function that returns the number with which a delivery was created.
+/// SQL function that extracts from a delivery's id the number that the test passed to `World::delivery`.
 const NUMBER: &str =
     "CREATE FUNCTION number(uuid) RETURNS int IMMUTABLE RETURN ('x' || right($1::text, 8))::bit(32)::int";
 
@@ -64,7 +64,7 @@ async fn after_the_last_retry_it_is_parked_with_its_next_attempt() {
     let (stream, message): (String, Vec<u8>) =
         sqlx::query_as("SELECT stream, message FROM parked").fetch_one(&world.pool).await.unwrap();
     assert_eq!(stream, JOBS.to_string());
-    let Event::DeliveryJob(parked) = Envelope::decode(&message).unwrap().event else { panic!("a job") };
+    let Event::DeliveryJob(parked) = Envelope::decode(&message).unwrap().event else { panic!("not a job") };
     assert_eq!((parked.delivery_id, parked.attempt), (order.delivery_id, 3));
     assert_eq!(parked.content, order.content);
 }
@@ -99,7 +99,7 @@ async fn a_dead_target_is_not_called_again() {
     assert_eq!(scripted.calls().len(), 1);
     assert_eq!(world.settlings().await, [(1, Status::Failed), (1, Status::Skipped)]);
     let suppressed = |event: &Event| matches!(event, Event::TargetSuppressed(_));
-    assert_eq!(world.told().await.iter().filter(|event| suppressed(event)).count(), 1);
+    assert_eq!(world.published_events().await.iter().filter(|event| suppressed(event)).count(), 1);
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn a_target_registered_after_it_died_is_not_published_as_suppressed() {
     world.order(&order).await;
     world.acknowledged(2).await;
     assert_eq!(world.settlings().await, [(1, Status::Failed)]);
-    assert_eq!(world.told().await.len(), 1);
+    assert_eq!(world.published_events().await.len(), 1);
     assert_eq!(world.count("SELECT count(*) FROM suppression").await, 0);
 }
 
@@ -304,7 +304,7 @@ async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
     .await;
     world.run("ALTER TABLE delivery DROP CONSTRAINT refused").await;
     world.reaches(order.delivery_id, Status::Sent).await;
-    eventually(SOON, "it is forgotten", async || {
+    eventually(SOON, "the counted failure is removed", async || {
         (world.count("SELECT count(*) FROM message_failure").await == 0).then_some(())
     })
     .await;
@@ -318,7 +318,7 @@ async fn the_job_of_a_long_call_is_not_redelivered() {
     let order = world.delivery(1).await;
     world.order(&order).await;
     world.reaches(order.delivery_id, Status::Sending).await;
-    eventually(SOON, "the wait for an answer has passed three times", async || {
+    eventually(SOON, "the call has lasted three times `ack_wait`", async || {
         let passed = "SELECT count(*) FROM delivery WHERE lease_until < now() + interval '87 seconds'";
         (world.count(passed).await == 1).then_some(())
     })

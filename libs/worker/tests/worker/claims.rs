@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{Answer, Outcome, Status};
 use service_kit::clock;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use testkit::eventually;
 
 use crate::scripted::{RETRY, ScriptedChannel, Step};
@@ -60,8 +60,8 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     let (app, delivery, provider) = (world.app, order.delivery_id, Some("main".to_owned()));
     let request = ClaimRequest { app, delivery, attempt: 1, provider: provider.clone() };
     let claim = world.context.store.deliveries().claim(&[request], SOON).await.unwrap().remove(0);
-    let Claim::Ours { token, .. } = claim else { panic!("{claim:?}") };
-    let published = world.told().await;
+    let Claim::Granted { token, .. } = claim else { panic!("{claim:?}") };
+    let published = world.published_events().await;
     scripted.release();
     eventually(SOON, "the job is redelivered and returned", async || {
         let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
@@ -70,14 +70,14 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     .await;
     assert_eq!(world.count("SELECT count(*) FROM attempt").await, 0);
     assert_eq!(world.count("SELECT count(*) FROM timer").await, 0);
-    assert_eq!(world.told().await, published);
+    assert_eq!(world.published_events().await, published);
 
     let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
     let user = order.user;
     let send_id = None;
     let started_at = clock::now();
     let ended_at = clock::now();
-    let next = FollowUp::End(Status::Sent, None);
+    let next = RecordedStep::End(Status::Sent, None);
     let settlement = Settlement {
         app,
         send_id,

@@ -6,7 +6,7 @@ use domain::outcome::Blame;
 use domain::{Outcome, Timestamp};
 use stand_ins::http::half_answer;
 use worker::Outbound;
-use worker::exchange::{Caller, Reply, Silence};
+use worker::exchange::{Caller, NoReply, Reply};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 async fn a_refusal_that_is_cut_short_before_its_reason_is_retried() {
     for status in [400, 401, 403, 404, 410, 422] {
         let silence = broken_off(status).await.unwrap_err();
-        assert_eq!(silence, Silence::CutShort(status));
+        assert_eq!(silence, NoReply::CutShort(status));
         let answer = silence.answer();
         assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "cut_short"));
         assert_eq!(answer.blame, Blame::None, "a provider that answers is not to blame");
@@ -30,7 +30,7 @@ async fn a_sufficient_status_needs_no_body() {
 }
 
 /// Calls a server whose reply breaks off in the middle of its body.
-async fn broken_off(status: u16) -> Result<Reply, Silence> {
+async fn broken_off(status: u16) -> Result<Reply, NoReply> {
     let (url, server) = half_answer(status).await.unwrap();
     let outbound = Outbound::new(true);
     let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);

@@ -8,7 +8,7 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Problem, Route, Timestamp, UserNumber};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use worker::{Attempt, Call, ChannelKind, OpenProviders, Probe, Provider, ProviderChannel, ProviderKind};
+use worker::{Attempt, Call, ChannelKind, ChannelResources, OpenProviders, Probe, Provider, ProviderKind};
 
 /// A channel that counts the calls of its providers.
 #[derive(Default)]
@@ -16,8 +16,8 @@ struct Counts {
     calls: AtomicUsize,
 }
 
-impl ProviderChannel for Counts {
-    type Message<'a> = &'a str;
+impl ChannelResources for Counts {
+    type Input<'a> = &'a str;
 }
 
 thread_local! {
@@ -30,7 +30,7 @@ const KINDS: &[&dyn ChannelKind<Counts>] = &[&Echo];
 struct Echo;
 
 impl ProviderKind for Echo {
-    type Channel = Counts;
+    type Resources = Counts;
     type Settings = String;
 
     const NAME: &'static str = "echo";
@@ -44,8 +44,8 @@ impl ProviderKind for Echo {
     }
 
     async fn send(attempt: Attempt<'_, Counts>, says: &String) -> Answer {
-        attempt.channel.calls.fetch_add(1, Ordering::Relaxed);
-        Answer::new(Outcome::Sent { provider_id: None }, "200", format!("{says} {}", attempt.message))
+        attempt.resources.calls.fetch_add(1, Ordering::Relaxed);
+        Answer::new(Outcome::Sent { provider_id: None }, "200", format!("{says} {}", attempt.input))
     }
 
     async fn probe(says: &String, _: &Probe<'_>) -> Result<String, Answer> {
@@ -68,7 +68,7 @@ async fn send(
     let job = DeliveryJob { route, ..DeliveryJob::first(id, Channel::Sms, UserNumber(1), to, content) };
     let (app, lane, now) = (provider.app, Lane::Transactional, Timestamp::from_millis(0));
     let call = Call { app, send_id: None, lane, provider, job: &job, now };
-    providers.send(Attempt { channel: counts, call: &call, message: "you" }).await
+    providers.send(Attempt { resources: counts, call: &call, input: "you" }).await
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
-    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the call starts", async || (!scripted.calls().is_empty()).then_some(())).await;
     world.postgres.kill();
     scripted.release();
     eventually(SOON, "readiness reports the database as unavailable", async || {
@@ -26,13 +26,13 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
     })
     .await;
     world.postgres.restart().await.unwrap();
-    eventually(SOON, "it is settled", async || {
+    eventually(SOON, "the attempt is settled", async || {
         let states =
             world.context.store.deliveries().delivery_states(&[(world.app, order.delivery_id)]).await;
         (states.ok()?[0].status == Status::Sent).then_some(())
     })
     .await;
-    eventually(SOON, "it is acknowledged", async || {
+    eventually(SOON, "the job is acknowledged", async || {
         let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
         (progress.ack_floor == 1).then_some(())
     })
@@ -48,11 +48,11 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
-    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the call starts", async || (!scripted.calls().is_empty()).then_some(())).await;
     world.postgres.kill();
     world.context.tasks.stop();
     scripted.release();
-    // These two queries take at least as long as the first try to settle the attempt.
+    // The worker's first try to settle the attempt also fails, because these two queries take at least as long.
     for _ in 0..2 {
         world
             .context
@@ -75,7 +75,7 @@ async fn a_stop_finishes_jobs_in_progress_and_starts_no_new_ones() {
     world.serve(&scripted);
     let (first, second) = (world.delivery(1).await, world.delivery(2).await);
     world.order(&first).await;
-    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the call starts", async || (!scripted.calls().is_empty()).then_some(())).await;
     world.order(&second).await;
     world.context.tasks.stop();
     let tasks = world.context.tasks.clone();
@@ -98,7 +98,7 @@ async fn a_call_that_hangs_when_the_process_stops_is_abandoned_in_time_and_settl
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
-    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the call starts", async || (!scripted.calls().is_empty()).then_some(())).await;
     // `stop` waits as long as a process may take to stop, and fails the test if a task is still running then.
     stop(&world.context).await;
     world.reaches(order.delivery_id, Status::Retrying).await;

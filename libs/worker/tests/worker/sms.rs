@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{Channel, Outcome, Status};
 use service_kit::clock;
@@ -27,7 +27,7 @@ async fn the_call_is_marked_and_not_repeated_after_the_lease_has_expired() {
     serve_sms(&world.context, &scripted);
     let order = world.sms(1).await;
     world.order(&order).await;
-    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    eventually(SOON, "the call starts", async || (!scripted.calls().is_empty()).then_some(())).await;
     assert_eq!(world.count("SELECT count(*) FROM delivery WHERE calling AND status = 'sending'").await, 1);
 
     world.run("UPDATE delivery SET lease_until = now()").await;
@@ -132,7 +132,7 @@ async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
     let receipt = |outcome| Receipt {
         id: clock::new_id(),
         app: world.app,
-        about: About::Delivery(order.delivery_id, None),
+        about: ReceiptSubject::Delivery(order.delivery_id, None),
         answer: domain::Answer::new(outcome, "30008", "unknown error"),
         at: clock::now(),
         random: 0.5,

@@ -123,7 +123,7 @@ impl World {
         self.publish(jobs, envelope.encode().unwrap()).await;
     }
 
-    /// Opens the provider's breaker by deliveries that fail.
+    /// Opens the provider's breaker with a series of deliveries. The channel's script must make their calls fail.
     pub(crate) async fn overload(&self) {
         for number in 101..101 + i64::from(domain::breaker::RUN) {
             let order = self.delivery(number).await;
@@ -167,7 +167,7 @@ impl World {
     }
 
     /// Returns all outcome events published so far.
-    pub(crate) async fn told(&self) -> Vec<Event> {
+    pub(crate) async fn published_events(&self) -> Vec<Event> {
         let envelopes = self.events_in(StreamName::Outcome).await;
         envelopes.into_iter().map(|envelope| envelope.event).collect()
     }
@@ -178,7 +178,7 @@ impl World {
             Event::DeliverySettled(DeliverySettled { attempt, status, .. }) => Some((attempt, status)),
             _ => None,
         };
-        self.told().await.into_iter().filter_map(settled).collect()
+        self.published_events().await.into_iter().filter_map(settled).collect()
     }
 }
 

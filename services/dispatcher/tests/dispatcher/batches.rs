@@ -38,7 +38,7 @@ impl World {
         .await;
     }
 
-    /// Fetches the messages that the dispatcher has returned, like another dispatcher.
+    /// Fetches the messages that the dispatcher has returned, as another dispatcher would.
     async fn await_returned(&self, lane: Lane, messages: usize) {
         let settings =
             ConsumerSettings { ack_wait: self.context.config.delivery.ack_wait, max_ack_pending: 2_000 };

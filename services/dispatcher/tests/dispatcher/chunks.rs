@@ -24,7 +24,7 @@ async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
     assert!(items.iter().all(|(send, ..)| *send == send_id));
     let planned =
         world.events_in(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
-            Event::SendPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
+            Event::ChunkPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
             other => panic!("{other:?}"),
         });
     assert_eq!(planned.collect::<Vec<_>>(), [(0, 500, 500), (1, 500, 500), (2, 200, 200)]);
@@ -143,7 +143,7 @@ async fn the_next_chunk_is_ordered_only_after_all_messages_of_this_one_are_store
     .await;
     assert_eq!(world.last_seq(StreamName::Send(Lane::Bulk)).await, 1);
     held.rollback().await.unwrap();
-    eventually(SOON, "the next chunk is ordered", async || {
+    eventually(SOON, "the message for the next chunk is published", async || {
         (world.last_seq(StreamName::Send(Lane::Bulk)).await == 2).then_some(())
     })
     .await;

@@ -195,7 +195,7 @@ async fn a_chunk_of_many_megabytes_is_published_completely() {
     let targets: HashSet<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.target).collect();
     assert_eq!((users.len(), targets.len()), (60, 60));
     let mut held = world.events_in(StreamName::Outcome).await.into_iter();
-    assert!(matches!(held.next().unwrap().event, Event::SendPlanned(planned) if planned.recipients == 60));
+    assert!(matches!(held.next().unwrap().event, Event::ChunkPlanned(planned) if planned.recipients == 60));
     assert!(held.next().is_none());
     let mut inbox = world.events_in(StreamName::Inbox(0)).await;
     inbox.extend(world.events_in(StreamName::Inbox(1)).await);

@@ -1,11 +1,11 @@
 //! The dispatcher on real servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod backpressure;
 mod batches;
 mod busy;
 mod chunks;
 mod content;
 mod faults;
-mod room;
-mod telling;
+mod outcome_events;
 mod world;

@@ -95,9 +95,9 @@ impl World {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];
         let mut freeze = self.context.store.sends().freeze(&chunks).await.unwrap();
-        let facts = freeze.facts().await.unwrap();
+        let facts = freeze.write_profiles_and_read_facts().await.unwrap();
         let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());
-        let decisions = planning::decide(&chunks[0], &facts, 0, template.as_ref());
+        let decisions = planning::decide_chunk(&chunks[0], &facts, 0, template.as_ref());
         freeze.commit(&facts, &[decisions]).await.unwrap();
     }
 

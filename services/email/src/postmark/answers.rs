@@ -7,7 +7,7 @@ use serde::Deserialize;
 use worker::verdict::{self, AnswerDetails, Verdict, presentable};
 
 /// Verdicts by HTTP status and Postmark's `ErrorCode`. The first matching row applies. `x` matches any digit. A row
-/// without an `ErrorCode` matches every one.
+/// without an `ErrorCode` matches any code.
 pub const TABLE: &[(&str, Verdict)] = &[
     ("200 0", Verdict::Sent),
     // The server token is invalid.
@@ -24,8 +24,8 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("422 403", Verdict::Failed),
     ("422 409", Verdict::Failed),
     ("422 411", Verdict::Failed),
-    // The sender is unknown or unconfirmed. Or the account has no credit, awaits approval, may not send, or may not
-    // send from this address. Or the message stream does not exist or is not for sending.
+    // Sender: unknown or unconfirmed. Account: no credit, not approved yet, or not allowed to send at all or from this
+    // address. Message stream: missing, or not meant for sending.
     ("422 400", Verdict::PauseProvider),
     ("422 401", Verdict::PauseProvider),
     ("422 405", Verdict::PauseProvider),
@@ -45,7 +45,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("3xx", Verdict::PauseProvider),
     ("404", Verdict::PauseProvider),
     ("4xx", Verdict::Failed),
-    // Postmark documents this status for times when the API is unavailable.
+    // According to Postmark's documentation, this status means that the API is unavailable.
     ("503", Verdict::Retry),
     // The API or a proxy failed during the call; the email may have been accepted.
     ("5xx", Verdict::Unknown),

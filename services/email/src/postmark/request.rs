@@ -58,8 +58,8 @@ fn list(addresses: &[Address]) -> String {
 /// Builds the headers. Without `X-PM-KeepID` the API replaces the Message-ID.
 fn headers(letter: &Letter<'_>) -> Value {
     let own = [("Message-ID", letter.message_id.as_str()), ("X-PM-KeepID", "true")];
-    let unsubscribing = letter.unsubscribing();
-    let all = own.into_iter().chain(unsubscribing.iter().map(|(name, value)| (*name, value.as_str())));
+    let unsubscribe_headers = letter.unsubscribe_headers();
+    let all = own.into_iter().chain(unsubscribe_headers.iter().map(|(name, value)| (*name, value.as_str())));
     all.chain(letter.headers.iter().copied())
         .map(|(name, value)| json!({"Name": name, "Value": value}))
         .collect()

@@ -8,7 +8,7 @@ use reqwest::RequestBuilder;
 use reqwest::header::{ACCEPT, HeaderValue};
 use secrecy::ExposeSecret;
 use serde_json::Value;
-use worker::exchange::{Caller, Silence};
+use worker::exchange::{Caller, NoReply};
 use worker::verdict::presentable;
 use worker::{Attempt, Call, Probe, ProviderKind};
 
@@ -27,7 +27,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(30);
 pub struct Postmark;
 
 impl ProviderKind for Postmark {
-    type Channel = Connections;
+    type Resources = Connections;
     type Settings = PostmarkSettings;
 
     const NAME: &'static str = "postmark";
@@ -47,7 +47,7 @@ impl ProviderKind for Postmark {
     }
 
     async fn send(attempt: Attempt<'_, Connections>, settings: &PostmarkSettings) -> Answer {
-        let Attempt { channel: connections, call, message: enclosed } = attempt;
+        let Attempt { resources: connections, call, input: enclosed } = attempt;
         match Letter::of(call, &settings.identity, enclosed) {
             Ok(letter) => {
                 send(&connections.caller, settings, &letter, call).await.unwrap_or_else(Answer::from)
@@ -115,16 +115,16 @@ async fn ask(
     })?;
     token.set_sensitive(true);
     let request = request.header(TOKEN, token).header(ACCEPT, "application/json");
-    let reply = caller.call(request, now).await.map_err(Silence::answer)?;
+    let reply = caller.call(request, now).await.map_err(NoReply::answer)?;
     Ok(PostmarkReply::read(reply.status, reply.retry_after, &reply.body))
 }
 
-/// Returns true if Postmark may have answered with this code because it refuses the sender or the message stream.
+/// Returns true if this code can mean that Postmark refuses the sender or the message stream.
 fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }
 
-/// Returns true if the send sets another sender or stream than the settings.
+/// Returns true if the send sets a message stream, or a sender that differs from the one in the settings.
 fn chose(settings: &PostmarkSettings, letter: &Letter<'_>, overrides: Option<&Object>) -> bool {
     let is_stream = |name: &String| name.eq_ignore_ascii_case("MessageStream");
     letter.identity.from.email != settings.identity.from.email

@@ -73,7 +73,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
         }
         Err(Failure::Refused { stage, reply }) => {
             let verdict = row(reply).map_or(SmtpVerdict::Retry, |(_, verdict)| *verdict);
-            let answer = recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text);
+            let answer = recorded(outcome(verdict_at(*stage, verdict)), &reply.codes(), &reply.text);
             match stage {
                 Stage::Connect | Stage::Login => answer.blaming_provider(),
                 // From RCPT on, a reply is about this recipient or message and does not count against the provider. The
@@ -100,9 +100,12 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
         Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
             recorded(outcome(SmtpVerdict::Retry), "connect", cause).blaming_provider()
         }
-        Err(Failure::Broken { stage, cause }) => recorded(undecided(*stage), "connection_lost", cause),
+        Err(Failure::Broken { stage, cause }) => {
+            recorded(outcome_without_reply(*stage), "connection_lost", cause)
+        }
         Err(Failure::TimedOut { stage }) => {
-            let answer = recorded(undecided(*stage), "timeout", &format!("no answer in time ({stage:?})"));
+            let answer =
+                recorded(outcome_without_reply(*stage), "timeout", &format!("no answer in time ({stage:?})"));
             if matches!(stage, Stage::Connect | Stage::Login) { answer.blaming_provider() } else { answer }
         }
     }
@@ -112,7 +115,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
 #[must_use]
 pub fn is_alarming(result: &Result<Reply, Failure>) -> bool {
     let Err(Failure::Refused { stage, reply }) = result else { return false };
-    row(reply).is_some_and(|(_, verdict)| at(*stage, *verdict) == SmtpVerdict::Blocked)
+    row(reply).is_some_and(|(_, verdict)| verdict_at(*stage, *verdict) == SmtpVerdict::Blocked)
 }
 
 impl Reply {
@@ -166,7 +169,7 @@ fn matches<'a>(mut pattern: impl Iterator<Item = &'a str>, mut code: impl Iterat
 
 /// Adapts a verdict to the stage. Before RCPT the server does not know the recipient, so a reply can only be about the
 /// connection, the login or the sender.
-fn at(stage: Stage, verdict: SmtpVerdict) -> SmtpVerdict {
+fn verdict_at(stage: Stage, verdict: SmtpVerdict) -> SmtpVerdict {
     match (stage, verdict) {
         (_, SmtpVerdict::Retry | SmtpVerdict::RetryAfter(_)) => verdict,
         (Stage::Connect, _) => SmtpVerdict::Retry,
@@ -187,9 +190,9 @@ fn outcome(verdict: SmtpVerdict) -> Outcome {
     }
 }
 
-/// Returns the outcome if the server did not reply. At the stage `Content` it is unknown, because the server may have
-/// accepted the email. At earlier stages the email is retried.
-fn undecided(stage: Stage) -> Outcome {
+/// Returns the outcome if the server did not reply. The outcome is unknown at the stage `Content`, because the server
+/// may have accepted the email. At earlier stages it is a retry.
+fn outcome_without_reply(stage: Stage) -> Outcome {
     if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }
 

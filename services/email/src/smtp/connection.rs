@@ -9,7 +9,7 @@ use lettre::transport::smtp::response::Response;
 
 use super::failure::{Failure, Reply, Stage, failure};
 use super::login::Credentials;
-use super::route::Route;
+use super::relay::Relay;
 use crate::message::OutgoingMail;
 
 /// An open SMTP connection, logged in if the provider has a login. Dropping the value closes the connection.
@@ -33,28 +33,28 @@ enum State {
     /// RSET, because the server refused a command and the transaction is still open.
     Unfinished,
     /// No command: the server waits for content, closed the connection, or is in an unknown state.
-    Spent,
+    Unusable,
 }
 
 impl State {
     fn after(failure: &Failure) -> Self {
         match failure {
             Failure::Refused { reply, .. } if reply.code != 421 => State::Unfinished,
-            _ => State::Spent,
+            _ => State::Unusable,
         }
     }
 }
 
 impl Connection {
-    /// Connects to the server of `route` and logs in. Keeps `stage` up to date, so that the caller knows it if the call
-    /// times out.
+    /// Connects to the server of `relay` and logs in. Keeps `stage` up to date, so that the caller knows the stage of a
+    /// timeout.
     pub(crate) async fn open(
-        route: &Route,
+        relay: &Relay,
         credentials: Option<&Credentials>,
         stage: &mut Stage,
     ) -> Result<Self, Failure> {
         *stage = Stage::Connect;
-        let (mut smtp, client) = route.open().await?;
+        let (mut smtp, client) = relay.open().await?;
         if let Some(credentials) = credentials {
             *stage = Stage::Login;
             credentials.log_in(&mut smtp).await?;
@@ -79,11 +79,11 @@ impl Connection {
 
     /// Returns true if the connection can be reused, because the last email ended in a defined state.
     pub(crate) fn is_usable(&self) -> bool {
-        self.state != State::Spent
+        self.state != State::Unusable
     }
 
     /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
-    /// caller knows it if the call times out.
+    /// caller knows the stage of a timeout.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;
@@ -92,7 +92,7 @@ impl Connection {
             return Err(Failure::Unsupported { stage: *stage, what: "SMTPUTF8" });
         }
         let result = self.commands(mail, stage).await;
-        self.state = result.as_ref().map_or_else(State::after, |()| State::Spent);
+        self.state = result.as_ref().map_or_else(State::after, |()| State::Unusable);
         result
     }
 
@@ -112,7 +112,7 @@ impl Connection {
         // Pipelining is only safe for a single recipient. With cc or bcc, the server could send the email to them
         // although it refused the delivery's recipient.
         if self.pipelining && mail.others.is_empty() {
-            self.at_once(&commands, stage).await
+            self.pipeline(&commands, stage).await
         } else {
             self.one_by_one(&commands, &mail.others, stage).await
         }
@@ -126,20 +126,20 @@ impl Connection {
     ) -> Result<(), Failure> {
         for (at, command) in commands {
             if *at == Stage::Data {
-                self.name_others(others).await?;
+                self.add_other_recipients(others).await?;
             }
             *stage = *at;
-            understood(*at, self.smtp.command(command).await)?;
+            parse_reply(*at, self.smtp.command(command).await)?;
         }
         Ok(())
     }
 
     /// Sends RCPT for cc and bcc. Refusals are counted but do not fail the attempt, because only the reply for the
     /// delivery's recipient decides its outcome.
-    async fn name_others(&mut self, others: &[Address]) -> Result<(), Failure> {
+    async fn add_other_recipients(&mut self, others: &[Address]) -> Result<(), Failure> {
         for other in others {
             let answer = self.smtp.command(format!("RCPT TO:<{other}>\r\n")).await;
-            match understood(Stage::Rcpt, answer) {
+            match parse_reply(Stage::Rcpt, answer) {
                 Ok(_) => {}
                 Err(Failure::Refused { reply, .. }) if reply.code != 421 => {
                     let (refused, _) = self.refused_others.get_or_insert_with(|| (0, reply.codes()));
@@ -152,7 +152,7 @@ impl Connection {
     }
 
     /// Sends all commands at once, then reads every reply. Returns the first refusal, if there is one.
-    async fn at_once(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
+    async fn pipeline(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
         let together = commands.iter().map(|(_, command)| command.as_str()).collect::<String>();
         let mut refusal = None;
         for (at, _) in commands {
@@ -162,7 +162,7 @@ impl Connection {
                 self.smtp.read_response().await
             };
             *stage = *at;
-            match understood(*at, answer) {
+            match parse_reply(*at, answer) {
                 Ok(_) if *at == Stage::Data && refusal.is_some() => {
                     // The server refused a command but accepted DATA. Empty content ends the transaction (RFC 2920
                     // section 3.1). If the connection breaks here, the RSET before its next use fails.
@@ -178,7 +178,7 @@ impl Connection {
 
     /// Sends the content of the current message and reads the server's reply.
     pub(crate) async fn finish(&mut self, mail: &OutgoingMail) -> Result<Reply, Failure> {
-        let result = understood(Stage::Content, self.smtp.command(&mail.data).await);
+        let result = parse_reply(Stage::Content, self.smtp.command(&mail.data).await);
         self.state = result.as_ref().map_or_else(State::after, |_| State::Ready);
         let mut reply = result?;
         if let Some((refused, codes)) = &self.refused_others {
@@ -190,7 +190,7 @@ impl Connection {
 
     /// Checks that the server still responds.
     pub(crate) async fn noop(&mut self) -> Result<(), Failure> {
-        understood(Stage::Login, self.smtp.command(Noop).await).map(drop)
+        parse_reply(Stage::Login, self.smtp.command(Noop).await).map(drop)
     }
 
     /// Closes the connection with QUIT.
@@ -201,7 +201,7 @@ impl Connection {
 }
 
 /// Converts a response to a reply. A success code that the command at `stage` does not expect is a failure.
-fn understood(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Failure> {
+fn parse_reply(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Failure> {
     let response = answer.map_err(|error| failure(stage, &error))?;
     let code = u16::from(response.code());
     let expected = if stage == Stage::Data { 300..400 } else { 200..300 };

@@ -44,7 +44,7 @@ pub enum Failure {
     NoToken {
         /// True if the refusal is permanent, so that a retry would fail too.
         is_refused: bool,
-        /// Error that the token endpoint answered, or error of the call.
+        /// Error that the token endpoint returned, or the reason why the call failed.
         cause: String,
     },
     /// The server refused a command.

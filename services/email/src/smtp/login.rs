@@ -1,5 +1,5 @@
-//! Login with AUTH (RFC 4954). We do not use the library's login, because it reports a refused XOAUTH2 as a broken
-//! connection.
+//! Login with AUTH (RFC 4954). We do not use the library's login, because it reports a refused XOAUTH2 login as a
+//! broken connection.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -17,13 +17,13 @@ use super::settings::Token;
 /// Time limit of one call of the token endpoint.
 const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Number of octets that are read of a response. The rest is ignored.
+/// Maximum number of octets to read from a response. The rest is ignored.
 const ANSWER: usize = 64 << 10;
 /// Lifetime of a token if the response states none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
-/// Maximum lifetime of a token. If the response states a longer one, this one applies.
+/// Maximum lifetime of a token, even if the response states a longer one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Last part of a token's lifetime, in which the token is no longer used: clocks differ, and a login takes time.
+/// A token is no longer used when it has less than this time left, because clocks differ and a login takes time.
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// Source of access tokens for one login. Before a token expires, one task requests a new one. The other tasks continue
@@ -152,7 +152,7 @@ impl Tokens {
 
     fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
         let lifetime = granted.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs).min(LONGEST);
-        // Renew the token a tenth of its lifetime before it ends, but at most five minutes before.
+        // Time between the renewal and the last use of a token: a tenth of its lifetime, but at most five minutes.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();

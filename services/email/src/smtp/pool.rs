@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::failure::{Failure, Reply, Stage};
 use super::login::Credentials;
 use super::oauth::Tokens;
-use super::route::Route;
+use super::relay::Relay;
 use super::settings::SmtpSettings;
 use super::tls::TlsError;
 use crate::message::OutgoingMail;
@@ -27,7 +27,7 @@ use crate::message::OutgoingMail;
 pub struct PoolLimits {
     /// Maximum number of connections, including idle ones.
     pub connections: usize,
-    /// Number of emails after which a connection is closed. Many servers close a connection after some hundred emails.
+    /// Number of emails after which a connection is closed. Many servers close a connection after a few hundred emails.
     pub messages_per_connection: u32,
     /// Time for which an unused connection stays open.
     pub idle: Duration,
@@ -36,16 +36,17 @@ pub struct PoolLimits {
     pub preparing: Duration,
     /// Time limit for getting a connection: the wait until one is free, and opening a new one.
     pub connecting: Duration,
-    /// Time limit for the commands before the content. If the server had closed the idle connection, this includes
-    /// opening another.
+    /// Time limit for the commands before the content. It includes opening a new connection if the server had closed
+    /// the idle one.
     pub commands: Duration,
     /// Time limit for sending the content and receiving the reply. After this timeout the outcome is unknown.
     pub content: Duration,
 }
 
 impl PoolLimits {
-    /// Creates limits that add up to less than three fifths of a lease, which is the worker's time limit for a call.
-    /// The pool must time out before the worker, because only the pool knows whether the email may have been accepted.
+    /// Creates limits for a lease. The worker ends a call after three fifths of the lease, and the limits add up to
+    /// less than that. The pool must time out first, because only the pool knows whether the email may have been
+    /// accepted.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
@@ -62,7 +63,7 @@ impl PoolLimits {
 
 pub(crate) struct Pool {
     settings: SmtpSettings,
-    route: Route,
+    relay: Relay,
     credentials: Option<Credentials>,
     limits: PoolLimits,
     /// One permit per connection in use. A task acquires its permit before it takes or opens a connection, and releases
@@ -84,18 +85,19 @@ impl Pool {
         outbound: Outbound,
         client: &Client,
     ) -> Result<Self, TlsError> {
-        let route = Route::new(&settings, outbound)?;
+        let relay = Relay::new(&settings, outbound)?;
         let room = Semaphore::new(limits.connections);
         let tokens = |token: &_| Tokens::of(token, outbound, client);
         let credentials = settings.login.clone().map(|login| Credentials::new(login, tokens));
-        Ok(Pool { settings, route, credentials, limits, room, idle: Mutex::new(Vec::new()) })
+        Ok(Pool { settings, relay, credentials, limits, room, idle: Mutex::new(Vec::new()) })
     }
 
     pub(crate) fn settings(&self) -> &SmtpSettings {
         &self.settings
     }
 
-    /// Sends one email. If it times out before the content is sent, the server has certainly not accepted it.
+    /// Sends one email. If a time limit expires before the content is sent, the server has certainly not accepted the
+    /// email.
     pub(crate) async fn send(&self, mail: &OutgoingMail) -> Result<Reply, Failure> {
         let connected_by = Instant::now() + self.limits.connecting;
         // The semaphore is never closed, so an error is a timeout.
@@ -142,12 +144,12 @@ impl Pool {
 
     /// Opens a new connection.
     pub(super) async fn open(&self, stage: &mut Stage) -> Result<Connection, Failure> {
-        Connection::open(&self.route, self.credentials.as_ref(), stage).await
+        Connection::open(&self.relay, self.credentials.as_ref(), stage).await
     }
 
     /// Server and encryption, for display.
     pub(super) fn describe(&self) -> String {
-        self.route.describe()
+        self.relay.describe()
     }
 
     /// Takes the idle connection that was used last. The others stay idle longer, so surplus connections expire.

@@ -11,10 +11,10 @@ use worker::ProviderVersion;
 use super::connection::Connection;
 use super::pool::{Pool, PoolLimits};
 
-/// Time limit for closing idle connections with QUIT. After it they are closed without QUIT.
+/// Time limit for closing idle connections with QUIT. After this time, connections are closed without QUIT.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Connection pools: one for each provider in use, and a new one for each change of its settings.
+/// Connection pools: one for each provider in use. When the settings of a provider change, it gets a new pool.
 pub(crate) struct Pools {
     limits: PoolLimits,
     pools: Mutex<HashMap<ProviderVersion, Arc<Pool>>>,

@@ -25,7 +25,7 @@ const PROBE_LEASE: Duration = Duration::from_secs(90);
 pub struct Smtp;
 
 impl ProviderKind for Smtp {
-    type Channel = Connections;
+    type Resources = Connections;
     type Settings = SmtpSettings;
 
     const NAME: &'static str = "smtp";
@@ -60,7 +60,7 @@ impl ProviderKind for Smtp {
     }
 
     async fn send(attempt: Attempt<'_, Connections>, settings: &SmtpSettings) -> Answer {
-        let Attempt { channel: connections, call, message: enclosed } = attempt;
+        let Attempt { resources: connections, call, input: enclosed } = attempt;
         send(connections, settings, call, enclosed).await.unwrap_or_else(Answer::from)
     }
 

@@ -24,7 +24,7 @@ pub struct SmtpSettings {
     pub port: u16,
     /// Encryption of the connection.
     pub security: Security,
-    /// Trusted authorities for the server's certificate, as PEM; None trusts those of the system.
+    /// Trusted authorities for the server's certificate, as PEM; None means the authorities that the system trusts.
     pub ca_certificate: Option<String>,
     /// Credentials, if the server needs a login.
     pub login: Option<Login>,
@@ -66,7 +66,7 @@ pub enum Proof {
 pub enum Mechanism {
     /// PLAIN (RFC 4616).
     Plain,
-    /// A mechanism that was never standardized, but is the only one of some servers.
+    /// LOGIN. It was never standardized, but some servers offer no other mechanism.
     Login,
 }
 

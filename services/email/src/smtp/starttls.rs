@@ -13,12 +13,12 @@ const ANSWER: usize = 16 << 10;
 pub(super) async fn negotiate(stream: &mut TcpStream, client: &str) -> Result<(), Failure> {
     let mut conversation = Conversation { stream, read: Vec::new() };
     conversation.answer().await?;
-    let features = conversation.say(&format!("EHLO {client}\r\n")).await?;
+    let features = conversation.send_command(&format!("EHLO {client}\r\n")).await?;
     let offers = features.text.split('\n').any(|line| line.trim().eq_ignore_ascii_case("STARTTLS"));
     if !offers {
         return Err(broken("the server offers no STARTTLS"));
     }
-    conversation.say("STARTTLS\r\n").await?;
+    conversation.send_command("STARTTLS\r\n").await?;
     if conversation.read.is_empty() {
         Ok(())
     } else {
@@ -33,7 +33,7 @@ struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    async fn say(&mut self, command: &str) -> Result<Reply, Failure> {
+    async fn send_command(&mut self, command: &str) -> Result<Reply, Failure> {
         self.stream.write_all(command.as_bytes()).await.map_err(|error| broken(&error.to_string()))?;
         self.answer().await
     }

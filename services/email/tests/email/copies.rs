@@ -24,7 +24,7 @@ async fn cc_is_visible_bcc_is_not_and_a_refused_copy_does_not_stop_the_message()
     let raw = String::from_utf8(captures[0].raw.clone()).unwrap();
     assert!(raw.contains("\r\nCc: cc@example.org, 5.1.1@example.org\r\n"), "{raw}");
     assert!(!raw.contains("bcc@"), "{raw}");
-    // The next email on the same connection has no cc or bcc, and its reply does not mention refused ones.
+    // The next email on the same connection has no cc or bcc, so its answer mentions no refused recipients.
     assert_eq!(mailer.send(TO).await.message, "2.0.0 kept");
     assert_eq!(mailer.server.connections(), 1);
 }

@@ -36,7 +36,7 @@ const OURS: [&str; 13] = [
     "to",
 ];
 
-/// Texts with which attackers made other programs add a header, a recipient or an email.
+/// Texts that attackers have used to make other programs add a header, a recipient or an email.
 const TRICKS: [&str; 26] = [
     ".",
     "..",
@@ -227,8 +227,8 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
                 sent.set(sent.get() + 1);
                 check(&job, &captures);
             }
-            // Refused before the server was called, or refused by the stand-in because the recipient's name is a reply
-            // code.
+            // Refused before the server was called, or refused by the stand-in because the local part of the recipient
+            // is a reply code such as `5.1.1`.
             Outcome::Failed => {
                 assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
                 assert!(captures.is_empty());

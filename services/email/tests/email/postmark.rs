@@ -76,9 +76,9 @@ async fn every_row_of_the_table_has_its_outcome() {
         assert_eq!(&answer.outcome, outcome, "{status} {code}: {answer:?}");
         assert_eq!(answer.message, "no [recipient] here");
         let body = json!({"ErrorCode": code}).to_string();
-        let said = PostmarkReply::read(*status, None, body.as_bytes());
-        assert_eq!(row(&said).unwrap().0, *pattern, "first matching row for {status} {code}");
-        assert_eq!(answer.code, said.codes());
+        let reply = PostmarkReply::read(*status, None, body.as_bytes());
+        assert_eq!(row(&reply).unwrap().0, *pattern, "first matching row for {status} {code}");
+        assert_eq!(answer.code, reply.codes());
     }
     assert!(server.outbox().captures().is_empty());
     assert_sent(&attempt(&sender, &provider, TO, text("hello")).await);

@@ -8,11 +8,11 @@ use stand_ins::tls::Authority;
 
 use crate::fixture::{Mailer, TO, assert_sent, limits};
 
-type Protect = fn(Arc<ServerConfig>) -> SmtpTls;
-const WAYS: [(&str, Protect); 2] = [("tls", SmtpTls::Implicit), ("starttls", SmtpTls::StartTls)];
+type ProtectServer = fn(Arc<ServerConfig>) -> SmtpTls;
+const WAYS: [(&str, ProtectServer); 2] = [("tls", SmtpTls::Implicit), ("starttls", SmtpTls::StartTls)];
 
 /// Starts a server with a certificate of `authority`, and a provider that trusts `pem`.
-async fn mailer(authority: &Authority, (security, protect): (&str, Protect), pem: &str) -> Mailer {
+async fn mailer(authority: &Authority, (security, protect): (&str, ProtectServer), pem: &str) -> Mailer {
     let login = Some(("user".to_owned(), "secret".to_owned()));
     let tls = Some(protect(authority.server(&[])));
     let mut mailer = Mailer::with(SmtpSettings { login, tls, ..SmtpSettings::default() }, limits()).await;

@@ -2,7 +2,7 @@
 
 use actix_web::HttpRequest;
 
-use crate::shares::peer::Peer;
+use crate::http::shares::peer::Peer;
 
 /// Returns `api:` and the address of the caller, who has proven the API secret.
 pub(crate) fn of(request: &HttpRequest) -> String {

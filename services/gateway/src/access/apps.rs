@@ -12,10 +12,10 @@ use tokio::time::timeout;
 use crate::access::known_app::KnownApp;
 use crate::http::failure::Failure;
 use crate::http::limits::Limits;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::shares::room::{FOR_STRANGERS, Room};
-use crate::waiting::{DATABASE_OVERDUE, STEP, database};
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::{FOR_STRANGERS, Room};
+use crate::http::waiting::{DATABASE_OVERDUE, STEP, database};
 
 /// Time for which an app is cached. A change to an app or its secrets takes effect within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
@@ -62,8 +62,8 @@ impl Apps {
         }
     }
 
-    /// Returns the app with this key. A key that belonged to an app before is always looked up. Any other key is looked up only
-    /// within the limits of its peer.
+    /// Returns the app with this key. A key that recently belonged to an app is always looked up. Any other key is looked up only
+    /// within the limits of the calling peer.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -94,7 +94,7 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. It must not depend on the shares and the time limit of the request that
+        // Several requests may share this look-up. For a seen key, it therefore does not depend on the limits of the request that
         // started it.
         let app = if is_seen {
             match timeout(STEP, look_up).await {

@@ -30,7 +30,7 @@ pub(crate) struct UserCaller {
     signed: bool,
 }
 
-/// An app's backend that calls for itself or for a user, or a user.
+/// A user, or an app's backend that calls for itself or for a user.
 pub(crate) struct Caller {
     pub(crate) app: AppId,
     /// Identifier of the user; None if the app calls for itself.
@@ -51,7 +51,7 @@ impl UserCaller {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        // If the app uses HMAC, a caller without a token has sent a valid signature.
+        // At this point, if the app uses HMAC, a caller without a token has sent a valid signature.
         let signed = identity.by_token() || app.hmac;
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
@@ -87,8 +87,8 @@ macro_rules! extracted {
                 let request = request.clone();
                 Box::pin(async move {
                     let caller = $caller::read(request.clone()).await?;
-                    // Reading the body checks `Accept` after the size, so that a body that is too large gets a 413 and not a
-                    // 406.
+                    // If the handler reads the body, `Accept` is checked there, after the size: a body that is too large gets a
+                    // 413, not a 406.
                     if !Body::is_read(&request) {
                         accept::check(&request)?;
                     }

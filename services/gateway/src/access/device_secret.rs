@@ -1,4 +1,4 @@
-//! Device secrets. They prove the device of a user if the caller has only the app's public key.
+//! Device secrets. A caller with only the app's public key sends one to prove that it is a known device of the user.
 
 use actix_web::HttpRequest;
 use credentials::secrets::{constant_time_eq, random_token, sha256};
@@ -7,7 +7,7 @@ use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::headers::Credential;
-use crate::waiting::database;
+use crate::http::waiting::database;
 
 /// Number of random bytes of a secret.
 const BYTES: usize = 32;

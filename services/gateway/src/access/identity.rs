@@ -11,13 +11,13 @@ use crate::access::known_app::KnownApp;
 use crate::access::signature;
 use crate::access::token::Token;
 use crate::gateway::Gateway;
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::headers::Credential;
 use crate::http::query::Query;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
 
 /// An app, and the verified identity of its caller. All credentials of the request are valid.
 pub(crate) struct Identity<'a> {
@@ -31,17 +31,17 @@ pub(crate) struct Identity<'a> {
     header_user: Option<&'a str>,
 }
 
-/// The proof that a call demands.
+/// The proof that a call requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// The API secret.
     Secret,
-    /// The API secret, or the proof that the app demands of its users.
+    /// The API secret, or the proof that the app requires of its users.
     UserProof,
 }
 
 impl<'a> Identity<'a> {
-    /// Verifies every credential of a request and the demanded proof, and counts the request against the rate limits of its
+    /// Verifies every credential of a request and the required proof, and counts the request against the rate limits of its
     /// caller. 401 if a credential is wrong or missing, or if two credentials contradict each other; 429 if a rate limit is
     /// exceeded.
     pub(crate) async fn prove(request: &'a HttpRequest, demand: Demand) -> Result<Identity<'a>, Failure> {
@@ -70,7 +70,7 @@ impl<'a> Identity<'a> {
         let api_key = api_key.ok_or_else(no_credentials)?;
         let known = gateway.apps.by_key(api_key, Peer::of_request(request), &gateway.limits).await?;
         if let Some(known) = &known {
-            Admission::note(request, known.app.clone());
+            RequestApp::note(request, known.app.clone());
         }
         let known = known.filter(|known| secret.is_none_or(|secret| known.has_secret(secret)));
         let Some(known) = known else {
@@ -84,7 +84,7 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the demanded proof.
+    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the required proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
@@ -105,9 +105,9 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// Demands that the app allows the origin of the page whose script made the call. 403 if it does not.
+    /// Checks that the app allows the origin of the calling page. 403 if it does not.
     fn demand_origin(&self) -> Result<(), Failure> {
-        if self.by_app || Admission::admits_origin(self.request) {
+        if self.by_app || RequestApp::admits_origin(self.request) {
             return Ok(());
         }
         let message =
@@ -115,8 +115,8 @@ impl<'a> Identity<'a> {
         Err(Failure::refused(StatusCode::FORBIDDEN, "origin_not_allowed", message))
     }
 
-    /// Returns the app; 403 if the app is disabled. The credentials are verified before, so that only the app's own callers
-    /// learn that it is disabled.
+    /// Returns the app; 403 if the app is disabled. Call it after the credentials are verified, so that only the app's own
+    /// callers learn that it is disabled.
     pub(crate) fn app(&self) -> Result<Arc<App>, Failure> {
         if self.known.app.disabled {
             return Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"));
@@ -128,8 +128,8 @@ impl<'a> Identity<'a> {
         self.token_user.is_some()
     }
 
-    /// Demands the proof that the app requires of its users. Returns the user, and true if the caller has the app's signature
-    /// for the user.
+    /// Checks that the caller has the proof that the app requires of its users. Returns the user, and true if the caller has the
+    /// app's signature for the user.
     fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {
@@ -165,7 +165,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns the value that a request gives in one place, in its bearer token, or in both. 401 if the two values differ.
+/// Returns a value that a request may contain outside of its bearer token (`sent`), in the token, or in both. 401 if the two
+/// values differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,

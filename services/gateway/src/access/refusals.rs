@@ -11,7 +11,8 @@ use service_kit::metrics;
 
 use crate::http::failure::Failure;
 
-/// Number of slots to which apps are assigned by their number. Each slot gets at most one log line per [`INTERVAL`].
+/// Number of log slots. Each app uses the slot of its id modulo this number. Each slot gets at most one log line per
+/// [`INTERVAL`].
 const PLACES: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -31,7 +32,7 @@ impl Refusals {
         Refusals { places: Mutex::new([Place::default(); PLACES]) }
     }
 
-    /// Counts a failure if it is a 401. Logs it too, unless its slot had a log line within the last second. The line names the
+    /// Counts a failure if it is a 401. Also logs it, unless its slot had a log line within the last second. The line names the
     /// peer and, if known, the app of the API key, but never a credential.
     pub(crate) fn note(&self, failure: &Failure, app: Option<AppId>, peer: impl Display) {
         let Failure::Refused { status: StatusCode::UNAUTHORIZED, code, .. } = failure else { return };
@@ -42,7 +43,7 @@ impl Refusals {
         }
     }
 
-    /// Returns the number of refusals since the last log line that were not logged. None if this refusal is not logged either.
+    /// Returns the number of refusals that were left out since the last log line. None if this refusal is left out too.
     fn line(&self, app: Option<AppId>, now: Instant) -> Option<u64> {
         let number = app.map_or(0, |app| app.0.unsigned_abs());
         let place = usize::try_from(number).unwrap_or_default() % PLACES;
@@ -67,7 +68,7 @@ mod tests {
         let start = Instant::now();
         let lines = (0..1_000).filter_map(|_| refusals.line(Some(AppId(1)), start));
         assert_eq!(lines.collect::<Vec<_>>(), [0]);
-        assert_eq!(refusals.line(Some(AppId(2)), start), Some(0), "another app has its own lines");
+        assert_eq!(refusals.line(Some(AppId(2)), start), Some(0), "another app has its own log lines");
         assert_eq!(refusals.line(Some(AppId(1)), start + INTERVAL), Some(999));
     }
 }

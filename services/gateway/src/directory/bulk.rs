@@ -18,10 +18,10 @@ use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
+use crate::http::waiting::database;
 use crate::openapi::error;
 use crate::openapi::user::ManyUsers;
 use crate::openapi::vocabulary::Identifier;
-use crate::waiting::database;
 
 const MAX_USERS: usize = 1_000;
 

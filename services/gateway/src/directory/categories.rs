@@ -19,9 +19,9 @@ use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
 use crate::openapi::category;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
-use crate::waiting::database;
 
 /// Maximum number of categories in an answer; also the default limit.
 pub(super) const MOST_CATEGORIES: i64 = 1_000;

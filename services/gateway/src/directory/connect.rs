@@ -25,9 +25,9 @@ use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
+use crate::http::waiting::database;
 use crate::openapi::device;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
-use crate::waiting::database;
 
 /// Push services. The first one is the default.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
@@ -61,7 +61,7 @@ struct Connected<'a> {
     device_secret: Option<&'a str>,
 }
 
-/// The app, as its front ends may see it.
+/// The data of an app that its front ends may see.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = App)]

@@ -14,9 +14,9 @@ use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
 use crate::openapi::subscription::Subscription;
 use crate::openapi::vocabulary::Identifier;
-use crate::waiting::database;
 
 /// Stores the web-push subscription of a device. It replaces the device's previous subscription.
 ///

@@ -15,8 +15,8 @@ use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
 use crate::openapi::vocabulary::Identifier;
-use crate::waiting::database;
 
 /// Erases a user.
 ///
@@ -52,8 +52,8 @@ pub(crate) async fn erase(
 }
 
 impl Gateway {
-    /// Creates a timer that is due at once and publishes the erasure to the inbox's stream. With a timer, an erasure succeeds
-    /// even while the log is unavailable.
+    /// Creates a timer that publishes the erasure to the inbox's stream at once. With a timer, an erasure succeeds even while the
+    /// log is unavailable.
     fn erasure_timer(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
         let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
         let event = Envelope {

@@ -17,13 +17,13 @@ use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
+use crate::http::waiting::database;
 use crate::openapi::preference::NewPreferences;
 use crate::openapi::vocabulary::{self, Id, Identifier};
-use crate::waiting::database;
 
 /// Maximum number of categories in one request.
 const MAX_ELEMENTS: usize = 1_000;
-/// Maximum number of channels of one category in a request, including channels named repeatedly.
+/// Maximum number of channels of one category in a request. A repeated channel counts each time.
 const MAX_CHANNELS: usize = 100;
 
 /// Preferences that a request sets. If a request names a channel of a category twice, the last one counts.

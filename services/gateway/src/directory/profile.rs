@@ -12,10 +12,10 @@ use crate::gateway::Gateway;
 use crate::http::body::{Body, holder};
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
+use crate::http::waiting::database;
 use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
-use crate::waiting::database;
 
 /// Number of JSON Patch operations that count as one additional request against the rate limits. Applies only to callers
 /// without the API secret.

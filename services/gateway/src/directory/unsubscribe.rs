@@ -10,9 +10,9 @@ use store::directory::preference::Subscription;
 use crate::directory::unsubscribe_page::{PageContent, page};
 use crate::gateway::Gateway;
 use crate::http::failure::{Failure, crowded};
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::waiting::{WaitError, database, wait};
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::{WaitError, database, wait};
 
 const LATER: &str = "the database did not answer in time; repeat the request";
 

@@ -20,9 +20,9 @@ use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
+use crate::http::waiting::database;
 use crate::openapi::user::{NewUser, Profile};
 use crate::openapi::vocabulary::{Cursor, FreeObject, Identifier, Time};
-use crate::waiting::database;
 
 /// Default number of users on a page.
 const PAGE: i64 = 20;

@@ -21,12 +21,12 @@ pub(crate) fn check(request: &HttpRequest) -> Result<(), Failure> {
 fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
     let mut ranges = ranges.map(str::trim).filter(|range| !range.is_empty()).peekable();
     let by_default = ranges.peek().is_none();
-    ranges.filter_map(admission).max().map_or(by_default, |(_, admitted)| admitted)
+    ranges.filter_map(request_app).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
 /// Returns how specific a media range is (2 for the exact type, 0 for `*/*`), and true if its weight `q` is not 0. None if the
 /// range does not match JSON.
-fn admission(range: &str) -> Option<(u8, bool)> {
+fn request_app(range: &str) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {
         "application/json" => 2,

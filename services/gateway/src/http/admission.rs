@@ -13,18 +13,18 @@ use store::control::app::App;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::limits::limited;
-use crate::shares::holder::{Holder, Proof};
-use crate::shares::peer::Peer;
-use crate::waiting::continue_as;
+use crate::http::shares::holder::{Holder, Proof};
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::continue_as;
 
 /// The app that the API key of a request names. The other credentials may still be missing, unverified or wrong.
-pub(crate) struct Admission {
+pub(crate) struct RequestApp {
     app: Arc<App>,
 }
 
 impl Gateway {
-    /// Counts a request with valid credentials against the rate limits of `holder`. From now on, the request uses the shares of
-    /// `holder`. 429 if a rate limit is exceeded.
+    /// Counts a request with valid credentials against the rate limits of `holder`. From then on, the request's memory and its
+    /// waits for the database and the log are charged to `holder`. 429 if a rate limit is exceeded.
     pub(crate) async fn admit(
         &self,
         request: &HttpRequest,
@@ -55,8 +55,8 @@ impl Gateway {
     ) -> Result<(), Failure> {
         let times = NonZeroU32::new(u32::try_from(times).unwrap_or(u32::MAX));
         let Some(times) = times.filter(|_| !holder.has_secret()) else { return Ok(()) };
-        let admission = Admission::of(request).map(|admission| Arc::clone(&admission.app));
-        let app = admission.filter(|_| holder.proof() != Proof::Nothing);
+        let request_app = RequestApp::of(request).map(|request_app| Arc::clone(&request_app.app));
+        let app = request_app.filter(|_| holder.proof() != Proof::Nothing);
         self.count(times, request, holder, app.as_deref()).await
     }
 
@@ -86,10 +86,10 @@ impl Gateway {
     }
 }
 
-impl Admission {
-    /// Stores the app that the API key names in the extensions of the request.
+impl RequestApp {
+    /// Stores in the request's extensions the app that its API key names.
     pub(crate) fn note(request: &HttpRequest, app: Arc<App>) {
-        request.extensions_mut().insert(Admission { app });
+        request.extensions_mut().insert(RequestApp { app });
     }
 
     /// Returns true if scripts of the request's origin may make calls for users of the app. False only if the app has a list of
@@ -97,8 +97,8 @@ impl Admission {
     /// script of another site.
     pub(crate) fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
-        let admission = Admission::of(request);
-        let origins = admission.as_ref().and_then(|admission| admission.app.cors_origins.as_deref());
+        let request_app = RequestApp::of(request);
+        let origins = request_app.as_ref().and_then(|request_app| request_app.app.cors_origins.as_deref());
         origins.is_none_or(|origins| {
             origins.iter().any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
         })
@@ -119,7 +119,7 @@ impl Admission {
     }
 
     /// Returns the app of a request; None if the request has no known API key, or the call reads no credentials.
-    pub(crate) fn of(request: &HttpRequest) -> Option<Ref<'_, Admission>> {
+    pub(crate) fn of(request: &HttpRequest) -> Option<Ref<'_, RequestApp>> {
         Ref::filter_map(request.extensions(), |extensions| extensions.get()).ok()
     }
 }

@@ -18,11 +18,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::gateway::Gateway;
 use crate::http::accept;
 use crate::http::failure::Failure;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::{Place, Room};
 use crate::http::structure::{self, MAX_CONTAINERS, MAX_USER_CONTAINERS};
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::shares::room::{Place, Room};
-use crate::waiting::at_callers_pace;
+use crate::http::waiting::at_callers_pace;
 
 /// Maximum size of a body without files, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;
@@ -48,7 +48,7 @@ const EMPTY: &str = "the body is empty; it must be JSON";
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit for receiving the body of a provider's callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// Additional time for a body, besides the time that it takes at the minimum speed, [`SLOWEST`].
+/// Time that a body may take in addition to its time at the minimum speed, [`SLOWEST`].
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Minimum average speed of a body in bytes per second, after the additional time [`GRACE`]. It limits how long a stalled body
 /// occupies memory.
@@ -139,8 +139,8 @@ impl Body {
         }
     }
 
-    /// Reads a JSON value, or a JSON Patch if the media type is `application/json-patch+json`. Returns None if the body is
-    /// empty. With the media type of a JSON Patch, an empty body, or one that is not an array, is a 400.
+    /// Reads a JSON value, or a JSON Patch if the media type is `application/json-patch+json`. Returns None if the body is empty.
+    /// A JSON Patch must be an array; anything else, even an empty body, is a 400.
     pub(crate) async fn json_or_patch(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::JsonPatch {
             return self.optional_json().await;
@@ -260,8 +260,8 @@ impl ReservedRoom {
     }
 }
 
-/// Returns the caller whose shares the request uses. Until the credentials are verified, that is an unknown caller at the
-/// peer's address.
+/// Returns the holder to which the request's use of resources is charged. Until the credentials are verified, that is an unknown
+/// caller at the peer's address.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
@@ -283,7 +283,7 @@ fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
 }
 
-/// Grows a place, whose unit is 1 KiB, until it holds `bytes`.
+/// Extends a reservation, counted in KiB, to at least `bytes` in total.
 fn grow(place: &mut Place, bytes: usize) -> Result<(), Failure> {
     let missing = bytes.div_ceil(1024).saturating_sub(place.units());
     Ok(place.grow(missing)?)

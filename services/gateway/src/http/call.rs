@@ -44,8 +44,8 @@ impl Calls {
         Calls { allow: names.collect::<Vec<_>>().join(", "), methods }
     }
 
-    /// Returns true if scripts of other origins may read the answer to this method. If the path does not support the method,
-    /// they may read the 405 if the path has any call for users.
+    /// Returns true if scripts of other origins may read the answer to this method. They may read the 405 for an unsupported
+    /// method only if the path has a call for users.
     pub(crate) fn is_for_users(&self, method: &Method) -> bool {
         let call = self.methods.iter().find(|(known, _)| known == method);
         call.map_or_else(|| self.for_users().next().is_some(), |(_, for_users)| *for_users)

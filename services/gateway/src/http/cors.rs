@@ -9,11 +9,11 @@ use actix_web::http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, HeaderName, HeaderValue, ORIGIN, VARY,
 };
 
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::call::Calls;
 
 const ANY: HeaderValue = HeaderValue::from_static("*");
-/// Headers of an answer that scripts may read.
+/// Answer headers that scripts may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
 );
@@ -55,15 +55,15 @@ fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<
     headers
 }
 
-/// Returns the CORS headers of any other answer. If the app is unknown, for example after wrong credentials, every origin is
-/// allowed, because the answer contains nothing that a script of another origin could misuse.
+/// Returns the CORS headers of an answer that is not to a preflight request. If the app is unknown, for example after wrong
+/// credentials, every origin is allowed, because the answer contains nothing that a script of another origin could misuse.
 fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];
     let Some(origin) = request.headers().get(ORIGIN) else {
         return headers;
     };
-    let names_origins = Admission::of(request).is_some_and(|admission| admission.names_origins());
-    let allowed = match (names_origins, Admission::admits_origin(request)) {
+    let names_origins = RequestApp::of(request).is_some_and(|request_app| request_app.names_origins());
+    let allowed = match (names_origins, RequestApp::admits_origin(request)) {
         (false, _) => Some(ANY),
         (true, true) => Some(origin.clone()),
         (true, false) => None,

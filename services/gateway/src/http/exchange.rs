@@ -14,14 +14,14 @@ use service_kit::{clock, metrics, trace};
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
-use crate::http::admission::Admission;
+use crate::http::admission::RequestApp;
 use crate::http::failure::Failure;
 use crate::http::rate_limit::BucketState;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::idle;
+use crate::http::shares::peer::Peer;
 use crate::http::slow_reader::kept_until_read;
 use crate::http::{cors, deprecation, trailing_slash};
-use crate::shares::holder::Holder;
-use crate::shares::idle;
-use crate::shares::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -60,8 +60,8 @@ pub(crate) async fn exchange(
     Ok(response)
 }
 
-/// Returns true if the connection closes after this answer. That is so if the process is stopping, or if connections are scarce
-/// and the caller has not proven the API secret.
+/// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the
+/// caller has not proven the API secret.
 fn closes_connection(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()
@@ -109,7 +109,7 @@ fn note_refusal(response: &ServiceResponse) {
     let request = response.request();
     let failure = response.response().error().and_then(Error::as_error::<Failure>);
     if let (Some(failure), Ok(gateway)) = (failure, Gateway::of(request)) {
-        let app = Admission::of(request).map(|admission| admission.app());
+        let app = RequestApp::of(request).map(|request_app| request_app.app());
         gateway.refusals.note(failure, app, Peer::of_request(request));
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use service_kit::clock;
 use uuid::Uuid;
 
-use crate::shares::room::Overuse;
+use crate::http::shares::room::Overuse;
 
 /// Seconds after which a client may retry a request that was answered with 503.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
@@ -132,7 +132,7 @@ impl From<store::Error> for Failure {
                 "the resource was removed while the request was served; repeat the request",
                 error,
             ),
-            // A newer release wrote the row. During an upgrade, a gateway of that release can serve the repeated request.
+            // A newer release wrote the row. During an upgrade, the repeated request may reach a gateway of that release.
             error if error.is_unreadable() => {
                 Failure::unavailable("a newer release wrote the resource; repeat the request", error)
             }
@@ -199,7 +199,7 @@ impl From<Overuse> for Failure {
     }
 }
 
-/// Creates a 503 for a request whose caller already uses its whole share of memory or of places for waiting requests.
+/// Creates a 503 for a request whose caller already uses its whole share of the memory or of the queue of waiting requests.
 pub(crate) fn crowded() -> Failure {
     Failure::unavailable("too many requests are being served; repeat this one", "no room for another request")
 }

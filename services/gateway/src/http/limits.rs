@@ -6,8 +6,8 @@ use store::control::app::App;
 
 use crate::http::failure::Failure;
 use crate::http::rate_limit::{BucketState, RateLimits};
-use crate::shares::holder::{Holder, Key, Proof};
-use crate::shares::peer::Peer;
+use crate::http::shares::holder::{Holder, Key, Proof};
+use crate::http::shares::peer::Peer;
 
 pub(crate) struct Limits {
     buckets: RateLimits,
@@ -37,9 +37,9 @@ impl Limits {
         }
     }
 
-    /// Counts a request `times` times against each rate limit of its caller. If a limit refuses the request, the count stops
-    /// there and the state of that limit's bucket is returned. Otherwise returns the state of the bucket with the fewest
-    /// requests left, or None if the caller has no limit.
+    /// Counts a request `times` times against each rate limit of its caller. Stops at the first limit that refuses the request
+    /// and returns the state of its bucket. If no limit refuses it, returns the state of the bucket with the fewest requests
+    /// left; None if the caller has no limit.
     pub(crate) async fn count(
         &self,
         times: NonZeroU32,

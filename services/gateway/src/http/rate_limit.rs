@@ -10,7 +10,7 @@ use governor::middleware::StateInformationMiddleware;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use moka::future::Cache;
 
-use crate::shares::holder::{Key, Proof};
+use crate::http::shares::holder::{Key, Proof};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -52,12 +52,12 @@ impl RateLimits {
         RateLimits { buckets }
     }
 
-    /// Counts one request of a key, which may make `rate` requests per second.
+    /// Counts one request of a key whose limit is `rate` requests per second.
     pub(crate) async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> BucketState {
         self.count_times(NonZeroU32::MIN, proof, key, rate).await
     }
 
-    /// Counts `times` requests of a key at once. Counts at most `rate` requests, the size of the key's bucket.
+    /// Counts `times` requests of a key at once. If `times` exceeds `rate`, which is also the bucket's size, counts only `rate`.
     pub(crate) async fn count_times(
         &self,
         times: NonZeroU32,

@@ -1,4 +1,4 @@
-//! Limit on the memory of large answers. An answer is charged to its caller until the client has read it.
+//! Limit on the memory of large answers. An answer counts against its caller's share of memory until the client has read it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,20 +10,22 @@ use actix_web::{HttpMessage, ResponseError};
 
 use crate::gateway::Gateway;
 use crate::http::failure::crowded;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::shares::room::Place;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::shares::room::Place;
 
-/// Size in bytes from which an answer is charged to its caller. A smaller answer fits into the socket's send buffer.
+/// Minimum size in bytes of an answer that counts against its caller's share. A smaller answer fits into the socket's send
+/// buffer.
 const SMALL: u64 = 16 * 1024;
 
-/// Body of a large answer. Its size is charged to the caller until the connection has sent the body or is closed.
+/// Body of a large answer. Its size counts against the caller's share of memory until the connection has sent the body or is
+/// closed.
 struct BodyWithRoom {
     body: BoxBody,
     _place: Place,
 }
 
-/// Counts the memory of a large answer against the share of its caller. If the share is used up, returns a 503 in place of the
+/// Counts the size of a large answer against its caller's share of memory. If the share is used up, returns a 503 instead of the
 /// answer.
 pub(crate) fn kept_until_read(response: ServiceResponse, gateway: &Gateway) -> ServiceResponse {
     let BodySize::Sized(size @ SMALL..) = response.response().body().size() else { return response };

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::gateway::BODY_ROOM;
     use crate::http::body::{MAX_BODY, MAX_USER_BODY};
-    use crate::shares::room::PARTS;
+    use crate::http::shares::room::PARTS;
 
     #[test]
     fn a_body_may_have_50000_objects_and_arrays_and_768_kib_outside_of_strings() {
@@ -49,11 +49,17 @@ mod tests {
         assert!(matches!(refused, Err(Failure::Invalid(problems)) if problems[0].code == "too_many"));
 
         let most = Structure { outside: MAX_BODY, containers: MAX_CONTAINERS, separators: MAX_BODY };
-        assert!(MAX_BODY + most.memory() <= BODY_ROOM * 1024 / 2, "the largest is within one app's share");
+        assert!(
+            MAX_BODY + most.memory() <= BODY_ROOM * 1024 / 2,
+            "the largest body fits into one app's share"
+        );
         let most =
             Structure { outside: MAX_USER_BODY, containers: MAX_USER_CONTAINERS, separators: MAX_USER_BODY };
         let public_key = BODY_ROOM * 1024 / PARTS.public_key;
-        assert!(MAX_USER_BODY + most.memory() <= public_key / 4, "the largest is within one user's share");
+        assert!(
+            MAX_USER_BODY + most.memory() <= public_key / 4,
+            "the largest body fits into one user's share"
+        );
 
         let file = format!("[\"{}\"]", "[".repeat(15 * 1024 * 1024));
         assert!(check(file.as_bytes()).is_ok());

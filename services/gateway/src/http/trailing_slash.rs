@@ -4,7 +4,7 @@ use actix_web::dev::ServiceRequest;
 use actix_web::http::Uri;
 
 /// Removes a slash at the end of the path before the request is routed. Each route then needs only one pattern, and the router
-/// can match patterns without parameters without a regular expression.
+/// needs no regular expression for a pattern that has no parameters.
 pub(crate) fn trim(request: &mut ServiceRequest) {
     if let Some(uri) = trimmed(request.uri()) {
         request.match_info_mut().get_mut().update(&uri);

@@ -10,9 +10,9 @@ use domain::{Event, ItemId};
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
-use crate::shares::holder::Holder;
-use crate::shares::peer::Peer;
-use crate::waiting::{WaitError, database, wait};
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::{WaitError, database, wait};
 
 /// Reports that a web-push notification was opened.
 ///

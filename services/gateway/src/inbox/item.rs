@@ -15,10 +15,10 @@ use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
 use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
-use crate::waiting::database;
 
 /// Gets a notification. A call by the user also marks it as seen, unless `markSeen` is false.
 #[utoipa::path(
@@ -195,7 +195,7 @@ impl Gateway {
             }
         };
         seen.await.unwrap_or_else(|failure| {
-            tracing::warn!(%failure, "cannot mark a retrieved notification as seen; answering without the mark");
+            tracing::warn!(%failure, "cannot mark a retrieved notification as seen; returning it unchanged");
             None
         })
     }

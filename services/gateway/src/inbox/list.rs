@@ -15,9 +15,9 @@ use crate::gateway::Gateway;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
+use crate::http::waiting::database;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::{Count, Cursor};
-use crate::waiting::database;
 
 /// Default number of notifications on a page.
 pub(crate) const DEFAULT_LIMIT: i64 = 15;

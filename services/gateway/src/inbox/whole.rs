@@ -17,10 +17,10 @@ use crate::http::deprecation;
 use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::query::Query;
 use crate::http::status_body::StatusBody;
+use crate::http::waiting::database;
 use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
 use crate::openapi::vocabulary::Count;
-use crate::waiting::database;
 
 /// Result of a change to many notifications.
 #[derive(Serialize, ToSchema)]

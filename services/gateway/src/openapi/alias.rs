@@ -71,8 +71,8 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
         if let Some(parameters) = operation["parameters"].as_array_mut() {
             parameters.retain(|parameter| parameter["in"] != "path" || is_in(path, &parameter["name"]));
         }
-        // The alias has a literal segment in place of the parameter. The resource with that name may be missing, so a 404 is
-        // possible.
+        // The alias has a literal segment in place of the parameter. The resource that this segment names may not exist, so a 404
+        // is possible.
         if of_path.contains('{') && !path.contains('{') {
             operation["responses"]["404"] = shared::error("404");
         }

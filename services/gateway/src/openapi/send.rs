@@ -12,6 +12,7 @@ use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time
 /// Content and recipients of a send. At least one recipient is required.
 #[derive(ToSchema)]
 #[schema(
+    as = SendRequest,
     rename_all = "camelCase",
     example = json!({
         "notification": {"title": "Your order is on its way", "message": "It arrives on Friday.", "category": "orders"},
@@ -19,7 +20,7 @@ use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time
         "data": {"orderId": 1007},
     })
 )]
-pub(crate) struct SendRequest {
+pub(crate) struct SendBody {
     notification: NotificationContent,
     send_to: Option<SendTo>,
     /// Deprecated in favour of `sendTo.recipients`. The service merges both lists and removes duplicates.
@@ -36,7 +37,7 @@ pub(crate) struct SendRequest {
     /// Latest time of sending. A delivery by email, push or SMS that is not sent by then ends as `expired`.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<String>,
-    /// Lane of the send. A send to more than 100 recipients always takes `bulk`.
+    /// Lane of the send. A send to more than 100 recipients always uses `bulk`.
     lane: Option<Lane>,
     /// Treatment of unknown recipients: `skip` them, or `reject` the whole send.
     #[schema(inline)]
@@ -137,7 +138,7 @@ pub(crate) struct RecipientProfile {
     profile: Profile,
 }
 
-/// Overrides of the template and of the app's settings, for this send only. Every other member is named by the identifier of
+/// Overrides of the template and of the app's settings, for this send only. The name of every other member is the identifier of
 /// one of the app's providers.
 #[derive(ToSchema)]
 pub(crate) struct Override {

@@ -195,7 +195,7 @@ fn add_parameters(access: Option<Access>, operation: &mut Value) {
     }
 }
 
-/// Returns the statuses of the errors that any operation of this kind can answer.
+/// Returns the statuses of the errors that every operation of this kind can return.
 fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
     let mut statuses = Vec::new();
     if is_api {

@@ -136,7 +136,10 @@ fn every_reference_resolves() {
         text.split("\"$ref\":\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     let dangling: Vec<_> =
         references.into_iter().filter(|reference| document.pointer(reference).is_none()).collect();
-    assert!(dangling.is_empty(), "write inline(…) for types that only parameters have: {dangling:?}");
+    assert!(
+        dangling.is_empty(),
+        "schemas are missing; write inline(…) for types that only parameters use: {dangling:?}"
+    );
 }
 
 #[test]

@@ -28,8 +28,8 @@ enum Step {
     Erased { user: i64 },
 }
 
-/// The events of a log, the lengths of the pieces in which they are published, and the event from which they are read again at
-/// the end.
+/// The events of a log, the number of events in each published batch, and the index of the event from which they are read again
+/// at the end.
 type Case = (Vec<Step>, Vec<usize>, u64);
 
 fn case() -> impl Strategy<Value = Case> {
@@ -56,7 +56,7 @@ fn case() -> impl Strategy<Value = Case> {
     (prop::collection::vec(step, 1..40), prop::collection::vec(1..12_usize, 1..6), 0..40_u64)
 }
 
-/// A row. Its times are the numbers of the steps that set them.
+/// A row of the model. `seen`, `read` and `deleted` contain the number of the step that set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     send: u8,
@@ -181,8 +181,8 @@ impl World {
         rows.iter().map(row).collect()
     }
 
-    /// Publishes the steps in pieces of these lengths. Then makes the projection read the last steps again. Returns the
-    /// expected rows, the rows before the second reading, and the rows after it.
+    /// Publishes the steps in batches of these lengths. Then makes the projection read the last steps again. Returns the expected
+    /// rows, the rows before the second reading, and the rows after it.
     async fn project(&self, app: AppId, (steps, lengths, again): &Case) -> (Rows, Rows, Rows) {
         let first = self.context.log.state(STREAM).await.unwrap().last_seq + 1;
         let at = |number: usize| NOW + std::time::Duration::from_millis(number as u64);
@@ -230,8 +230,8 @@ fn rows_are_those_of_a_model_however_the_log_is_cut() {
         let name = apps.fetch_add(1, Ordering::Relaxed).to_string();
         let app = runtime.block_on(world.app(&name));
         let (expected, once, again) = runtime.block_on(world.project(app, &case));
-        prop_assert_eq!(&once, &expected, "once");
-        prop_assert_eq!(&again, &expected, "read again");
+        prop_assert_eq!(&once, &expected, "rows after the first reading");
+        prop_assert_eq!(&again, &expected, "rows after the second reading");
         prop_assert_eq!(runtime.block_on(world.count(WRONG_COUNTERS)), 0);
         Ok(())
     });

@@ -153,7 +153,7 @@ async fn an_unknown_type_is_skipped_and_a_newer_version_waits_for_a_newer_releas
     let other = world.another().await;
     other.serve("inbox", inbox::run);
     eventually(SOON, "the events before the newer one are projected", async || {
-        (world.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap() == 3).then_some(())
+        (world.context.store.database().checkpoint(INBOX, STREAM).await.unwrap() == 3).then_some(())
     })
     .await;
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 2);
@@ -169,7 +169,7 @@ async fn an_unknown_type_is_skipped_and_a_newer_version_waits_for_a_newer_releas
         .expect("the checkpoint moved unexpectedly");
     batch.commit().await.unwrap();
     eventually(SOON, "the events after the newer one are projected", async || {
-        (world.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap() == 5).then_some(())
+        (world.context.store.database().checkpoint(INBOX, STREAM).await.unwrap() == 5).then_some(())
     })
     .await;
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 3);

@@ -38,7 +38,7 @@ async fn changes_of_one_batch_are_made_in_the_order_of_the_log() {
 #[tokio::test]
 async fn a_whole_inbox_ends_before_the_event_that_changes_it() {
     let world = World::start().await;
-    // The bound `up_to` is higher than the ids of all items, also of the item that is added after the change.
+    // The bound `up_to` is higher than the ids of all items, including the item that is added after the change.
     world.publish(vec![added(1, 1), all_changed(100, AllChange::Deleted), added(2, 1)]).await;
     world.context.serve("inbox", inbox::run);
     world.projected().await;

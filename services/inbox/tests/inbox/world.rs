@@ -65,7 +65,7 @@ impl World {
     pub(crate) async fn projected(&self) {
         let last = self.context.log.state(STREAM).await.unwrap().last_seq;
         eventually(SOON, "everything is projected", async || {
-            let position = self.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap();
+            let position = self.context.store.database().checkpoint(INBOX, STREAM).await.unwrap();
             (position == last).then_some(())
         })
         .await;

@@ -11,7 +11,7 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::AnswerDetails;
 
-use crate::answers::{ServiceReply, judge};
+use crate::answers::{ServiceReply, classify};
 
 /// Code of the response to an expired provider token.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
@@ -77,8 +77,9 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     let refusal: Refusal = serde_json::from_slice(&reply.body).unwrap_or_default();
     let gone_since = refusal.timestamp.map(Timestamp::from_millis);
     let hints = AnswerDetails { provider_id: None, retry_after: reply.retry_after, gone_since };
-    let said = ServiceReply { status: reply.status, code: &refusal.reason, words: &refusal.reason, hints };
-    let answer = judge(TABLE, said, token);
+    let service_reply =
+        ServiceReply { status: reply.status, code: &refusal.reason, words: &refusal.reason, hints };
+    let answer = classify(TABLE, service_reply, token);
     // Apple limits the rate per device, so pushes to other devices may succeed.
     if refusal.reason == TOO_MANY { answer.sparing_provider() } else { answer }
 }

@@ -16,7 +16,7 @@ const LARGEST_CALL: usize = 5_120;
 /// Maximum length of a collapse id in bytes.
 const LONGEST_COLLAPSE_ID: usize = 64;
 
-/// Headers that a send may override. It cannot override the credential and `apns-id`.
+/// Headers that a send may override. It cannot override `apns-id` or the credential.
 const OPEN_HEADERS: [&str; 5] =
     ["apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic"];
 
@@ -30,8 +30,8 @@ impl Notification {
     /// Builds the push of a message for the app with the bundle id `topic`. Shortens the message's body if the payload
     /// is too large. The error is an answer that fails the delivery permanently.
     pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
-        // The override `apns` has the format of FCM, with the members `headers` and `payload`. If it has a member `aps`
-        // instead, it is the payload itself.
+        // The override `apns` has the format of FCM, with the members `headers` and `payload`. If the override has a
+        // member `aps` instead, it is the payload itself.
         let empty = Object::new();
         let member = |name: &str| message.apns.get(name).and_then(Value::as_object).unwrap_or(&empty);
         let over = if message.apns.contains_key("aps") { &message.apns } else { member("payload") };
@@ -60,7 +60,7 @@ fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'stati
         let own = over.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         let value = own.or_else(|| match name {
             "apns-push-type" => Some(if is_background { "background" } else { "alert" }.to_owned()),
-            // APNs rejects any other priority for a background push.
+            // APNs rejects a background push with any priority other than 5.
             "apns-priority" => Some(if message.is_urgent && !is_background { "10" } else { "5" }.to_owned()),
             "apns-expiration" => message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string()),
             "apns-collapse-id" => message.collapse_id.clone(),

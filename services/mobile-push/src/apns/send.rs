@@ -8,7 +8,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
-use worker::exchange::{Caller, Silence};
+use worker::exchange::{Caller, NoReply};
 use worker::{Attempt, Call, Outbound, Probe, ProviderKind};
 
 use super::answers;
@@ -20,7 +20,7 @@ use crate::options::Message;
 /// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection, and the HTTP client would
 /// queue further requests.
 const MAX_STREAMS: usize = 500;
-/// Time without requests after which a connection is closed. Apple asks to keep connections open.
+/// Time without requests after which a connection is closed. Apple asks clients to keep connections open.
 const IDLE: Duration = Duration::from_secs(3_600);
 /// Interval of pings on a connection, and time limit for the response to a ping.
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
@@ -41,7 +41,7 @@ pub struct ApnsProvider {
 }
 
 impl ProviderKind for Apns {
-    type Channel = Calls;
+    type Resources = Calls;
     type Settings = ApnsProvider;
 
     const NAME: &'static str = "apns";
@@ -62,7 +62,7 @@ impl ProviderKind for Apns {
     }
 
     async fn send(attempt: Attempt<'_, Calls>, provider: &ApnsProvider) -> Answer {
-        let Attempt { channel: calls, call, message: push } = attempt;
+        let Attempt { resources: calls, call, input: push } = attempt;
         match push.token_of(Self::NAME) {
             Ok(token) => provider.send(calls, call, token, push.content).await,
             Err(answer) => answer,
@@ -184,6 +184,6 @@ impl ApnsProvider {
             request = request.header(AUTHORIZATION, format!("bearer {bearer}"));
         }
         let called = http.call(request.body(notification.payload.clone()), now).await;
-        called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
+        called.map_or_else(NoReply::answer, |reply| answers::answer(&reply, token))
     }
 }

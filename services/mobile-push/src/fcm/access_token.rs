@@ -10,7 +10,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::json;
 use url::form_urlencoded;
-use worker::exchange::{Caller, Silence};
+use worker::exchange::{Caller, NoReply};
 
 use crate::fcm::answers::of_oauth;
 use crate::fcm::settings::FcmSettings;
@@ -82,8 +82,8 @@ impl AccessTokens {
         self.replace(Some(refused), http, settings, now).await
     }
 
-    /// Waits until no attempt is fetching. Returns the token or the failure of the attempt that fetched meanwhile; if
-    /// there is none, fetches a token.
+    /// Waits until no other attempt is fetching. If one fetched meanwhile, returns its token or its failure; otherwise
+    /// fetches a token.
     async fn replace(
         &self,
         refused: Option<&str>,
@@ -147,7 +147,7 @@ impl AccessTokens {
 
 /// Returns the answer for a failed call to the OAuth server. The call sends no message, so an unknown outcome becomes a
 /// retry.
-fn without_token(silence: Silence) -> Answer {
+fn without_token(silence: NoReply) -> Answer {
     let Answer { outcome, code, message, .. } = silence.answer();
     let outcome = if outcome == Outcome::Unknown { Outcome::RETRY } else { outcome };
     Answer::new(outcome, format!("oauth {code}"), message)

@@ -11,11 +11,12 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::AnswerDetails;
 
-use crate::answers::{ServiceReply, judge};
+use crate::answers::{ServiceReply, classify};
 
 /// Code for a device token that belongs to another Firebase project.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
-/// Code for a device of APNs or web push if the Firebase project has no valid key for that service.
+/// Code for a device that FCM reaches through APNs or web push, if the Firebase project has no valid key for that
+/// service.
 const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
 /// Code for an invalid argument, if the invalid argument is the device token.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
@@ -112,9 +113,9 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     // A proxy between Tidings and Google may respond in another format. Without an error code, the status alone decides
     // the verdict.
     let ErrorBody { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let said =
+    let service_reply =
         ServiceReply { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
-    let answer = judge(TABLE, said, token);
+    let answer = classify(TABLE, service_reply, token);
     match (reply.status, answer.code.as_str()) {
         // The project has no key for browsers or for iPhones. Messages to other platforms may succeed.
         (401, THIRD_PARTY) => answer.sparing_provider(),
@@ -134,8 +135,8 @@ pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();
     let (code, words) = (text("error"), text("error_description"));
-    let said = ServiceReply { status: reply.status, code, words, hints: hints(reply) };
-    let answer = judge(OAUTH_TABLE, said, "");
+    let service_reply = ServiceReply { status: reply.status, code, words, hints: hints(reply) };
+    let answer = classify(OAUTH_TABLE, service_reply, "");
     Answer { code: format!("oauth {}", answer.code), ..answer }.blaming_provider()
 }
 

@@ -5,7 +5,7 @@ use domain::{Answer, Outcome, Problem, Timestamp, UserNumber};
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore};
-use worker::exchange::{Caller, Silence};
+use worker::exchange::{Caller, NoReply};
 use worker::{Attempt, Call, Outbound, Probe, ProviderKind, Refusals};
 
 use super::access_token::AccessTokens;
@@ -33,7 +33,7 @@ pub struct FcmProvider {
 }
 
 impl ProviderKind for Fcm {
-    type Channel = Calls;
+    type Resources = Calls;
     type Settings = FcmProvider;
 
     const NAME: &'static str = "fcm";
@@ -55,7 +55,7 @@ impl ProviderKind for Fcm {
     }
 
     async fn send(attempt: Attempt<'_, Calls>, provider: &FcmProvider) -> Answer {
-        let Attempt { channel: calls, call, message: push } = attempt;
+        let Attempt { resources: calls, call, input: push } = attempt;
         match push.token_of(Self::NAME) {
             Ok(token) => provider.send(calls, call, token, push.content).await,
             Err(answer) => answer,
@@ -137,7 +137,7 @@ impl FcmProvider {
         url.set_path(&format!("{}/v1/projects/{project}/messages:send", url.path().trim_end_matches('/')));
         let request = http.client().post(url).bearer_auth(bearer).header(CONTENT_TYPE, "application/json");
         let called = http.call(request.body(body.to_string()), now).await;
-        called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
+        called.map_or_else(NoReply::answer, |reply| answers::answer(&reply, token))
     }
 
     /// Counts the users whose device tokens belong to another Firebase project. Such a token fails only its own

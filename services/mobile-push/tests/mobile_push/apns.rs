@@ -127,7 +127,7 @@ async fn an_expired_provider_token_is_renewed_and_the_push_repeated_at_once() {
     assert_sent(&pusher.send_at(PHONE, later).await);
     assert_eq!(pusher.server.outbox().captures().len(), 2);
 
-    // The stand-in would refuse a new token this soon, so the attempt is only retried once, later.
+    // It is too soon for another new token, so the push is not repeated at once: the delivery is retried later, once.
     pusher.server.script(expired());
     let answer = pusher.send_at(PHONE, later + minutes(1)).await;
     assert!(matches!(answer.outcome, Outcome::Retry { limit: Some(_), .. }), "{answer:?}");
@@ -192,7 +192,7 @@ async fn a_probe_verifies_the_credential_and_reaches_no_device() {
     provider.settings["key"] = pusher.provider.settings["key"].clone();
     assert_eq!(probe(outbound, &provider).await.unwrap_err().code, "400 TopicDisallowed");
     assert!(pusher.server.outbox().captures().is_empty());
-    assert!(probe(Outbound::new(false), &pusher.provider).await.is_err(), "a private address");
+    assert!(probe(Outbound::new(false), &pusher.provider).await.is_err(), "the address is private");
 }
 
 #[tokio::test]

@@ -204,11 +204,11 @@ async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
     let data = forged.as_object().unwrap().clone();
     let job = pusher.job(ANDROID, PushContent { data: data.clone(), icon, ..content() });
     assert_sent(&pusher.send_job(&job, NOW).await);
-    let told = json!({
+    let reported = json!({
         "deliveryId": ID, "url": "https://example.com/parcels/7", "icon": "https://example.com/i.png", "n": "7",
     });
-    assert_eq!(last(pusher.server.outbox())["message"]["data"], told);
-    // If the send has no link, its data may contain a link, which must be one that clients may open.
+    assert_eq!(last(pusher.server.outbox())["message"]["data"], reported);
+    // If the send has no link, its data may contain one, but only one that clients may open.
     let job = pusher.job(ANDROID, PushContent { data, url: None, ..content() });
     let answer = pusher.send_job(&job, NOW).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "link"));

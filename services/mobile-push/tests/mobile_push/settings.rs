@@ -58,7 +58,7 @@ async fn every_problem_of_fcm_settings_is_reported() {
     let good = PushWorld::fcm().await.provider.settings;
     assert_eq!(wrong(&Fcm, &good), [""; 0]);
     let text = good["serviceAccount"].to_string();
-    assert_eq!(wrong(&Fcm, &with(good.clone(), "serviceAccount", json!(text))), [""; 0], "the file's text");
+    assert_eq!(wrong(&Fcm, &with(good.clone(), "serviceAccount", json!(text))), [""; 0], "file as text");
     assert_eq!(wrong(&Fcm, &json!({})), ["settings.serviceAccount"]);
     let account = |member: &str, value: Value| {
         with(good.clone(), "serviceAccount", with(good["serviceAccount"].clone(), member, value))

@@ -4,8 +4,8 @@ use domain::Problem;
 use reqwest::Url;
 use serde_json::Value;
 
-/// Words that mark a secret if the name of a parameter, member or header contains one of them. They are in lower case
-/// and without separators.
+/// A parameter, member or header counts as a secret if its name contains one of these words. Names are compared in
+/// lower case and without separators.
 const WORDS: [&str; 10] = [
     "apikey",
     "accesskey",
@@ -18,10 +18,10 @@ const WORDS: [&str; 10] = [
     "authorization",
     "signature",
 ];
-/// Words that mark a secret only if they are the whole name.
+/// Words that count only if they are the whole name.
 const NAMES: [&str; 5] = ["key", "pass", "auth", "cookie", "sig"];
 
-/// Refuses settings if a place that `tidings provider list` shows seems to contain a secret.
+/// Rejects settings if a value that `tidings provider list` would show seems to be a secret.
 pub(super) fn check(settings: &Value) -> Result<(), Vec<Problem>> {
     let text = |member: &str| settings.get(member).and_then(Value::as_str).unwrap_or_default();
     let mut problems = Vec::new();

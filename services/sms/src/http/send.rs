@@ -8,13 +8,16 @@ use domain::{Answer, Outcome, Problem};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
-use worker::exchange::{Caller, Reply, Silence};
+use worker::exchange::{Caller, NoReply, Reply};
 use worker::{Attempt, Call, Probe, ProviderKind};
 
 use super::exposed;
 use super::settings::HttpSettings;
 use super::template::{Values, in_url};
-use crate::answers::{PrivateTexts, by_evidence, by_status, of_silence, of_silent_probe, redacted, waiting};
+use crate::answers::{
+    PrivateTexts, answer_without_reply, blaming_user_if_forbidden, by_status, probe_answer_without_reply,
+    redacted, with_retry_after,
+};
 use crate::connections::{Connections, counted};
 
 /// Maximum length of a provider's message id or code, in bytes.
@@ -26,7 +29,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(20);
 pub struct Http;
 
 impl ProviderKind for Http {
-    type Channel = Connections;
+    type Resources = Connections;
     type Settings = HttpSettings;
 
     const NAME: &'static str = "http";
@@ -61,7 +64,7 @@ impl ProviderKind for Http {
     }
 
     async fn send(attempt: Attempt<'_, Connections>, settings: &HttpSettings) -> Answer {
-        let Attempt { channel: connections, call, message: content } = attempt;
+        let Attempt { resources: connections, call, input: content } = attempt;
         let answer = send(&connections.caller, call, content, settings).await;
         counted(answer, &SegmentedText::of(&content.text))
     }
@@ -78,7 +81,7 @@ impl ProviderKind for Http {
         let private = PrivateTexts::default().and(settings.secrets.all());
         let caller = probe.caller(PROBE_LIMIT)?;
         let request = caller.client().get(url.clone()).headers(settings.headers.clone());
-        let reply = caller.call(request, probe.now).await.map_err(of_silent_probe)?;
+        let reply = caller.call(request, probe.now).await.map_err(probe_answer_without_reply)?;
         match reply.status {
             200..300 => Ok(format!("settings.probeUrl answered {}", reply.status)),
             status => {
@@ -109,16 +112,16 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     let private = PrivateTexts::of(number, &content.text, from).and(settings.secrets.all());
     match caller.call(request, call.now).await {
         Ok(reply) => answer(&reply, settings, &private),
-        Err(silence) => {
-            let is_open = matches!(silence, Silence::CutShort(_)) && settings.may_accept_despite_refusal();
-            let answer = of_silence(silence, &private);
+        Err(no_reply) => {
+            let is_open = matches!(no_reply, NoReply::CutShort(_)) && settings.may_accept_despite_refusal();
+            let answer = answer_without_reply(no_reply, &private);
             let outcome = if is_open { Outcome::Unknown } else { answer.outcome };
             Answer { outcome: left_open(outcome, settings), ..answer }
         }
     }
 }
 
-/// Makes an unknown outcome repeatable if the provider de-duplicates calls by their Idempotency-Key.
+/// Replaces an unknown outcome with a repeat if the provider de-duplicates calls by their Idempotency-Key.
 fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
     match outcome {
         Outcome::Unknown if settings.idempotent => Outcome::REPEAT,
@@ -134,16 +137,21 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &PrivateTexts) -> Ans
     let by_code = code.as_ref().and_then(|code| settings.codes.get(code)).cloned();
     let outcome = match (by_code, is_success) {
         (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
-        (Some(outcome), _) => waiting(outcome, reply),
+        (Some(outcome), _) => with_retry_after(outcome, reply),
         // 409: the provider is still processing an earlier call with this Idempotency-Key.
-        (None, false) if settings.idempotent && reply.status == 409 => waiting(Outcome::REPEAT, reply),
-        (None, false) => waiting(left_open(by_status(reply), settings), reply),
+        (None, false) if settings.idempotent && reply.status == 409 => {
+            with_retry_after(Outcome::REPEAT, reply)
+        }
+        (None, false) => with_retry_after(left_open(by_status(reply), settings), reply),
     };
     let words = match outcome {
         Outcome::Sent { .. } => String::new(),
         _ => redacted(&String::from_utf8_lossy(&reply.body), private),
     };
-    by_evidence(Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words), reply.status)
+    blaming_user_if_forbidden(
+        Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words),
+        reply.status,
+    )
 }
 
 /// Returns the string, number or boolean at a JSON pointer, as text. Returns None if the value is missing, empty,

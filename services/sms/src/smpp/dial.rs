@@ -28,8 +28,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 /// Connects to the message centre.
 ///
 /// # Errors
-/// Returns the answer for every waiting submission. It pauses the provider if the configuration forbids the connection;
-/// otherwise it retries the submission.
+/// Returns the answer that every waiting submission gets. The answer pauses the provider if the configuration forbids
+/// the connection; otherwise the submission is retried.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
     if !settings.tls && !outbound.allows_private() {
         let message = "the password and every message would be sent unencrypted: set security to tls, or allow \

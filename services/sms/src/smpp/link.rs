@@ -36,8 +36,8 @@ const MOST_RECEIPTS: usize = 256;
 /// Largest sequence number (section 5.1.4). The next one is 1.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
-/// Order to submit one submit_sm.
-pub(super) struct Order {
+/// Request to write one submit_sm to the connection.
+pub(super) struct SubmitRequest {
     pub(super) submission: SubmitSm,
     /// Receives `Ok` right before the submission is written, or an answer with the reason why it is not written.
     pub(super) taken: oneshot::Sender<WriteResult>,
@@ -121,8 +121,8 @@ impl<'a> Link<'a> {
     }
 
     /// Submits orders until the session is dropped or the connection ends.
-    pub(super) async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> End {
-        match self.exchange(orders).await {
+    pub(super) async fn serve(&mut self, requests: &mut mpsc::Receiver<SubmitRequest>) -> End {
+        match self.exchange(requests).await {
             Ok(()) => {
                 // All submissions are answered, so the result of the unbind does not matter.
                 if timeout(UNBIND_LIMIT, self.unbind()).await.is_err() {
@@ -134,7 +134,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    async fn exchange(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), String> {
+    async fn exchange(&mut self, requests: &mut mpsc::Receiver<SubmitRequest>) -> Result<(), String> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_open = true;
@@ -145,8 +145,8 @@ impl<'a> Link<'a> {
                     let command = incoming.ok_or_else(closed)?.map_err(|error| error.to_string())?;
                     self.handle(command).await?;
                 }
-                order = orders.recv(), if has_room => match order {
-                    Some(order) => self.submit(order).await?,
+                request = requests.recv(), if has_room => match request {
+                    Some(request) => self.submit(request).await?,
                     None => is_open = false,
                 },
                 Some((sequence, recorded)) = self.recordings.next(), if !self.recordings.is_empty() => {
@@ -162,8 +162,8 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    async fn submit(&mut self, order: Order) -> Result<(), String> {
-        let Order { submission, taken, reply } = order;
+    async fn submit(&mut self, request: SubmitRequest) -> Result<(), String> {
+        let SubmitRequest { submission, taken, reply } = request;
         // The submitter may have timed out and reported the message as not sent. Then the message must not be written.
         if taken.send(Ok(())).is_err() {
             return Ok(());
@@ -251,8 +251,8 @@ impl<'a> Link<'a> {
         self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
     }
 
-    /// Removes submissions whose submitters timed out. If no PDU arrived for the interval `enquire_link`, sends an
-    /// enquire_link. Returns an error after twice that interval.
+    /// Removes submissions whose submitters timed out. Sends an enquire_link if no PDU has arrived for the interval
+    /// `enquire_link`. Returns an error if none has arrived for twice that interval.
     async fn check_liveness(&mut self) -> Result<(), String> {
         self.waiting.retain(|_, reply| !reply.is_closed());
         let silent = self.heard.elapsed();

@@ -28,7 +28,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(20);
 pub struct Smpp;
 
 impl ProviderKind for Smpp {
-    type Channel = Connections;
+    type Resources = Connections;
     type Settings = SmppSettings;
 
     const NAME: &'static str = "smpp";
@@ -53,7 +53,7 @@ impl ProviderKind for Smpp {
     }
 
     async fn send(attempt: Attempt<'_, Connections>, settings: &SmppSettings) -> Answer {
-        let Attempt { channel: connections, call, message: content } = attempt;
+        let Attempt { resources: connections, call, input: content } = attempt;
         let session = session(connections, call.provider, settings);
         let segments = segmented(session.settings(), &content.text);
         counted(send(&session, connections.limits, call, content, &segments).await, &segments)

@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use worker::Outbound;
 
 use super::dial::dial;
-use super::link::{End, Link, Order, Reply};
+use super::link::{End, Link, Reply, SubmitRequest};
 use super::settings::SmppSettings;
 use crate::recorder::Post;
 
 /// First and longest pause before the session connects again after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Age at which a connection counts as successful, so that the next pause is the first one again.
+/// Age at which a connection counts as successful. If it is lost later, the first pause applies again.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Answer for a submission that was certainly not accepted.
@@ -26,7 +26,7 @@ pub(crate) struct SubmissionFailure(pub(crate) Answer);
 /// Session with a message centre. When it is dropped, open submissions finish, and then the connection unbinds.
 pub(crate) struct Session {
     settings: Arc<SmppSettings>,
-    orders: mpsc::Sender<Order>,
+    requests: mpsc::Sender<SubmitRequest>,
     used: Mutex<Instant>,
 }
 
@@ -40,21 +40,21 @@ impl Session {
         tasks: &Tasks,
     ) -> Session {
         let settings = Arc::new(settings);
-        let (orders, taken) = mpsc::channel(settings.window);
+        let (requests, taken) = mpsc::channel(settings.window);
         let keeper = SessionTask { settings: settings.clone(), outbound, connecting, post };
         tasks.spawn("SMPP session", async move {
             keeper.keep(taken).await;
             Ok(())
         });
-        Session { settings, orders, used: Mutex::new(Instant::now()) }
+        Session { settings, requests, used: Mutex::new(Instant::now()) }
     }
 
     pub(crate) fn settings(&self) -> &SmppSettings {
         &self.settings
     }
 
-    /// Submits one part of a message, and returns the receiver of its response. If the part is not being written by
-    /// `begun_by`, returns an error, and the part is never written.
+    /// Submits one part of a message, and returns the receiver of its response. If writing has not started by
+    /// `begun_by`, returns an error and never writes the part.
     pub(crate) async fn submit(
         &self,
         submission: rusmpp::pdus::SubmitSm,
@@ -70,7 +70,8 @@ impl Session {
                 "the session could not submit the message in time",
             ))
         };
-        let queued = timeout_at(begun_by, self.orders.send(Order { submission, taken, reply })).await;
+        let queued =
+            timeout_at(begun_by, self.requests.send(SubmitRequest { submission, taken, reply })).await;
         queued.map_err(|_| busy())?.map_err(|_| lost())?;
         let started = match timeout_at(begun_by, &mut is_taken).await {
             Ok(started) => started.map_err(|_| lost())?,
@@ -114,13 +115,13 @@ struct SessionTask {
 
 impl SessionTask {
     /// Keeps the session bound until the [`Session`] is dropped.
-    async fn keep(self, mut orders: mpsc::Receiver<Order>) {
+    async fn keep(self, mut requests: mpsc::Receiver<SubmitRequest>) {
         let mut pause = FIRST_PAUSE;
         loop {
             let refusal = match self.bind().await {
                 Ok(mut link) => {
                     let since = Instant::now();
-                    let End::Broken(cause) = link.serve(&mut orders).await else { return };
+                    let End::Broken(cause) = link.serve(&mut requests).await else { return };
                     tracing::info!(cause, "an SMPP connection was lost; binding again");
                     if link.was_used || since.elapsed() >= STEADY {
                         pause = FIRST_PAUSE;
@@ -132,7 +133,7 @@ impl SessionTask {
             };
             let until = Instant::now() + pause;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            if refuse_until(until, &refusal, &mut orders).await.is_none() {
+            if refuse_until(until, &refusal, &mut requests).await.is_none() {
                 return;
             }
         }
@@ -149,13 +150,17 @@ impl SessionTask {
 }
 
 /// Answers orders with `refusal` until it is time to connect again. Returns None if the [`Session`] is dropped.
-async fn refuse_until(until: Instant, refusal: &Answer, orders: &mut mpsc::Receiver<Order>) -> Option<()> {
+async fn refuse_until(
+    until: Instant,
+    refusal: &Answer,
+    requests: &mut mpsc::Receiver<SubmitRequest>,
+) -> Option<()> {
     loop {
         tokio::select! {
             () = sleep_until(until) => return Some(()),
-            order = orders.recv() => {
+            request = requests.recv() => {
                 // Sending fails if the submitter no longer waits.
-                order?.taken.send(Err(refusal.clone())).ok();
+                request?.taken.send(Err(refusal.clone())).ok();
             }
         }
     }

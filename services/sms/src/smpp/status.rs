@@ -2,7 +2,7 @@
 
 use domain::Outcome;
 
-/// Error statuses: value, name and outcome. After each of them, the message was certainly not accepted.
+/// Error statuses: value, name and outcome. Each of them means that the message was certainly not accepted.
 #[rustfmt::skip]
 pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0x01, "ESME_RINVMSGLEN", Outcome::Failed),

@@ -16,7 +16,8 @@ use worker::{Attempt, Call, Probe, ProviderKind};
 
 use super::settings::{Login, TwilioSender, TwilioSettings};
 use crate::answers::{
-    PrivateTexts, below, by_evidence, by_status, of_silence, of_silent_probe, redacted, waiting,
+    PrivateTexts, answer_without_reply, blaming_user_if_forbidden, by_status, probe_answer_without_reply,
+    redacted, with_path, with_retry_after,
 };
 use crate::connections::{Connections, counted};
 
@@ -34,7 +35,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(20);
 pub struct Twilio;
 
 impl ProviderKind for Twilio {
-    type Channel = Connections;
+    type Resources = Connections;
     type Settings = TwilioSettings;
 
     const NAME: &'static str = "twilio";
@@ -53,7 +54,7 @@ impl ProviderKind for Twilio {
     }
 
     async fn send(attempt: Attempt<'_, Connections>, settings: &TwilioSettings) -> Answer {
-        let Attempt { channel: connections, call, message: content } = attempt;
+        let Attempt { resources: connections, call, input: content } = attempt;
         let Connections { caller, public_url, .. } = connections;
         let answer = send(caller, public_url.as_deref(), call, content, settings).await;
         counted(answer, &SegmentedText::of(&content.text))
@@ -62,11 +63,11 @@ impl ProviderKind for Twilio {
     /// Checks the credential by reading the account.
     async fn probe(settings: &TwilioSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let account = format!("{}.json", settings.account_sid);
-        let url = below(&settings.base_url, &[VERSION, "Accounts", &account])
+        let url = with_path(&settings.base_url, &[VERSION, "Accounts", &account])
             .ok_or_else(|| Answer::new(Outcome::PauseProvider, "settings", NO_BASE))?;
         let caller = probe.caller(PROBE_LIMIT)?;
         let request = login(caller.client().get(url), settings);
-        let reply = caller.call(request, probe.now).await.map_err(of_silent_probe)?;
+        let reply = caller.call(request, probe.now).await.map_err(probe_answer_without_reply)?;
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         match (reply.status, body["status"].as_str()) {
             (200, Some("active") | None) => {
@@ -97,7 +98,8 @@ async fn send(
     };
     let callback = public_url.filter(|_| settings.auth_token.is_some()).and_then(|url| callback(url, call));
     let form = form(call, content, settings, callback.as_ref(), &extras);
-    let Some(url) = below(&settings.base_url, &[VERSION, "Accounts", &settings.account_sid, "Messages.json"])
+    let Some(url) =
+        with_path(&settings.base_url, &[VERSION, "Accounts", &settings.account_sid, "Messages.json"])
     else {
         return Answer::new(Outcome::PauseProvider, "settings", NO_BASE);
     };
@@ -107,7 +109,7 @@ async fn send(
     let private = PrivateTexts::of(&call.job.target, &content.text, from);
     match caller.call(login(request, settings), call.now).await {
         Ok(reply) => answer(&reply, &private, content.from.is_some()),
-        Err(silence) => of_silence(silence, &private),
+        Err(no_reply) => answer_without_reply(no_reply, &private),
     }
 }
 
@@ -136,7 +138,7 @@ fn callback(public_url: &str, call: &Call<'_>) -> Option<Url> {
     let app = call.app.to_string();
     let delivery = call.job.delivery_id.to_string();
     let segments = ["v3", "callbacks", "twilio", &app, &call.provider.identifier, &delivery];
-    let mut url = below(&Url::parse(public_url).ok()?, &segments)?;
+    let mut url = with_path(&Url::parse(public_url).ok()?, &segments)?;
     url.set_query(Some(&format!("attempt={}", call.job.attempt)));
     Some(url)
 }
@@ -190,13 +192,13 @@ fn answer(reply: &Reply, private: &PrivateTexts, chose_sender: bool) -> Answer {
     let known = code.and_then(outcome).filter(|_| reply.status < 500);
     let outcome = match (known, code) {
         (Some(_), Some(code)) if chose_sender && is_about_sender(code) => Outcome::Failed,
-        (Some(outcome), _) => waiting(outcome, reply),
+        (Some(outcome), _) => with_retry_after(outcome, reply),
         (None, _) => by_status(reply),
     };
     let is_about_number = code.is_some_and(is_about_number);
     let code = code.map_or_else(|| reply.status.to_string(), |code| code.to_string());
     let answer = Answer::new(outcome, code, words);
-    if is_about_number { answer.sparing_provider() } else { by_evidence(answer, reply.status) }
+    if is_about_number { answer.sparing_provider() } else { blaming_user_if_forbidden(answer, reply.status) }
 }
 
 fn is_sid(text: &str) -> bool {

@@ -69,7 +69,7 @@ pub(crate) fn limits() -> Limits {
     Limits::for_lease(Duration::from_secs(90))
 }
 
-/// Creates limits so short that tests can wait until they end.
+/// Creates limits short enough for tests to wait until they expire.
 pub(crate) fn short() -> Limits {
     let short = Duration::from_millis(300);
     Limits { call: short, connecting: short, response: short, ..limits() }

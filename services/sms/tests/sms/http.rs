@@ -46,7 +46,7 @@ async fn the_code_of_an_answer_takes_precedence_over_its_status() {
         (500, "spam", Outcome::Failed),
         (400, "odd", Outcome::Unknown),
         (409, "duplicate", Outcome::Sent { provider_id: None }),
-        // A status of success with a code that means a failure.
+        // A success status with a code that means failure.
         (200, "no_credit", z),
         // Codes that the settings do not list.
         (400, "new", Outcome::Failed),
@@ -55,8 +55,8 @@ async fn the_code_of_an_answer_takes_precedence_over_its_status() {
         server.script(Rule::answer(answer_with(status, &json!({"error": {"code": code}}))));
         assert_answer(&line.send(TO, "Hello").await, &outcome, code);
     }
-    let said = json!({"error": {"code": 7}, "about": TO});
-    server.script(Rule::answer(answer_with(429, &said)));
+    let body = json!({"error": {"code": 7}, "about": TO});
+    server.script(Rule::answer(answer_with(429, &body)));
     let answer = line.send(TO, "Hello").await;
     assert_answer(&answer, &Outcome::RETRY, "7");
     assert!(answer.message.contains("[recipient]") && !answer.message.contains(&TO[1..]), "{answer:?}");
@@ -199,12 +199,12 @@ async fn message_text_in_a_providers_answer_is_not_recorded() {
     let (server, line) = http().await;
     let text = "Your \"code\":\n493817, for Ada";
     let code_alone = json!({"about": "cut: 493817"});
-    for said in [
+    for body in [
         json!({"text": text, "from": "TideShop", "to": TO}),
         code_alone,
         json!("text=Your+%22code%22%3A%0A493817%2C+for+Ada"),
     ] {
-        server.script(Rule::answer(answer_with(400, &said)));
+        server.script(Rule::answer(answer_with(400, &body)));
         let content = SmsContent { text: text.to_owned(), from: Some("TideShop".to_owned()) };
         let answer = line.send_content(TO, content).await;
         assert_answer(&answer, &Outcome::Failed, "400");

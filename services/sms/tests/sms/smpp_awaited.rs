@@ -1,4 +1,5 @@
-//! Tests of receipts that become ready while no worker runs, and that a worker must get without sending a message.
+//! Tests of receipts that become ready while no worker runs. The next worker must receive them without sending a
+//! message.
 
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ impl World {
     }
 }
 
-/// Starts a message centre with a receipt that waits for the next session that binds.
+/// Starts a message centre that will send a receipt over the next session to bind.
 async fn centre_with_a_receipt() -> SmscStandIn {
     let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
     let (server, line) = smsc_with(settings, limits()).await;

@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Parses an example without its comments, which follow two spaces in a line.
+    /// Parses an example, without its comments. A comment begins after two spaces in a line.
     fn settings(example: &str) -> Value {
         let lines = example.lines().map(|line| {
             let indent = line.len() - line.trim_start().len();

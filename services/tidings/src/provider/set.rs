@@ -85,7 +85,7 @@ impl ControlPlane {
         let is_same = (stored.channel, row.kind.as_str()) == (draft.channel, draft.kind.name());
         match row.sealed.as_deref().filter(|_| is_same) {
             Some(sealed) => worker::open_secrets(&self.configured_key()?, app, &row.identifier, sealed)
-                .context("cannot decrypt the stored secrets: set every secret of the document, or null"),
+                .context("cannot decrypt the stored secrets: the document must set each secret to a new value or to null"),
             None => Ok(Map::new()),
         }
     }

@@ -31,7 +31,8 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Starts a restore. Marks the deliveries in the backup whose jobs a worker may have received after the backup.
+    /// Starts a restore. Marks the deliveries in the backup whose jobs a worker may have received since the backup was
+    /// made.
     pub(super) async fn begin(
         log: &'a EventLog,
         mut restore: Restore,
@@ -85,7 +86,7 @@ impl<'a> Passes<'a> {
                     let handed_out = seq <= range.handed_out;
                     jobs.push(FoundJob { app, send_id, handed_out, job: *job });
                 }
-                (Event::SendPlanned(planned), Some(send_id)) => {
+                (Event::ChunkPlanned(planned), Some(send_id)) => {
                     plans.push(FoundPlan { app, send_id, planned });
                 }
                 (Event::DeliverySettled(settled), _) => outcomes.push(FoundOutcome { app, at, settled }),
@@ -116,11 +117,11 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Schedules planning for each send if the plan of one of its chunks is not in the log.
+    /// Schedules planning for each send that may have an unplanned chunk, or a plan that was never published.
     ///
-    /// Each unplanned chunk gets a new timer. The timer in the backup may have been published already, and the log
-    /// would then drop its message as a duplicate. The dispatcher that planned the chunk may also have lost messages
-    /// that a full stream refused.
+    /// Sets a new timer for the send's first unplanned chunk, or for its last chunk if all are planned. A timer in the
+    /// backup is not enough: if it was published before, the log drops its message as a duplicate. And if a stream was
+    /// full when a dispatcher published a plan, the refused messages became timers that the backup may lack.
     pub(super) async fn plan_open_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
         print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;
@@ -156,7 +157,7 @@ fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_j
     let last = reach.ranges.iter().filter(|range| range.stream == stream).map(|range| range.to).max();
     let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());
-    let (message_id, at, event, due_at) = if send.is_kept() {
+    let (message_id, at, event, due_at) = if send.needs_stored_body() {
         let due_at = send.send_at.filter(|at| chunk == 0 && *at > now).unwrap_or(now);
         (id, now, Event::SendContinues(SendContinues { chunk }), due_at)
     } else {

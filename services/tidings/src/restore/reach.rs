@@ -48,12 +48,12 @@ impl Reach {
         for stream in in_order(partitions) {
             let state = log.state(stream).await?;
             let known = match stream {
-                StreamName::Inbox(_) => store.inbox().checkpoint(INBOX, stream).await?,
+                StreamName::Inbox(_) => store.database().checkpoint(INBOX, stream).await?,
                 _ => marks.get(&stream).map_or(0, |mark| mark.seq),
             };
             let reported = match stream {
                 StreamName::Inbox(_) | StreamName::Outcome => {
-                    store.inbox().checkpoint(WEBHOOKS, stream).await?
+                    store.database().checkpoint(WEBHOOKS, stream).await?
                 }
                 _ => 0,
             };

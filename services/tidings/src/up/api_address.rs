@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use anyhow::Context;
 use local_servers::port;
 
-use super::say;
+use super::print_status;
 
 const DEFAULT: u16 = 8080;
 
@@ -25,7 +25,7 @@ pub(super) fn choose(asked: Option<u16>) -> anyhow::Result<SocketAddr> {
         None if port::is_free(DEFAULT) => DEFAULT,
         None => {
             let free = port::free()?;
-            say(&format!("port {DEFAULT} is in use, so the API listens on port {free}"))?;
+            print_status(&format!("port {DEFAULT} is in use, so the API listens on port {free}"))?;
             free
         }
     };

@@ -10,7 +10,7 @@ use credentials::MasterKey;
 use crate::data_directory::master_key_file;
 use crate::dev_file::DevFile;
 
-/// Data directory of this process, which keeps it locked until the process ends.
+/// Data directory. The process keeps it locked until it ends.
 pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,

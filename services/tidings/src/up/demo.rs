@@ -30,7 +30,8 @@ use crate::provider::kinds;
 
 const NAME: &str = "demo";
 const PRIORITY: i32 = 100;
-/// Grace period of the previous secret, because another data directory may use it with the same database.
+/// Time for which the previous API secret stays valid. Another data directory that uses the same database may still use
+/// it.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// Credentials of the demo app. They are stored in a file, because the secret cannot be read from the database.
@@ -139,7 +140,7 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
 }
 
 /// Sets the demo app's providers to the current addresses of the stand-ins. An existing provider keeps its priority,
-/// and stays disabled if it is.
+/// and a disabled one stays disabled.
 pub(crate) async fn set_providers(
     context: &Context,
     app: AppId,

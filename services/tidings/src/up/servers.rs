@@ -8,7 +8,7 @@ use local_servers::{NatsServer, Postgres};
 use service_kit::Config;
 
 use super::data_directory::DataDirectory;
-use super::say;
+use super::print_status;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -23,20 +23,20 @@ impl Servers {
     pub(super) async fn start(directory: &DataDirectory, config: &mut Config) -> anyhow::Result<Servers> {
         let mut servers = Servers { postgres: None, nats: None };
         match &config.database.url {
-            Some(url) => say(&format!("using PostgreSQL at {}", url.endpoint()))?,
+            Some(url) => print_status(&format!("using PostgreSQL at {}", url.endpoint()))?,
             None => {
                 let files = directory.postgres();
-                say(&format!("starting PostgreSQL in {}", files.display()))?;
+                print_status(&format!("starting PostgreSQL in {}", files.display()))?;
                 let postgres = Postgres::start(&files).await?;
                 config.database.url = Some(postgres.url().parse()?);
                 servers.postgres = Some(postgres);
             }
         }
         match &config.nats.url {
-            Some(url) => say(&format!("using NATS at {}", url.endpoint()))?,
+            Some(url) => print_status(&format!("using NATS at {}", url.endpoint()))?,
             None => {
                 let files = directory.nats();
-                say(&format!("starting nats-server in {}", files.display()))?;
+                print_status(&format!("starting nats-server in {}", files.display()))?;
                 let nats = NatsServer::start_in(&files).await?;
                 config.nats.url = Some(nats.url().parse()?);
                 servers.nats = Some(nats);

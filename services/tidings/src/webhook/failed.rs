@@ -1,4 +1,4 @@
-//! `tidings webhook failed` and `redeliver`: webhook messages that Tidings gave up.
+//! `tidings webhook failed` and `redeliver`: webhook messages that Tidings gave up on.
 
 use serde_json::{Value, json};
 use store::webhooks::FailedMessage;
@@ -8,8 +8,8 @@ use crate::listing::Listing;
 use crate::options::Options;
 use crate::refused::InvalidInput;
 
-/// List webhook messages that Tidings gave up after a day of attempts, or because the endpoint answered 410 Gone. The
-/// latest come first.
+/// List webhook messages that Tidings gave up on after a day of attempts, or because the endpoint answered 410 Gone.
+/// The latest come first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings webhook failed shop --limit 20")]
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     options: Options,
 }
 
-/// Deliver webhook messages again that Tidings gave up. They keep their ids and get a full series of attempts.
+/// Redeliver webhook messages that Tidings gave up on. They keep their ids and get a full series of attempts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings webhook redeliver shop 0197b5a2-3c4d-5e6f-8a9b-0c1d2e3f4a5b
@@ -37,7 +37,7 @@ pub(crate) struct RedeliverArguments {
     /// Ids of messages, as `failed` lists them
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<Uuid>,
-    /// Select all messages that Tidings gave up
+    /// Select all messages that Tidings gave up on
     #[arg(long)]
     all: bool,
     /// Only messages to this endpoint, by URL or id

@@ -44,8 +44,8 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     install_crypto_provider();
     let body = json!({"type": "webhook.test", "timestamp": clock::now(), "data": {}}).to_string();
     let message = Message { id: clock::new_id(), body: &body, secrets: &secrets };
-    let answer = Caller::new(control_plane.outbound, LIMIT)?.tell(&endpoint.url, message).await;
-    let accepted = answer.is_taken();
+    let answer = Caller::new(control_plane.outbound, LIMIT)?.post(&endpoint.url, message).await;
+    let accepted = answer.is_accepted();
     let code = &answer.code;
     let body = String::from_utf8_lossy(&answer.body);
     if arguments.options.json {

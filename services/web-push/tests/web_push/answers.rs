@@ -52,9 +52,9 @@ async fn every_row_of_the_table_has_its_outcome() {
     for (pattern, verdict) in TABLE {
         assert!(CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern} ({verdict:?})");
     }
-    assert!(world.told().is_empty());
+    assert!(world.received().is_empty());
     assert_sent(&world.send(&browser).await);
-    assert_eq!(world.told().len(), 1);
+    assert_eq!(world.received().len(), 1);
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn a_broken_connection_is_unknown_once_the_message_was_sent() {
         world.push_service.script(Rule::new(reaction));
         let answer = world.send(&browser).await;
         assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Unknown, code), "{answer:?}");
-        assert_eq!(world.told().len(), taken);
+        assert_eq!(world.received().len(), taken);
     }
 }
 

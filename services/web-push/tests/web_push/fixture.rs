@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Decrypted messages of all browsers, newest first.
-    pub(crate) fn told(&self) -> Vec<Value> {
+    pub(crate) fn received(&self) -> Vec<Value> {
         let captures = self.push_service.outbox().captures();
         let text = |text: &Option<String>| serde_json::from_str(text.as_deref().unwrap()).unwrap();
         captures.iter().map(|capture| text(&capture.summary.text)).collect()

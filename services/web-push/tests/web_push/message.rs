@@ -54,7 +54,7 @@ async fn members_without_a_value_are_left_out() {
     let browser = world.browser().await;
     let job = world.job(browser.endpoint(), hello()).await;
     assert_sent(&world.attempt(&Call { send_id: None, ..world.call(&job) }).await);
-    assert_eq!(world.told()[0], json!({"title": "Hello", "deliveryId": job.delivery_id}));
+    assert_eq!(world.received()[0], json!({"title": "Hello", "deliveryId": job.delivery_id}));
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_message_may_fill_the_body_but_not_exceed_it() {
     let world = World::start().await;
     let browser = world.browser().await;
     assert_sent(&world.send(&browser).await);
-    let empty = serde_json::to_vec(&world.told()[0]).unwrap().len() - "Hello".len();
+    let empty = serde_json::to_vec(&world.received()[0]).unwrap().len() - "Hello".len();
     let titled = |length: usize| PushContent { title: Some("a".repeat(length)), ..PushContent::default() };
     let job = world.job(browser.endpoint(), titled(MAX_PLAINTEXT - empty)).await;
     assert_sent(&world.send_job(&job).await);
@@ -140,5 +140,5 @@ async fn invalid_push_options_of_a_send_fail() {
     let answer = world.send_job(&world.job(browser.endpoint(), asked).await).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "override"));
     assert!(answer.message.contains("webPush.topic") && answer.message.contains("webPush.ttl"));
-    assert!(world.told().is_empty());
+    assert!(world.received().is_empty());
 }

@@ -74,7 +74,7 @@ async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
     assert_eq!((of(busy, &second), of(other, &second)), (6, 0), "an app has at most 8 concurrent calls");
     assert!(world.take(100).await.is_empty());
 
-    let settlement = Settlement { due: &first[0], settled: AttemptResult::Taken, answer: "200" };
+    let settlement = Settlement { due: &first[0], settled: AttemptResult::Accepted, answer: "200" };
     assert!(world.context.store.webhooks().settle_webhooks(&[settlement], pace()).await.unwrap().is_empty());
     let freed = world.take(100).await;
     assert_eq!(of(first[0].app, &freed), freed.len());

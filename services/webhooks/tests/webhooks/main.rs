@@ -3,10 +3,10 @@
 
 mod failures;
 mod fairness;
+mod notices;
 mod order;
 mod rate;
 mod read;
 mod restarts;
 mod safety;
-mod telling;
 mod world;

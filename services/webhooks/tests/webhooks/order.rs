@@ -28,8 +28,8 @@ async fn events_of_a_delivery_are_taken_in_order_whatever_fails_in_between() {
         by_delivery.entry(delivery).or_default().push(call.body["type"].as_str().unwrap().to_owned());
     }
     assert_eq!(by_delivery.len(), 30);
-    for (delivery, told) in by_delivery {
-        assert_eq!(told, ["delivery.sent", "delivery.delivered", "delivery.failed"], "{delivery}");
+    for (delivery, reported) in by_delivery {
+        assert_eq!(reported, ["delivery.sent", "delivery.delivered", "delivery.failed"], "{delivery}");
     }
     assert_eq!(world.backend.rules_left(), 0);
     world.messages("delivered", 90).await;

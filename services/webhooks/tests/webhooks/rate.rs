@@ -1,4 +1,4 @@
-//! Cost of a backlog in PostgreSQL transactions. `cargo xtask bench webhooks` measures its speed.
+//! Number of PostgreSQL transactions for sending a backlog of messages. `cargo xtask bench webhooks` measures the speed.
 
 use service_kit::Config;
 use webhooks::Settings;

@@ -37,7 +37,7 @@ impl World {
             .execute(&self.pool)
             .await
             .unwrap();
-        let from = self.context.store.inbox().checkpoint(INBOX, StreamName::Inbox(0)).await.unwrap();
+        let from = self.context.store.database().checkpoint(INBOX, StreamName::Inbox(0)).await.unwrap();
         let to = self.context.log.state(StreamName::Inbox(0)).await.unwrap().last_seq;
         let batch =
             self.context.store.inbox().project(StreamName::Inbox(0), from, to).await.unwrap().unwrap();
@@ -48,7 +48,7 @@ impl World {
     async fn read(&self, ids: &[i64]) -> Timestamp {
         let items = ids.iter().map(|id| ItemId(*id)).collect();
         let changed = ItemsChanged { user: UserNumber(1), items };
-        self.tell(Event::InboxItemsChanged(ItemChange::Read, changed)).await;
+        self.publish_event(Event::InboxItemsChanged(ItemChange::Read, changed)).await;
         self.last_at().await
     }
 
@@ -84,11 +84,11 @@ async fn each_item_that_becomes_read_is_told_once_and_only_real_ones() {
     world.project_read(&[1, 3], later).await;
     let received = world.received(3).await;
     world.followed().await;
-    let mut told: Vec<_> =
+    let mut reported: Vec<_> =
         received.iter().map(|call| call.body["data"]["notificationId"].as_i64().unwrap()).collect();
-    told.sort_unstable();
+    reported.sort_unstable();
     assert_eq!(
-        (told, world.count("pending").await),
+        (reported, world.count("pending").await),
         (vec![1, 2, 3], 0),
         "item 1 was already read, so it is not reported again"
     );
@@ -104,7 +104,7 @@ async fn a_whole_inbox_that_is_read_is_told_item_by_item_after_it_is_projected()
     world.serve(settings());
     world.received(1).await;
     let changed = AllItemsChanged { user: UserNumber(1), up_to: ItemId(20) };
-    world.tell(Event::InboxAllChanged(AllChange::Read, changed)).await;
+    world.publish_event(Event::InboxAllChanged(AllChange::Read, changed)).await;
     world.settled(1, Status::Sent).await;
     world.received(2).await;
     assert_eq!(

@@ -32,8 +32,8 @@ async fn a_service_killed_again_and_again_tells_everything_in_order() {
         world.settled(delivery, Status::Sent).await;
         world.settled(delivery, Status::Delivered).await;
         if delivery % 30 == 0 {
-            let told = usize::try_from(delivery).unwrap() / 2;
-            world.received(told).await;
+            let reported = usize::try_from(delivery).unwrap() / 2;
+            world.received(reported).await;
             service.shutdown_background();
             service = start(config.clone());
         }

@@ -100,11 +100,11 @@ impl World {
     }
 
     pub(crate) async fn settled_of(&self, user: i64, delivery: u128, status: Status) {
-        self.tell(World::settlement(user, delivery, status)).await;
+        self.publish_event(World::settlement(user, delivery, status)).await;
     }
 
-    /// Publishes that a delivery to user 1 settled a second ago. Endpoints are created with a precision of a millisecond, so an
-    /// event published just before may carry the same time.
+    /// Publishes the event that a delivery to user 1 was settled one second ago. Times have a precision of one millisecond, so an
+    /// event published just before an endpoint is created could otherwise have the same time as the endpoint.
     pub(crate) async fn settled_a_second_ago(&self, delivery: u128, status: Status) {
         let at = clock::now() - Duration::from_secs(1);
         self.publish_at(at, World::settlement(1, delivery, status)).await;
@@ -130,10 +130,10 @@ impl World {
             channel: Channel::Email,
             user: UserNumber(1),
         };
-        self.tell(Event::TargetSuppressed(suppressed)).await;
+        self.publish_event(Event::TargetSuppressed(suppressed)).await;
     }
 
-    pub(crate) async fn tell(&self, event: Event) {
+    pub(crate) async fn publish_event(&self, event: Event) {
         self.publish_at(clock::now(), event).await;
     }
 
@@ -161,9 +161,14 @@ impl World {
     pub(crate) async fn followed(&self) {
         for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
-            eventually(SOON, "the log is followed", async || {
-                let position =
-                    self.context.store.inbox().checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
+            eventually(SOON, "all events are processed", async || {
+                let position = self
+                    .context
+                    .store
+                    .database()
+                    .checkpoint(store::webhooks::WEBHOOKS, stream)
+                    .await
+                    .unwrap();
                 (position >= last).then_some(())
             })
             .await;

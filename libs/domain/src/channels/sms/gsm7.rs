@@ -79,7 +79,7 @@ pub fn encode(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Decodes the result of [`encode`]. Returns None for an octet that is not a septet, and for an escape at the end. An escaped
-/// code that the extension table lacks is decoded by the default alphabet (section 6.2.1.1).
+/// code that the extension table lacks is decoded with the default alphabet (section 6.2.1.1).
 #[must_use]
 pub fn decode(octets: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(octets.len());

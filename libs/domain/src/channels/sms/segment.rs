@@ -40,7 +40,7 @@ impl<'a> SegmentedText<'a> {
         SegmentedText::written_in(alphabet, text)
     }
 
-    /// Splits a text in the encoding UCS-2, even if the GSM 7 bit alphabet contains all characters of the text.
+    /// Splits a text for UCS-2, even if the GSM 7 bit alphabet contains all characters of the text.
     #[must_use]
     pub fn in_ucs2(text: &'a str) -> SegmentedText<'a> {
         SegmentedText::written_in(Alphabet::Ucs2, text)

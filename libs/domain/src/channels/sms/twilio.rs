@@ -15,7 +15,7 @@ const TWICE_A_DAY: Outcome =
 
 /// Error codes and their outcomes. <https://www.twilio.com/docs/api/errors>
 pub const TABLE: &[(u32, Outcome)] = &[
-    // Credential, account, permission.
+    // A problem with the credentials, the account or its permissions.
     (20003, Outcome::PauseProvider),
     (20005, Outcome::PauseProvider),
     (20008, Outcome::PauseProvider),
@@ -23,7 +23,7 @@ pub const TABLE: &[(u32, Outcome)] = &[
     (30002, Outcome::PauseProvider),
     (21408, Outcome::PauseProvider),
     (21608, Outcome::PauseProvider),
-    // The account's own number or messaging service.
+    // A problem with the account's own number or messaging service.
     (21212, Outcome::PauseProvider),
     (21603, Outcome::PauseProvider),
     (21606, Outcome::PauseProvider),

@@ -33,8 +33,9 @@ pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns true if a text can be an email address. The check covers the lengths of RFC 5321, section 4.5.3.1, and refuses
-/// characters that could start a header or a second address. Providers check addresses completely.
+/// Returns true if a text could be an email address: it has the form of one, keeps the length limits of RFC 5321, section
+/// 4.5.3.1, and contains no character that could start a header or a second address. Only the provider checks the address
+/// completely.
 #[must_use]
 pub fn is_email(address: &str) -> bool {
     let forbidden =

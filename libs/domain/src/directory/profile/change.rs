@@ -29,8 +29,8 @@ pub enum Author {
 /// Reason why a write to a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A key that Tidings reads itself would have a value of a wrong type or with a control character. The problems name fields
-    /// of the profile.
+    /// After the write, a key that Tidings reads itself would have a value of the wrong type or with a control character. The
+    /// problems name fields of the profile.
     #[error("the profile would be invalid")]
     Invalid(Vec<Problem>),
     /// The profile would be larger than [`MAX_PROFILE`].

@@ -6,7 +6,7 @@ use super::tokens::TOKEN_HOLDERS;
 use crate::Problem;
 use crate::content::Object;
 
-/// Key that a profile must not contain: it would look like another identifier, but a user cannot be renamed.
+/// Key that a profile must not contain, because it could be mistaken for the user's identifier, which cannot be changed.
 pub(super) const RESERVED_KEY: &str = "identifier";
 
 /// Key that only the app's backend may write.

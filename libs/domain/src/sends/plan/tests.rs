@@ -24,10 +24,10 @@ fn profile() -> Object {
     profile.as_object().cloned().unwrap()
 }
 
-fn plan(facts: &SendFacts<'_>, turned_off: &[Channel], suppressed: &Suppressed) -> Decision {
+fn plan(facts: &SendFacts<'_>, turned_off: &[Channel], suppressed: &SuppressedTargets) -> Decision {
     let profile = profile();
     let person = Person { number: UserNumber(5), profile: &profile, turned_off, endpoints: &[] };
-    decide(facts, &Recipient::plain("ada".into()), Some(person), suppressed)
+    decide_recipient(facts, &Recipient::plain("ada".into()), Some(person), suppressed)
 }
 
 fn reason(decision: &Decision, channel: Channel) -> Option<Reason> {
@@ -36,8 +36,11 @@ fn reason(decision: &Decision, channel: Channel) -> Option<Reason> {
 
 #[test]
 fn a_plain_send_uses_every_channel_with_a_provider_and_an_address() {
-    let decision =
-        plan(&facts(None, &[Channel::Email, Channel::MobilePush, Channel::WebPush]), &[], &Suppressed::new());
+    let decision = plan(
+        &facts(None, &[Channel::Email, Channel::MobilePush, Channel::WebPush]),
+        &[],
+        &SuppressedTargets::new(),
+    );
     assert!(decision.in_app);
     let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.as_str()).collect();
     assert_eq!(targets, ["ada@example.com", "fcm:a", "fcm:b"]);
@@ -46,8 +49,12 @@ fn a_plain_send_uses_every_channel_with_a_provider_and_an_address() {
 
 #[test]
 fn an_unknown_recipient_gets_nothing() {
-    let decision =
-        decide(&facts(None, &[Channel::Email]), &Recipient::plain("eve".into()), None, &Suppressed::new());
+    let decision = decide_recipient(
+        &facts(None, &[Channel::Email]),
+        &Recipient::plain("eve".into()),
+        None,
+        &SuppressedTargets::new(),
+    );
     assert!(!decision.in_app && decision.deliveries.is_empty());
     assert_eq!(reason(&decision, Channel::InApp), Some(Reason::RecipientUnknown));
     assert_eq!(reason(&decision, Channel::Email), Some(Reason::RecipientUnknown));
@@ -63,7 +70,7 @@ fn tokens_that_no_provider_serves_are_not_planned() {
         let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
         let dead = dead.iter().map(|target| (Channel::MobilePush, target.to_string())).collect();
         let facts = SendFacts { push_kinds: &kinds, ..facts(None, &[Channel::MobilePush]) };
-        let decision = decide(&facts, &Recipient::plain("ada".into()), Some(person), &dead);
+        let decision = decide_recipient(&facts, &Recipient::plain("ada".into()), Some(person), &dead);
         let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.clone()).collect();
         (targets.join(" "), reason(&decision, Channel::MobilePush))
     };
@@ -88,16 +95,21 @@ fn each_browser_gets_its_own_delivery_except_dead_ones() {
     let person =
         |off| Person { number: UserNumber(5), profile: &profile, turned_off: off, endpoints: &endpoints };
     let dead = |dead: &[&str]| dead.iter().map(|&target| (Channel::WebPush, target.to_owned())).collect();
-    let decide = |off, suppressed: &Suppressed| {
-        decide(&facts(None, &providers), &Recipient::plain("ada".into()), Some(person(off)), suppressed)
+    let decide_recipient = |off, suppressed: &SuppressedTargets| {
+        decide_recipient(
+            &facts(None, &providers),
+            &Recipient::plain("ada".into()),
+            Some(person(off)),
+            suppressed,
+        )
     };
-    let decision = decide(&[], &dead(&["https://b"]));
+    let decision = decide_recipient(&[], &dead(&["https://b"]));
     let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.as_str()).collect();
     assert_eq!(targets, ["https://a", "https://c"]);
     assert_ne!(decision.deliveries[0].id, decision.deliveries[1].id);
-    let decision = decide(&[], &dead(&["https://a", "https://b", "https://c"]));
+    let decision = decide_recipient(&[], &dead(&["https://a", "https://b", "https://c"]));
     assert_eq!(reason(&decision, Channel::WebPush), Some(Reason::Suppressed));
-    let decision = decide(&[Channel::WebPush], &Suppressed::new());
+    let decision = decide_recipient(&[Channel::WebPush], &SuppressedTargets::new());
     assert_eq!(reason(&decision, Channel::WebPush), Some(Reason::PreferenceOff));
 }
 
@@ -115,7 +127,7 @@ fn an_erased_recipient_is_skipped_on_every_channel_and_not_identified() {
 #[test]
 fn preferences_selection_and_suppression_each_record_their_reason() {
     let selected = [Channel::Email, Channel::Slack, Channel::Sms];
-    let dead = Suppressed::from([(Channel::Sms, "+4915112345678".to_owned())]);
+    let dead = SuppressedTargets::from([(Channel::Sms, "+4915112345678".to_owned())]);
     let decision = plan(&facts(Some(&selected), &[Channel::Email, Channel::Sms]), &[Channel::Email], &dead);
     assert_eq!(
         decision.skips,
@@ -149,11 +161,11 @@ proptest! {
             push_kinds: fcm(),
         };
         let recipient = Recipient::plain("ada".into());
-        let decision = decide(&facts, &recipient, person, &Suppressed::new());
-        prop_assert_eq!(&decision, &decide(&facts, &recipient, person, &Suppressed::new()));
+        let decision = decide_recipient(&facts, &recipient, person, &SuppressedTargets::new());
+        prop_assert_eq!(&decision, &decide_recipient(&facts, &recipient, person, &SuppressedTargets::new()));
         let cancelled = decide_cancelled(&facts, &recipient, person);
         let stopped = cancelled.skips.iter().filter(|(_, reason)| *reason == Reason::RequestCancelled).count();
-        prop_assert_eq!(stopped, stoppable(selected.as_deref()).len());
+        prop_assert_eq!(stopped, cancellable_channels(selected.as_deref()).len());
         let accounted = |decision: &Decision| {
             let sent = decision.deliveries.iter().map(|delivery| delivery.channel);
             let skipped = decision.skips.iter().map(|(channel, _)| *channel);

@@ -154,9 +154,9 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     Ok(version)
 }
 
-/// Raises the version above the last version of a removed provider with this identifier, and returns the version. This is a
-/// separate statement because the upsert may wait for a concurrent removal. Only a later statement sees the version that the
-/// removal wrote.
+/// Returns the version of the provider that was just written. If a provider with this identifier was removed before, first
+/// raises the version above its last version. This is a separate statement because the upsert may have waited for a
+/// concurrent removal, and only a later statement sees the version that the removal wrote.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::receipt::{About, Receipt, ReportedDelivery};
+use domain::receipt::{Receipt, ReceiptSubject, ReportedDelivery};
 use domain::{AppId, DeliveryId, SendId, UserNumber};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -26,13 +26,13 @@ pub(super) async fn find(
     receipts: &[Receipt],
 ) -> Result<Vec<Option<NamedAttempt>>, Error> {
     let delivery = |receipt: &Receipt| match receipt.about {
-        About::Delivery(delivery, attempt) => (Some(delivery.0), attempt),
-        About::Message { .. } => (None, None),
+        ReceiptSubject::Delivery(delivery, attempt) => (Some(delivery.0), attempt),
+        ReceiptSubject::Message { .. } => (None, None),
     };
     fn message(receipt: &Receipt) -> Option<(&str, &str)> {
         match &receipt.about {
-            About::Delivery(..) => None,
-            About::Message { provider, id } => Some((provider, id)),
+            ReceiptSubject::Delivery(..) => None,
+            ReceiptSubject::Message { provider, id } => Some((provider, id)),
         }
     }
     columns! { receipt in receipts =>

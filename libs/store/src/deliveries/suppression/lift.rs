@@ -30,7 +30,7 @@ pub enum RestoreResult {
     /// The web push subscription of a device was restored.
     Subscription,
     /// Nothing was restored. The user or device no longer exists, the profile already contains the token or has no room for
-    /// it, or the device has another subscription.
+    /// it, or the device has a different subscription.
     NotNeeded,
 }
 

@@ -55,8 +55,8 @@ impl Directory<'_> {
     /// sent the device's secret. The token then replaces the token that the device registered before.
     ///
     /// # Errors
-    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid. Returns
-    /// an error, too, if a quota is reached or the database fails. In all these cases, nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid. Also
+    /// returns an error if a quota is reached or the database fails. In all these cases, nothing has changed.
     pub async fn connect_unproven(
         self,
         app: AppId,
@@ -135,7 +135,7 @@ impl Directory<'_> {
         Ok(deleted.rows_affected() > 0)
     }
 
-    /// Removes the push token that a device registered from the user's profile. If `secret` is given, it must be the digest
+    /// Removes from the user's profile the push token that a device registered. If `secret` is given, it must be the digest
     /// of the device's secret, which stays valid. If it is None, the caller must have proved the user's identity, and the
     /// device's secret becomes invalid. Returns false if the device has registered no token.
     ///
@@ -172,9 +172,9 @@ impl Directory<'_> {
     }
 }
 
-/// Adds a device. An existing device is updated only if it has no secret and no caller that proved the user's identity has
-/// connected with it. If the user then has more than [`MAX_DEVICES`] devices, deletes the surplus, but only devices without a
-/// secret and without such a caller. The new device may be among the deleted ones.
+/// Adds a device, or updates an existing device that is not protected. A device is protected if it has a secret, or if a
+/// caller that proved the user's identity has connected with it. If the user then has more than [`MAX_DEVICES`] devices,
+/// deletes surplus devices that are not protected. The new device may be among them.
 async fn add(
     connection: &mut PgConnection,
     app: AppId,
@@ -213,7 +213,7 @@ async fn add(
     quota::check(connection, app, Quota::Devices).await
 }
 
-/// Updates the type and the time of connection of a device. Returns [`Refusal::AddressGuarded`] if the device has another
+/// Updates the type and the time of connection of a device. Returns [`Refusal::AddressGuarded`] if the device has a different
 /// secret.
 async fn refresh(
     connection: &mut PgConnection,
@@ -259,8 +259,9 @@ async fn lock_holder(
     Ok(target.map(|target| (user, target)))
 }
 
-/// Replaces the token that the device registered in the user's profile with a new one. Refuses a token that another user has,
-/// and a token for which the profile has no room. Does nothing if the profile already contains the token.
+/// Adds a new token to the user's profile, in place of the token that the device registered before. Refuses the new token if
+/// another user has it, or if the profile already contains the maximum number of tokens. Does nothing if the profile already
+/// contains the token.
 async fn replace_token(
     connection: &mut PgConnection,
     app: AppId,

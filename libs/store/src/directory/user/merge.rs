@@ -111,7 +111,7 @@ impl Directory<'_> {
         answers.into_iter().map(|answer| answer.ok_or(Error::Unanswered("a user was erased"))).collect()
     }
 
-    /// Reads the current profiles of the users at the indexes `places` of `named`.
+    /// Reads the current profiles of some of the users in `named`; `places` contains the indexes of these users.
     async fn read_versions(
         self,
         app: AppId,

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use domain::inbox::{AllChange, Counts, ItemState};
 use domain::{AppId, ItemId, UserNumber};
 
-use super::{Batch, ItemKey, StateChange, WholeInbox};
+use super::{InboxTransaction, ItemKey, StateChange, WholeInbox};
 use crate::Error;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
@@ -19,7 +19,7 @@ const ROWS: i64 = 50_000;
 macro_rules! change_all {
     ($meant:literal, $new:literal, $inbox:ident, $connection:expr) => {
         sqlx::query_as!(
-            Before,
+            CountsBefore,
             r#"WITH meant AS (
                  SELECT id, clicked_at IS NULL AS unread, seen_at IS NULL AS unseen FROM inbox_item
                  WHERE app_id = $1 AND user_number = $2 AND id <= $3 AND deleted_at IS NULL AND "#
@@ -45,7 +45,7 @@ macro_rules! change_all {
 }
 
 /// Number of changed items, and how many of them were unread and unseen before the change.
-struct Before {
+struct CountsBefore {
     total: i64,
     unread: i64,
     unseen: i64,
@@ -67,7 +67,7 @@ macro_rules! erase {
     };
 }
 
-impl Batch {
+impl InboxTransaction {
     /// Returns the current states of the items. Items that do not exist are missing from the result.
     pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
         columns! { (app, user, item) in keys =>
@@ -137,7 +137,7 @@ impl Batch {
     pub async fn change_all(&mut self, inbox: WholeInbox) -> Result<(), Error> {
         loop {
             let connection = &mut *self.transaction;
-            let Before { total, unread, unseen } = match inbox.change {
+            let CountsBefore { total, unread, unseen } = match inbox.change {
                 AllChange::Seen => change_all!("seen_at IS NULL", "seen_at = $4", inbox, connection),
                 AllChange::Read => change_all!(
                     "clicked_at IS NULL",

@@ -1,4 +1,4 @@
-//! Placeholder rows for apps that were created after the backup. Restored rows of these apps refer to them.
+//! Placeholder rows for apps that were created after the backup. Other restored rows refer to these apps.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Creates rows for those of the given apps that the database does not contain, and returns the created apps. They are
-    /// disabled and have no usable credentials.
+    /// Creates rows for the apps that the database does not contain, and returns these apps. They are disabled and have no
+    /// usable credentials.
     ///
     /// # Errors
     /// Returns an error and creates no row if the database fails.

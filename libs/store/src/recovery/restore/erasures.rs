@@ -1,4 +1,4 @@
-//! Repetition of erasures that were made after the backup.
+//! Repeats the erasures that were made after the backup.
 
 use domain::event::UserErased;
 use domain::{AppId, Timestamp};

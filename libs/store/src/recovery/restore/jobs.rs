@@ -24,10 +24,10 @@ impl Restore {
     /// have received the job, and otherwise waits for the job. Does not change a delivery that has ended at this attempt or
     /// is already at a later attempt. Returns the number of written deliveries.
     ///
-    /// For a job that a worker may have received, the column `calling` is set. If the log contains another copy of the job
-    /// that no worker has received, this copy then does not reopen the delivery. Jobs of earlier releases do not contain the
-    /// index of the recipient. The index is then read from the user's row in `planned_recipient`; without such a row it is
-    /// -1.
+    /// If a worker may have received a job, also sets the column `calling`. The delivery then stays `sending` even if the log
+    /// contains a second copy of the job, which no worker has received. Jobs of earlier releases do not contain the index of
+    /// the recipient. In this case, the index is read from the user's row in `planned_recipient`, or set to -1 if no such row
+    /// exists.
     ///
     /// # Errors
     /// Returns an error and writes nothing if the database fails.

@@ -40,13 +40,13 @@ macro_rules! rank {
 
 impl Restore {
     /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
-    /// deliveries. A delivery becomes `sending` if its last outcome is a retry, but neither a timer in the backup nor a job
-    /// in the log belongs to this retry. A worker may have received its job.
+    /// deliveries. If the last outcome is a retry, but neither the backup contains the timer of this retry nor the log
+    /// contains its job, the delivery becomes `sending`, because a worker may have received the job.
     ///
     /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer,
-    /// then one from the answer. Of the outcomes of the latest attempt, the highest rank applies; of several with this rank,
-    /// the last in the log. A delivery that has started its next attempt does not change. A parked delivery has not started
-    /// its next attempt.
+    /// then one from the answer. Of the outcomes of the latest attempt, the outcome with the highest rank applies. If several
+    /// have this rank, the last one in the log applies. A delivery that has already started its next attempt does not change.
+    /// A parked delivery counts as not having started it.
     ///
     /// # Errors
     /// Returns an error and changes no delivery if the database fails.

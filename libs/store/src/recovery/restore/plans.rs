@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use domain::event::{SendPlanned, Shape};
+use domain::event::{ChunkPlanned, Shape};
 use domain::plan::Decision;
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
 use domain::{AppId, SendId, UserNumber};
@@ -22,7 +22,7 @@ use crate::sends::plan::{self, Decisions};
 pub struct FoundPlan {
     pub app: AppId,
     pub send_id: SendId,
-    pub planned: SendPlanned,
+    pub planned: ChunkPlanned,
 }
 
 /// Numbers of objects that were restored from plans.
@@ -35,11 +35,11 @@ pub struct RestoredPlans {
 }
 
 /// A chunk that can be frozen again, with its plan from the log.
-type Restorable<'a> = (Chunk, &'a SendPlanned);
+type PlannedChunk<'a> = (Chunk, &'a ChunkPlanned);
 
 impl Restore {
-    /// Freezes chunks again with the decisions in the log. Skips a chunk if its send is unknown, the log does not contain its
-    /// decisions, or one of its jobs is missing. A skipped chunk is planned again later.
+    /// Freezes chunks again: stores their decisions, as found in the log. Skips a chunk if its send is unknown, the log does
+    /// not contain its decisions, or one of its jobs is missing. A skipped chunk is planned again later.
     ///
     /// # Errors
     /// Returns an error and freezes no chunk if the database fails.
@@ -62,7 +62,7 @@ impl Restore {
 async fn restorable<'a>(
     connection: &mut PgConnection,
     plans: &'a [FoundPlan],
-) -> Result<Vec<Restorable<'a>>, Error> {
+) -> Result<Vec<PlannedChunk<'a>>, Error> {
     let rows = sqlx::query(
         "SELECT place, r.accepted_at, r.body
          FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::bigint[])
@@ -111,10 +111,10 @@ async fn restorable<'a>(
     Ok(chunks)
 }
 
-/// Lists the recipients of a chunk. Each element is the index in the send, the recipient, the user, and the shape of the
-/// decision.
+/// Lists the recipients of a chunk for whom the log contains a decision. Each element is the recipient's index in the send,
+/// the recipient, the user, and the decision without its deliveries.
 fn decided<'a>(
-    (chunk, planned): &'a Restorable<'_>,
+    (chunk, planned): &'a PlannedChunk<'_>,
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {
     let first = chunk.chunk.saturating_mul(u32::try_from(CHUNK_RECIPIENTS).unwrap_or(u32::MAX));
     let decided = planned.decided.iter().flat_map(|decided| decided.each());
@@ -125,14 +125,14 @@ fn decided<'a>(
         .filter_map(|((index, recipient), (user, shape))| Some((index, recipient, user, shape?)))
 }
 
-fn named_users<'a>(chunk: &'a Restorable<'_>) -> impl Iterator<Item = ((i64, i64), &'a str)> {
+fn named_users<'a>(chunk: &'a PlannedChunk<'_>) -> impl Iterator<Item = ((i64, i64), &'a str)> {
     let app = chunk.0.app;
     decided(chunk)
         .filter(|(_, recipient, ..)| !recipient.is_erased())
         .filter_map(move |(_, recipient, user, _)| Some(((app.0, user?.0), recipient.identifier.as_str())))
 }
 
-fn decisions(chunk: &Restorable<'_>) -> Decisions {
+fn decisions(chunk: &PlannedChunk<'_>) -> Decisions {
     decided(chunk)
         .map(|(index, recipient, user, shape)| {
             let identifier = if shape.is_of_erased() { String::new() } else { recipient.identifier.clone() };
@@ -178,9 +178,9 @@ pub(super) async fn add_users(
 
 /// Inserts the plan rows of the chunks. Stores the category and the template version of each chunk in its request if the
 /// request has none.
-async fn freeze(connection: &mut PgConnection, chunks: &[Restorable<'_>]) -> Result<(), Error> {
-    let template = |planned: &SendPlanned| planned.decided.as_ref()?.template;
-    let category = |planned: &SendPlanned| planned.decided.as_ref()?.category;
+async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> Result<(), Error> {
+    let template = |planned: &ChunkPlanned| planned.decided.as_ref()?.template;
+    let category = |planned: &ChunkPlanned| planned.decided.as_ref()?.category;
     sqlx::query(
         "WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::int[])

@@ -20,7 +20,7 @@ pub struct RestoredSends {
 }
 
 impl Restore {
-    /// Adds accepted sends, each of which is given as its first chunk. Writes the request with its body and, unless it has
+    /// Adds accepted sends; `accepted` contains the first chunk of each. Writes the request with its body and, unless it has
     /// expired, the idempotency key. [`Restore::plan_open`] later removes the body if it is not needed. If the backup
     /// contains the send as a parked message, removes this message, so that the send is planned again.
     ///

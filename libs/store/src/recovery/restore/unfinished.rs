@@ -60,7 +60,7 @@ impl Restore {
             users += add_users(&mut transaction, &unfinished.send).await?;
         }
         set_timers(&mut transaction, timers).await?;
-        let done = sends.iter().filter(|unfinished| !unfinished.send.send.is_kept());
+        let done = sends.iter().filter(|unfinished| !unfinished.send.send.needs_stored_body());
         let (apps, send_ids): (Vec<i64>, Vec<_>) =
             done.map(|done| (done.send.app.0, done.send.send_id.0)).unzip();
         sqlx::query(
@@ -112,7 +112,7 @@ fn read(row: &PgRow) -> Result<UnfinishedSend, Error> {
     let frozen: Vec<i32> = row.try_get("frozen")?;
     let chunks = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
     let open = (0..chunks).find(|chunk| !frozen.contains(chunk));
-    let next = open.or(send.is_kept().then_some(chunks - 1));
+    let next = open.or(send.needs_stored_body().then_some(chunks - 1));
     let chunk = Chunk {
         app: AppId(row.try_get("app_id")?),
         send_id: SendId(row.try_get("send_id")?),

@@ -1,4 +1,4 @@
-//! End of deliveries whose outcome the log does not contain.
+//! Deliveries whose outcome the log does not contain. A restore ends them as `unknown`.
 
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
@@ -14,9 +14,9 @@ use crate::recovery::restore::{Restore, unfinished};
 const STEP: i64 = 500;
 
 impl Restore {
-    /// Sets the deliveries of the backup that wait for a job to `sending`, because a worker may have received the job since
-    /// the backup. [`Restore::add_jobs`] then resets deliveries whose job no worker has received. Deliveries that wait for a
-    /// timer in the backup do not change.
+    /// Sets deliveries to `sending` if they waited for a job at the time of the backup, because a worker may have received
+    /// the job since. [`Restore::add_jobs`] then resets deliveries whose job no worker has received. Deliveries that wait for
+    /// a timer in the backup do not change.
     pub async fn doubt_waiting(&mut self) -> Result<(), Error> {
         sqlx::query(
             "UPDATE delivery d SET status = 'sending', lease_until = NULL
@@ -32,8 +32,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Ends all deliveries that are `sending` as `unknown`, so that no provider is called for them again. Sets timers that
-    /// publish these outcomes. Returns the number of ended deliveries.
+    /// Changes the status of all deliveries from `sending` to `unknown`, which ends them, so that no provider is called for
+    /// them again. Sets timers that publish these outcomes. Returns the number of ended deliveries.
     ///
     /// # Errors
     /// Returns an error if the database fails. Deliveries that already ended stay ended.

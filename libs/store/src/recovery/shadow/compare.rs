@@ -49,7 +49,7 @@ pub struct Comparison {
     pub items: u64,
     /// Number of users whose inboxes differ.
     pub differing: u64,
-    /// Number of users whose erasure is not done. They are not compared.
+    /// Number of users whose erasure is not complete. They are not compared.
     pub leaving: u64,
     /// Details of the first inboxes that differ.
     pub shown: Vec<Difference>,

@@ -1,4 +1,4 @@
-//! Copy of the inbox of a backup into a shadow, page by page.
+//! Copies the inbox of a backup into a shadow, page by page.
 
 use chrono::{DateTime, Utc};
 use domain::StreamName;
@@ -45,7 +45,7 @@ impl Shadow {
     /// checkpoints of the partitions to `start`. Calls `on_page` with the number of rows of each page.
     ///
     /// # Errors
-    /// Returns an error if the database or the backup fails. Some of the rows may then have been copied.
+    /// Returns an error if this database or the database with the backup fails. Some of the rows may then have been copied.
     pub async fn copy(&self, backup: &Store, start: &[u64], on_page: impl Fn(u64)) -> Result<(), Error> {
         let mut last = (i64::MIN, i64::MIN);
         loop {

@@ -14,9 +14,9 @@ use crate::inbox::projection::INBOX;
 /// readers wait for the switch, and the gateway gives up a call to the database after two seconds. It must be longer than
 /// `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// Limit on the time for which an idle switch pauses the projection.
+/// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// Statements that delete the rows of users from the shadow. Existing and deleted items have separate indexes.
+/// Statements that delete users' rows from the shadow. Existing and deleted items have separate indexes.
 const LEAVING: [&str; 3] = [
     "DELETE FROM inbox_item WHERE deleted_at IS NULL
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
@@ -150,8 +150,8 @@ impl Switch<'_> {
         if version == Some(self.version) { Ok(()) } else { Err(Error::SchemaChanged) }
     }
 
-    /// Deletes the rows of users whose erasure is not done from the shadow. The log may not contain their erasure yet, so the
-    /// replay may have written these rows.
+    /// Deletes from the shadow the rows of users whose erasure is not complete. The log may not contain their erasure yet, so
+    /// the replay may have written these rows.
     async fn delete_leaving(&self) -> Result<(), Error> {
         if self.leaving.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Creation of the tables of a shadow with the definitions of the live tables, and their removal together with the schema.
+//! Creates the tables of a shadow with the definitions of the live tables, and drops them together with their schema.
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 

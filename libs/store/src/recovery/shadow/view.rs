@@ -14,7 +14,7 @@ use crate::inbox::projection::INBOX;
 pub struct View {
     pub(super) transaction: Transaction<'static, Postgres>,
     positions: HashMap<String, u64>,
-    /// Users whose erasure is not done. Their rows are not compared.
+    /// Users whose erasure is not complete. Their rows are not compared.
     pub(super) leaving: HashSet<(AppId, UserNumber)>,
 }
 
@@ -63,8 +63,8 @@ pub(super) fn in_order(positions: &HashMap<String, u64>, partitions: u32) -> Vec
     (0..partitions).map(of).collect()
 }
 
-/// Returns the users whose erasure is not done. A comparison must skip them, because their rows may already be deleted from
-/// only one of the two sets of tables.
+/// Returns the users whose erasure is not complete. A comparison must skip them, because their rows may already be deleted
+/// from only one of the two sets of tables.
 pub(super) async fn leaving(connection: &mut PgConnection) -> Result<HashSet<(AppId, UserNumber)>, Error> {
     let rows: Vec<(i64, i64)> =
         sqlx::query_as("SELECT app_id, user_number FROM erased WHERE done_at IS NULL")

@@ -38,7 +38,7 @@ pub(super) async fn read_or_create(
 }
 
 /// Reads the categories of chunks. Missing categories are added only to the facts, with the id 0.
-pub(super) async fn imagine(
+pub(super) async fn simulate(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     facts: &mut Facts,
@@ -107,7 +107,7 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     Ok(())
 }
 
-/// Returns those of the given new categories that the quotas of their apps allow, in the given order.
+/// Removes new categories that would exceed the quotas of their apps, and returns the others in the same order.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
     (apps, identifiers): (Vec<i64>, Vec<&'a str>),

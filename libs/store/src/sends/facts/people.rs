@@ -72,7 +72,7 @@ pub(super) async fn read(
 }
 
 /// Merges the inline profiles of the chunks only into `facts`, without writing to the database.
-pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
+pub(super) fn simulate(chunks: &[Chunk], facts: &mut Facts) {
     for chunk in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
         for recipient in chunk.send.chunk(chunk.chunk) {
@@ -127,7 +127,8 @@ pub(super) async fn read_preferences(
 
 /// Reads the users' web push endpoints. Skips apps that have no enabled provider for web push.
 pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
-    let apps = facts.users.iter().filter(|(app, _)| facts.providers(**app).contains(&Channel::WebPush));
+    let apps =
+        facts.users.iter().filter(|(app, _)| facts.provider_channels(**app).contains(&Channel::WebPush));
     let (apps, users): (Vec<i64>, Vec<i64>) =
         apps.flat_map(|(app, users)| users.values().map(|(number, _)| (app.0, number.0))).unzip();
     if apps.is_empty() {
@@ -153,7 +154,7 @@ pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Fa
 pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
     for (app, users) in &facts.users {
-        for &channel in facts.providers(*app) {
+        for &channel in facts.provider_channels(*app) {
             for (identifier, (number, profile)) in users {
                 let endpoints = facts.endpoints(*app, *number);
                 for target in plan::targets(channel, identifier, profile, endpoints) {

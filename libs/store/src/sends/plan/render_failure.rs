@@ -18,9 +18,9 @@ pub struct RenderFailure {
 }
 
 impl Sends<'_> {
-    /// Records failures of rendering: the deliveries become `failed`, and the inbox items are recorded as skipped. Of these
-    /// deliveries, returns the ones that are cancelled or whose rendering failed, now or earlier. The caller must publish
-    /// their outcomes, because no worker receives a job for them.
+    /// Records failures of rendering: queued deliveries become `failed`, and inbox items are recorded as skipped. Returns the
+    /// deliveries that failed for this reason, in this call or an earlier one, and those that were cancelled. The caller must
+    /// publish their outcomes, because no worker receives a job for them.
     ///
     /// # Errors
     /// Returns an error if the database fails. The caller can safely repeat the call, which returns the same deliveries.
@@ -32,7 +32,7 @@ impl Sends<'_> {
             return Ok(Vec::new());
         }
         self.end_unrendered(failures).await?;
-        // The rows are read in a separate statement. Its snapshot also includes rows for which the first statement had to
+        // Read the rows in a separate statement: its snapshot also includes changes for which the first statement had to
         // wait.
         columns! { failure in failures =>
             apps = failure.app.0,

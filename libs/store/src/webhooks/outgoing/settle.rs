@@ -41,10 +41,12 @@ struct SettledRow {
 impl Health {
     fn add(&mut self, settled: AttemptResult) {
         match settled {
-            AttemptResult::Taken => *self = Health { succeeded: true, gone: self.gone, ..Health::default() },
-            AttemptResult::Gone => self.gone = true,
+            AttemptResult::Accepted => {
+                *self = Health { succeeded: true, gone: self.gone, ..Health::default() }
+            }
+            AttemptResult::EndpointGone => self.gone = true,
             AttemptResult::GivenUp => self.failures += 1,
-            AttemptResult::Again { pause, .. } => {
+            AttemptResult::Retry { pause, .. } => {
                 self.failures += 1;
                 self.asked = self.asked.max(pause.unwrap_or_default());
             }
@@ -92,7 +94,7 @@ async fn lock_noted(
 ) -> Result<HashSet<(i64, i64)>, Error> {
     let mut failed = BTreeMap::<(i64, i64), bool>::new();
     for Settlement { due, settled, .. } in settlements {
-        *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != AttemptResult::Taken;
+        *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != AttemptResult::Accepted;
     }
     columns! { ((app, endpoint), has_failed) in failed =>
         app_id = *app,
@@ -123,9 +125,9 @@ async fn settle(
     settlements: &[Settlement<'_>],
 ) -> Result<(HashSet<Uuid>, HashSet<Uuid>), Error> {
     let outcome = |settled| match settled {
-        AttemptResult::Taken => ("delivered", Duration::ZERO),
-        AttemptResult::Again { after, .. } => ("pending", after),
-        AttemptResult::GivenUp | AttemptResult::Gone => ("failed", Duration::ZERO),
+        AttemptResult::Accepted => ("delivered", Duration::ZERO),
+        AttemptResult::Retry { after, .. } => ("pending", after),
+        AttemptResult::GivenUp | AttemptResult::EndpointGone => ("failed", Duration::ZERO),
     };
     columns! { settlement in settlements =>
         app_id = settlement.due.app.0,

@@ -1,4 +1,4 @@
-//! Signing keys: an app has several up to a limit, and a revoked key is removed at once.
+//! Signing keys: an app can have several keys, up to a limit, and a revoked key is removed at once.
 
 use domain::{AppId, SigningAlgorithm};
 use sqlx::Row;

@@ -44,7 +44,7 @@ async fn the_text_of_an_error_never_quotes_refused_data() {
     let fixture = fixture().await;
     for statement in ["SELECT 'planted'::int", "SELECT 'planted'::uuid", "SELECT 'planted'::timestamptz"] {
         let error = sqlx::query(statement).execute(&fixture.pool).await.unwrap_err();
-        assert!(error.to_string().contains("planted"), "PostgreSQL quotes it: {error}");
+        assert!(error.to_string().contains("planted"), "PostgreSQL quotes the value: {error}");
         let text = text(&Error::from(error));
         assert!(!text.contains("planted") && text.contains("SQLSTATE 22"), "{text}");
     }

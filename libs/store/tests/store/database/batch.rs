@@ -79,7 +79,7 @@ async fn an_error_reaches_all_callers_of_its_batch_and_no_others() {
     for call in calls {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Batch(cause) if cause.to_string().contains("13")), "{error}");
-        assert!(!error.is_unavailable(), "this is not an outage");
+        assert!(!error.is_unavailable(), "a failed batch is not an outage");
     }
     assert_eq!(doubling.batcher.call(15).await.unwrap(), 30);
 }
@@ -104,7 +104,7 @@ async fn a_cancelled_caller_does_not_affect_others() {
     held.abort();
     assert!(held.await.unwrap_err().is_cancelled());
     doubling.permits.add_permits(2);
-    assert_eq!(doubling.batcher.call(4).await.unwrap(), 8, "after a cancelled caller");
+    assert_eq!(doubling.batcher.call(4).await.unwrap(), 8, "a cancelled caller does not block later calls");
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn callers_get_an_error_after_the_task_has_ended() {
     assert!(batcher.call(1).await.unwrap_err().is_unavailable());
     let (batcher, running) = Batcher::<u32, u32>::new(1, |_| async { Ok(Vec::new()) });
     let running = tokio::spawn(running);
-    assert!(batcher.call(1).await.is_err(), "no answer to the query");
+    assert!(batcher.call(1).await.is_err(), "the batch returned no answer for the query");
     drop(batcher);
     tokio::time::timeout(LIMIT, running).await.unwrap().unwrap();
 }

@@ -45,7 +45,7 @@ async fn parking_a_message_removes_its_failure_count() {
         message: &[0, 255],
         cause: "broken",
     };
-    fixture.store.database().set_aside(&message).await.unwrap();
+    fixture.store.database().park_message(&message).await.unwrap();
     let parked = "SELECT count(*) FROM parked WHERE app_id IS NOT NULL AND stream = 'SEND_bulk'
                   AND message = '\\x00ff' AND cause = 'broken'";
     assert_eq!(fixture.count(parked).await, 1);

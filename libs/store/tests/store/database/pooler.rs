@@ -25,15 +25,15 @@ async fn session_mode_works_and_keeps_the_time_limits() {
     let direct = PgPool::connect(fixture.database.url()).await.unwrap();
     let mut holder = direct.begin().await.unwrap();
     sqlx::query("LOCK TABLE app").execute(&mut *holder).await.unwrap();
-    let refused = eventually(Duration::from_secs(60), "the lock is not waited for longer", async || {
+    let refused = eventually(Duration::from_secs(60), "the lock timeout has ended the wait", async || {
         store.control().app_by_key("any").await.err()
     })
     .await;
     assert!(refused.is_lock_timeout(), "{refused}");
 }
 
-/// The check is repeated: the pooler gives the second connection the session of the first only if this session is released in
-/// time.
+/// Repeats the check, because it depends on timing: the pooler gives the second connection the session of the first only if
+/// the first has already released it.
 #[tokio::test]
 async fn transaction_mode_is_refused() {
     let fixture = fixture().await;

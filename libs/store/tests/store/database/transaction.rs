@@ -47,10 +47,10 @@ async fn a_cancelled_call_leaves_no_open_transaction_on_its_connection() {
         let send = ReservedSend { send_id: SendId(Uuid::from_u128(1)), body_hash: [7; 32], lane: Lane::Bulk };
         store.sends().reserve_keys(&[Reservation { app, key: name.clone(), send }]).await.unwrap();
         let seen = fixture.store.sends().reserved_key(app, &name).await.unwrap();
-        assert_eq!(seen, Some(send), "{name}, the next write is not committed");
+        assert_eq!(seen, Some(send), "{name}: the write of the next call was not committed");
         if is_done {
             return;
         }
     }
-    panic!("a call of more than {STEPS} steps");
+    panic!("the call did not complete within {STEPS} polls");
 }

@@ -12,7 +12,7 @@ use domain::{
     Timestamp, UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::sends::plan::{Decisions, Freeze};
@@ -40,7 +40,7 @@ fn to_600(channels: &[Channel]) -> domain::SendRequest {
 
 /// Plans an email to every recipient whose chunk is not cancelled.
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::Error> {
-    let all = freeze.facts().await?;
+    let all = freeze.write_profiles_and_read_facts().await?;
     let decide = |chunk: &Chunk| -> Decisions {
         let numbered = (chunk.chunk * 500..).zip(chunk.send.chunk(chunk.chunk));
         let decided = numbered.map(|(position, recipient)| {
@@ -61,7 +61,7 @@ async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::E
             let decision = if all.is_cancelled(chunk) {
                 plan::decide_cancelled(&facts, recipient, known)
             } else {
-                plan::decide(&facts, recipient, known, &plan::Suppressed::new())
+                plan::decide_recipient(&facts, recipient, known, &plan::SuppressedTargets::new())
             };
             (position, decision)
         });
@@ -98,10 +98,10 @@ impl Fixture {
 
     async fn settle_first(&self, app: AppId, delivery: DeliveryId, token: Uuid, sent: bool) -> bool {
         let (next, outcome) = if sent {
-            (FollowUp::End(Status::Sent, None), Outcome::Sent { provider_id: None })
+            (RecordedStep::End(Status::Sent, None), Outcome::Sent { provider_id: None })
         } else {
             let retry = timer(app, StreamName::Job(Channel::Email, Lane::Bulk), NOW);
-            (FollowUp::Retry(retry), Outcome::Retry { after: None, limit: None })
+            (RecordedStep::Retry(retry), Outcome::Retry { after: None, limit: None })
         };
         let answer = Answer::new(outcome, "250", "");
         let settlement = Settlement { answer, next, ..settlement(app, delivery, token) };
@@ -122,7 +122,7 @@ fn settlement(app: AppId, delivery: DeliveryId, token: Uuid) -> Settlement {
         started_at: NOW,
         ended_at: NOW,
         answer: Answer::new(Outcome::RETRY, "450", ""),
-        next: FollowUp::End(Status::Failed, None),
+        next: RecordedStep::End(Status::Failed, None),
         job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
         receipts: false,
     }
@@ -174,9 +174,9 @@ async fn cancelling_ends_waiting_deliveries_and_spares_active_and_ended_ones() {
     let due: HashMap<_, _> = due.timers.iter().map(|timer| (timer.stream, timer)).collect();
     assert_eq!(due.len(), 2);
     assert!(due.contains_key(&streams[0]), "the job is due, so that its worker publishes the outcome");
-    let told = Envelope::decode(&due[&StreamName::Outcome].message).unwrap();
-    assert_eq!((told.app, told.send_id), (app, Some(send_id(1))));
-    assert!(matches!(told.event, Event::RequestCancelled(_)), "the cancellation is published");
+    let reported = Envelope::decode(&due[&StreamName::Outcome].message).unwrap();
+    assert_eq!((reported.app, reported.send_id), (app, Some(send_id(1))));
+    assert!(matches!(reported.event, Event::RequestCancelled(_)), "the cancellation is published");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
     assert_eq!(fixture.cancel(app).await, 0, "already cancelled");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
@@ -190,8 +190,8 @@ async fn remaining_chunks_are_planned_as_cancelled_without_deliveries() {
     let channels = [Channel::Email, Channel::Sms, Channel::Slack];
     let [first, second] = chunks(app, to_600(&channels));
     fixture.freeze(&[first]).await;
-    // 500 email deliveries are planned. Each of the other 100 recipients counts for the two selected channels that Tidings
-    // can deliver.
+    // 500 email deliveries are planned. Each of the other 100 recipients counts twice, once for email and once for SMS;
+    // Tidings does not deliver to Slack.
     let stopped = fixture.cancel(app).await;
     assert_eq!(stopped, 500 + 2 * 100);
     fixture.freeze(&[second]).await;
@@ -237,7 +237,7 @@ async fn cancelling_waits_for_a_chunk_that_is_being_planned() {
     fixture.freeze(&[first]).await;
     let planned = [second];
     let mut freeze = fixture.store.sends().freeze(&planned).await.unwrap();
-    assert!(!freeze.facts().await.unwrap().is_cancelled(&planned[0]));
+    assert!(!freeze.write_profiles_and_read_facts().await.unwrap().is_cancelled(&planned[0]));
     let store = fixture.store.clone();
     let cancelling =
         tokio::spawn(
@@ -259,14 +259,14 @@ async fn an_attempt_under_way_is_not_retried_after_cancellation() {
     }
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     assert_eq!(fixture.cancel(app).await, 1);
     assert!(!fixture.settle_first(app, first, token, false).await, "no retry follows");
     assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE stream <> 'OUTCOME'").await, 0);
     assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 1);
     assert_eq!(fixture.cancelled(app).await, 2);
     assert!(
-        matches!(fixture.claim_first(app, first).await, Claim::Done(state) if state.status == Status::Cancelled)
+        matches!(fixture.claim_first(app, first).await, Claim::NotDue(state) if state.status == Status::Cancelled)
     );
 }
 
@@ -278,12 +278,12 @@ async fn an_attempt_with_an_expired_lease_is_cancelled_until_its_late_answer() {
     fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     assert_eq!(fixture.cancel(app).await, 0);
     fixture.run("UPDATE delivery SET lease_until = now()").await;
     let claim = fixture.claim_first(app, first).await;
     assert!(
-        matches!(&claim, Claim::Done(state) if state.reason == Some(Reason::RequestCancelled)),
+        matches!(&claim, Claim::NotDue(state) if state.reason == Some(Reason::RequestCancelled)),
         "{claim:?}"
     );
     assert!(fixture.settle_first(app, first, token, true).await);
@@ -299,7 +299,7 @@ async fn cancellation_ends_a_retry_settled_before_it() {
     fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     // Another transaction locks the table of timers, so that the settlement waits while it holds the lock on the request.
     let mut blocking = fixture.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *blocking).await.unwrap();
@@ -337,11 +337,11 @@ async fn cancellation_ends_deliveries_instead_of_parking_and_stops_redrives() {
     }
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     fixture.run("UPDATE delivery SET status = 'parked', attempt = 2 WHERE recipient_index = 1").await;
     assert_eq!(fixture.cancel(app).await, 0);
-    let set_aside = FollowUp::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
-    let again = Settlement { next: set_aside, ..settlement(app, first, token) };
+    let parked = RecordedStep::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
+    let again = Settlement { next: parked, ..settlement(app, first, token) };
     assert_eq!(fixture.store.deliveries().settle(&[again]).await.unwrap(), [false]);
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
     assert_eq!(fixture.cancelled(app).await, 1);
@@ -361,5 +361,5 @@ async fn a_request_with_only_parked_deliveries_is_cancelled() {
     // The statement does what a redrive does. The next claim still ends the delivery as cancelled.
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
-    assert!(matches!(claim, Claim::Done(state) if state.status == Status::Cancelled));
+    assert!(matches!(claim, Claim::NotDue(state) if state.status == Status::Cancelled));
 }

@@ -37,7 +37,7 @@ impl Fixture {
 #[track_caller]
 fn ours(claim: &Claim) -> (Uuid, Option<&str>) {
     match claim {
-        Claim::Ours { token, provider } => (*token, provider.as_deref()),
+        Claim::Granted { token, provider } => (*token, provider.as_deref()),
         other => panic!("not ours: {other:?}"),
     }
 }
@@ -45,7 +45,7 @@ fn ours(claim: &Claim) -> (Uuid, Option<&str>) {
 #[track_caller]
 fn done(claim: Claim) -> (Status, Option<Reason>) {
     match claim {
-        Claim::Done(state) => (state.status, state.reason),
+        Claim::NotDue(state) => (state.status, state.reason),
         other => panic!("not done: {other:?}"),
     }
 }
@@ -59,7 +59,7 @@ async fn the_first_claim_gets_a_lease_and_later_claims_wait() {
     let (token, provider) = ours(&claim);
     assert_eq!(provider, Some("main"));
     assert_eq!(fixture.status(app, id).await, (Status::Sending, None));
-    let Claim::Leased(wait) = fixture.claim(app, id, 1, "other").await else { panic!("leased") };
+    let Claim::Leased(wait) = fixture.claim(app, id, 1, "other").await else { panic!("not leased") };
     assert!(wait > LEASE - LIMIT && wait <= LEASE, "{wait:?}");
     let stored: Uuid =
         sqlx::query_scalar("SELECT token FROM delivery").fetch_one(&fixture.pool).await.unwrap();
@@ -103,14 +103,14 @@ async fn earlier_attempts_are_done_and_later_attempts_are_missing() {
     let other = fixture.app("bank").await;
     let id = fixture.deliveries(app, 1).await[0];
     fixture.update_deliveries("UPDATE delivery SET status = 'retrying', attempt = 2").await;
-    let Claim::Done(state) = fixture.claim(app, id, 1, "main").await else { panic!("done") };
+    let Claim::NotDue(state) = fixture.claim(app, id, 1, "main").await else { panic!("not done") };
     assert_eq!(
         (state.app, state.delivery, state.send_id, state.user, state.channel, state.attempt),
         (app, id, send_id(1), UserNumber(1), Channel::Email, 2)
     );
     assert_eq!(fixture.claim(app, id, 3, "main").await, Claim::Missing);
     assert_eq!(fixture.claim(app, DeliveryId(Uuid::nil()), 1, "main").await, Claim::Missing);
-    assert_eq!(fixture.claim(other, id, 2, "main").await, Claim::Missing, "another app's");
+    assert_eq!(fixture.claim(other, id, 2, "main").await, Claim::Missing, "wrong app");
     assert_eq!(fixture.status(app, id).await, (Status::Retrying, None), "nothing was changed");
 }
 
@@ -206,7 +206,7 @@ async fn of_two_concurrent_claims_exactly_one_wins_each_delivery() {
                     let claims = store.deliveries().claim(some, LEASE).await.unwrap();
                     let both = some.iter().zip(&claims);
                     won.extend(both.filter_map(|(request, claim)| match claim {
-                        Claim::Ours { .. } => Some(request.delivery),
+                        Claim::Granted { .. } => Some(request.delivery),
                         Claim::Leased(_) => None,
                         other => panic!("{other:?}"),
                     }));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::content::{Content, SmsContent};
 use domain::event::{DeliveryJob, DeliverySettled};
 use domain::outcome::RetryLimit;
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,
@@ -15,8 +15,8 @@ use domain::{
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::receipt::ReceiptResult;
-use store::deliveries::settlement::{FollowUp, Settlement};
-use store::sends::request::DeliveryFilter;
+use store::deliveries::settlement::{RecordedStep, Settlement};
+use store::sends::status::PairFilter;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};
@@ -28,7 +28,7 @@ fn policy() -> RetryPolicy {
     RetryPolicy { schedule: [0, 5].map(Duration::from_secs).to_vec() }
 }
 
-fn receipt(app: AppId, number: u128, about: About, outcome: Outcome) -> Receipt {
+fn receipt(app: AppId, number: u128, about: ReceiptSubject, outcome: Outcome) -> Receipt {
     let answer = Answer::new(outcome, "30008", "as\0 said");
     Receipt { id: Uuid::from_u128(1_000 + number), app, about, answer, at: NOW, random: 0.5 }
 }
@@ -37,12 +37,12 @@ fn arrived() -> Outcome {
     Outcome::Sent { provider_id: None }
 }
 
-fn of(delivery: DeliveryId) -> About {
-    About::Delivery(delivery, None)
+fn of(delivery: DeliveryId) -> ReceiptSubject {
+    ReceiptSubject::Delivery(delivery, None)
 }
 
-fn by_id(id: &str) -> About {
-    About::Message { provider: "main".to_owned(), id: id.to_owned() }
+fn by_id(id: &str) -> ReceiptSubject {
+    ReceiptSubject::Message { provider: "main".to_owned(), id: id.to_owned() }
 }
 
 fn job(delivery: DeliveryId) -> Vec<u8> {
@@ -63,7 +63,7 @@ impl Fixture {
         sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&self.pool).await.unwrap();
         for (place, delivery) in ids.iter().enumerate() {
             let sent = Outcome::Sent { provider_id: Some(format!("p-{}", place + 1)) };
-            self.settle_sms(app, *delivery, sent, FollowUp::End(Status::Sent, None)).await;
+            self.settle_sms(app, *delivery, sent, RecordedStep::End(Status::Sent, None)).await;
         }
         ids
     }
@@ -71,12 +71,12 @@ impl Fixture {
     async fn claim_sms(&self, app: AppId, delivery: DeliveryId) -> Uuid {
         let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
         match self.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0) {
-            Claim::Ours { token, .. } => token,
+            Claim::Granted { token, .. } => token,
             other => panic!("{other:?}"),
         }
     }
 
-    async fn settle_sms(&self, app: AppId, delivery: DeliveryId, outcome: Outcome, next: FollowUp) {
+    async fn settle_sms(&self, app: AppId, delivery: DeliveryId, outcome: Outcome, next: RecordedStep) {
         let token = self.claim_sms(app, delivery).await;
         let answer = Answer { segments: Some(2), ..Answer::new(outcome, "201", "queued") };
         let user = UserNumber(i64::try_from(delivery.0.as_u128()).unwrap());
@@ -131,8 +131,8 @@ async fn a_receipt_turns_sent_into_delivered_once_and_publishes_it() {
     assert_eq!(recorded, ReceiptResult::Settled(Status::Delivered));
     assert_eq!(fixture.state(app, id).await, (Status::Delivered, None, 1));
     assert_eq!(fixture.count("SELECT count(*) FROM awaiting_receipt").await, 0);
-    let (told, jobs) = fixture.published().await;
-    assert_eq!((told.len(), told[0].status, told[0].attempt, jobs), (1, Status::Delivered, 1, 0));
+    let (reported, jobs) = fixture.published().await;
+    assert_eq!((reported.len(), reported[0].status, reported[0].attempt, jobs), (1, Status::Delivered, 1, 0));
 
     for again in [arrived(), Outcome::Failed, Outcome::RETRY] {
         assert_eq!(fixture.record(receipt(app, 2, of(id), again)).await, ReceiptResult::Unchanged);
@@ -147,7 +147,7 @@ async fn receipts_name_messages_by_the_providers_id_within_app_and_provider() {
     let app = fixture.app("shop").await;
     let other = fixture.app("bank").await;
     let ids = fixture.taken(app, 3).await;
-    let elsewhere = About::Message { provider: "backup".to_owned(), id: "p-1".to_owned() };
+    let elsewhere = ReceiptSubject::Message { provider: "backup".to_owned(), id: "p-1".to_owned() };
     let receipts = [
         receipt(other, 1, by_id("p-1"), arrived()),
         receipt(app, 2, elsewhere, arrived()),
@@ -172,7 +172,7 @@ async fn a_receipt_without_effect_does_not_hide_the_next_one_for_its_delivery() 
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
     let receipts = [
-        receipt(app, 1, About::Delivery(id, Some(9)), Outcome::Failed),
+        receipt(app, 1, ReceiptSubject::Delivery(id, Some(9)), Outcome::Failed),
         receipt(app, 2, of(id), arrived()),
         receipt(app, 3, of(id), Outcome::Failed),
     ];
@@ -206,16 +206,16 @@ async fn a_temporary_failure_sends_the_kept_message_again() {
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let envelope = Envelope::decode(&timer.message).unwrap();
     assert_eq!((timer.id, envelope.id), (Uuid::from_u128(1_001), Uuid::from_u128(1_001)));
-    let Event::DeliveryJob(order) = envelope.event else { panic!("a job") };
+    let Event::DeliveryJob(order) = envelope.event else { panic!("no job") };
     assert_eq!((order.delivery_id, order.attempt), (id, 2));
     drop(due);
     assert_eq!(
         fixture.record(receipt(app, 2, by_id("p-1"), arrived())).await,
         ReceiptResult::Unchanged,
-        "late"
+        "a retry is already scheduled"
     );
     let trouble = "SELECT count(*) FROM timer WHERE due_at = '2026-01-02 03:04:10+00'";
-    assert_eq!(fixture.count(trouble).await, 1, "on the normal schedule");
+    assert_eq!(fixture.count(trouble).await, 1, "the retry follows the normal schedule");
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn a_paused_provider_is_passed_over() {
     fixture.record(receipt(app, 1, of(id), Outcome::PauseProvider)).await;
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
-    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
+    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("no job") };
     assert_eq!(order.route.passed_over, ["main"]);
 }
 
@@ -245,8 +245,8 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     fixture.record(receipt(app, 4, of(ids[3]), limited)).await;
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
-    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
-    assert_eq!((order.attempt, order.limited_retries), (2, 1), "the next receipt ends it");
+    let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("no job") };
+    assert_eq!((order.attempt, order.limited_retries), (2, 1), "no limited retry is left");
     drop(due);
 
     let last = RetryPolicy { schedule: vec![Duration::ZERO] };
@@ -309,14 +309,14 @@ async fn an_unknown_outcome_is_corrected_by_a_receipt_even_without_an_attempt() 
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
     sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&fixture.pool).await.unwrap();
-    let unknown = FollowUp::End(Status::Unknown, Some(Reason::OutcomeUnknown));
+    let unknown = RecordedStep::End(Status::Unknown, Some(Reason::OutcomeUnknown));
     fixture.settle_sms(app, ids[0], Outcome::Unknown, unknown).await;
     sqlx::query("UPDATE delivery SET status = 'unknown', provider = 'main' WHERE user_number = 2")
         .execute(&fixture.pool)
         .await
         .unwrap();
     let receipts = [
-        receipt(app, 1, About::Delivery(ids[0], Some(1)), Outcome::RETRY),
+        receipt(app, 1, ReceiptSubject::Delivery(ids[0], Some(1)), Outcome::RETRY),
         receipt(app, 2, of(ids[1]), arrived()),
     ];
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
@@ -357,8 +357,8 @@ async fn no_attempt_follows_for_erased_users_and_cancelled_requests() {
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Skipped, Some(Reason::RecipientErased), 1));
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Cancelled, Some(Reason::RequestCancelled), 1));
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::TargetGone), 1));
-    let (told, jobs) = fixture.published().await;
-    assert_eq!((told.len(), jobs), (3, 0));
+    let (reported, jobs) = fixture.published().await;
+    assert_eq!((reported.len(), jobs), (3, 0));
     assert_eq!(fixture.count("SELECT count(*) FROM suppression").await, 0);
     let words = "SELECT count(*) FROM attempt WHERE receipt_message <> ''";
     assert_eq!(fixture.count(words).await, 1);
@@ -379,8 +379,8 @@ async fn deliveries_show_segments_and_receipts() {
     .await
     .unwrap();
     fixture.record(receipt(app, 1, of(id), arrived())).await;
-    let filter = DeliveryFilter::default();
-    let listed = fixture.store.sends().list_deliveries(app, send_id(1), filter, None, 10).await.unwrap();
+    let filter = PairFilter::default();
+    let listed = fixture.store.sends().list_pairs(app, send_id(1), filter, None, 10).await.unwrap();
     let attempt = &listed[0].attempts[0];
     assert_eq!(attempt.segments, Some(2));
     let receipt = attempt.receipt.as_ref().unwrap();

@@ -83,7 +83,7 @@ async fn a_redrive_sets_a_new_timer_removes_the_parked_row_and_is_audited() {
     let envelope = Envelope::decode(&due.timers[0].message).unwrap();
     assert_eq!((due.timers[0].stream, due.timers[0].id), (STREAM, envelope.id));
     assert_ne!(envelope.id, Uuid::from_u128(77), "a repeated id would be dropped as a duplicate");
-    let Event::DeliveryJob(order) = envelope.event else { panic!("a job") };
+    let Event::DeliveryJob(order) = envelope.event else { panic!("no job") };
     assert_eq!((order.attempt, order.route), (9, Route::default()), "the provider is no longer enabled");
     drop(due);
     let audit = "SELECT count(*) FROM audit WHERE actor = 'test' AND action = 'parked.redrive'
@@ -116,7 +116,7 @@ async fn an_sms_that_may_have_been_accepted_goes_to_no_other_provider() {
     assert_eq!(fixture.redrive(ParkedFilter::default()).await[0].skip, None);
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&due.timers[0].message).unwrap().event else {
-        panic!("a job");
+        panic!("no job");
     };
     assert_eq!(order.route.only.as_deref(), Some("main"));
 }
@@ -217,7 +217,7 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
         let envelope = Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event };
         let message = &envelope.encode().unwrap()[..];
         let aside = ParkRequest { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
-        fixture.store.database().set_aside(&aside).await.unwrap();
+        fixture.store.database().park_message(&aside).await.unwrap();
     }
     // The five stopped deliveries are the inbox item and the four external channels of the one recipient.
     assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 5);

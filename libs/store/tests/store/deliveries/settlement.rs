@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, UserNumber};
 use sqlx::Row;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use testkit::eventually;
 use uuid::Uuid;
@@ -21,7 +21,7 @@ impl Fixture {
     async fn attempt(&self, app: AppId, delivery: DeliveryId, attempt: u32, outcome: Outcome) -> Settlement {
         let request = ClaimRequest { app, delivery, attempt, provider: Some("main".to_owned()) };
         let lease = Duration::from_secs(60);
-        let Claim::Ours { token, .. } =
+        let Claim::Granted { token, .. } =
             self.store.deliveries().claim(&[request], lease).await.unwrap().remove(0)
         else {
             panic!("not ours")
@@ -48,9 +48,9 @@ impl Fixture {
 
 fn settlement(app: AppId, delivery: DeliveryId, attempt: u32, token: Uuid, outcome: Outcome) -> Settlement {
     let next = match outcome {
-        Outcome::Sent { .. } => FollowUp::End(Status::Sent, None),
-        Outcome::TargetGone(_) => FollowUp::End(Status::Failed, Some(Reason::TargetGone)),
-        _ => FollowUp::Retry(timer(app, 1)),
+        Outcome::Sent { .. } => RecordedStep::End(Status::Sent, None),
+        Outcome::TargetGone(_) => RecordedStep::End(Status::Failed, Some(Reason::TargetGone)),
+        _ => RecordedStep::Retry(timer(app, 1)),
     };
     Settlement {
         app,
@@ -123,7 +123,7 @@ async fn a_retry_sets_its_timer_and_a_later_one_parks() {
     drop(due);
 
     let parking = Settlement {
-        next: FollowUp::Park(STREAM, b"last".to_vec()),
+        next: RecordedStep::Park(STREAM, b"last".to_vec()),
         ..fixture.attempt(app, id, 2, RETRY).await
     };
     assert!(fixture.settle(&parking).await && !fixture.settle(&parking).await);
@@ -157,7 +157,7 @@ async fn a_delivery_of_another_app_is_not_settled() {
     let id = fixture.deliveries(app, 1).await[0];
     let mine = fixture.attempt(app, id, 1, SENT).await;
     assert!(!fixture.settle(&Settlement { app: other, ..mine.clone() }).await);
-    assert!(!fixture.settle(&Settlement { attempt: 2, ..mine.clone() }).await, "another attempt");
+    assert!(!fixture.settle(&Settlement { attempt: 2, ..mine.clone() }).await, "wrong attempt");
     assert_eq!(fixture.ledger(id).await, ("sending".to_owned(), 1, 0, 0, 0));
     assert!(fixture.settle(&mine).await);
 }
@@ -182,7 +182,7 @@ async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
     let ids = fixture.deliveries(app, 2).await;
     let late = fixture.attempt(app, ids[0], 1, SENT).await;
     let expired = Settlement {
-        next: FollowUp::End(Status::Expired, None),
+        next: RecordedStep::End(Status::Expired, None),
         ..fixture.attempt(app, ids[1], 1, RETRY).await
     };
     sqlx::query("UPDATE delivery SET lease_until = now(), expires_at = now() WHERE user_number = 1")
@@ -192,7 +192,7 @@ async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
     let request = ClaimRequest { app, delivery: ids[0], attempt: 1, provider: None };
     let claim =
         fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0);
-    assert!(matches!(claim, Claim::Done(state) if state.status == Status::Expired));
+    assert!(matches!(claim, Claim::NotDue(state) if state.status == Status::Expired));
     assert_eq!(
         fixture.store.deliveries().settle(&[late.clone(), expired.clone()]).await.unwrap(),
         [true, true]
@@ -217,7 +217,7 @@ async fn a_failing_batch_writes_nothing() {
     let ids = fixture.deliveries(app, 2).await;
     let good = fixture.attempt(app, ids[0], 1, RETRY).await;
     let mut bad = fixture.attempt(app, ids[1], 1, RETRY).await;
-    bad.next = FollowUp::Retry(timer(app, 2));
+    bad.next = RecordedStep::Retry(timer(app, 2));
     sqlx::query("ALTER TABLE timer ADD CHECK (id <> '00000000-0000-0000-0000-000000000002')")
         .execute(&fixture.pool)
         .await
@@ -244,7 +244,7 @@ async fn claims_and_settlements_write_no_index_entries() {
             .iter()
             .zip(claims)
             .map(|(delivery, claim)| {
-                let Claim::Ours { token, .. } = claim else { panic!("{claim:?}") };
+                let Claim::Granted { token, .. } = claim else { panic!("{claim:?}") };
                 settlement(app, *delivery, 1, token, SENT)
             })
             .collect();

@@ -13,7 +13,7 @@ use domain::{
 };
 use serde_json::{Value, json};
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::suppression::{LiftedSuppression, RestoreResult, SuppressionFilter};
 use uuid::Uuid;
 
@@ -66,7 +66,7 @@ impl Fixture {
         delivery: DeliveryId,
         gone: TargetDeath,
     ) -> Settlement {
-        let Claim::Ours { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
+        let Claim::Granted { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
         Settlement {
             app,
             send_id: Some(send_id(1)),
@@ -78,7 +78,7 @@ impl Fixture {
             started_at: NOW,
             ended_at: NOW,
             answer: Answer::new(Outcome::TargetGone(gone), "410 Unregistered", "gone"),
-            next: FollowUp::End(Status::Failed, Some(Reason::TargetGone)),
+            next: RecordedStep::End(Status::Failed, Some(Reason::TargetGone)),
             job: (StreamName::Outcome, Vec::new().into()),
             receipts: false,
         }
@@ -199,8 +199,8 @@ async fn lifting_restores_a_token_to_the_profiles_that_had_it() {
     let delivery = fixture.suppress(app, ada, Channel::MobilePush, "apns:a").await;
     assert_eq!(fixture.count(before).await, 0);
 
-    assert_eq!(fixture.lift(other, Channel::MobilePush, "apns:a").await, None, "another app's");
-    assert_eq!(fixture.lift(app, Channel::Email, "apns:a").await, None, "another channel's");
+    assert_eq!(fixture.lift(other, Channel::MobilePush, "apns:a").await, None, "wrong app");
+    assert_eq!(fixture.lift(app, Channel::Email, "apns:a").await, None, "wrong channel");
     let by_delivery = delivery.0.to_string();
     assert_eq!(fixture.lift(app, Channel::MobilePush, &by_delivery).await, Some(RestoreResult::Token(2)));
     assert_eq!(fixture.profile_of(app, "ada").await, profile);
@@ -243,7 +243,7 @@ async fn registering_a_token_again_lifts_its_suppression() {
             3 => drop(fixture.store.directory().create_user(app, "new", pairs).await.unwrap().unwrap()),
             _ => {
                 let add = json!([{"op": "add", "path": "/fcm/tokens/-", "value": "a"}]);
-                let Value::Array(add) = add else { panic!("an array") };
+                let Value::Array(add) = add else { panic!("no array") };
                 let patch = Change::Patch(Patch::read(add, 10, true, &mut Vec::new()));
                 fixture.store.directory().change_profile(app, "ada", patch, Author::App).await.unwrap();
             }
@@ -299,7 +299,7 @@ async fn removing_a_token_from_a_profile_removes_its_registration() {
     fixture.with_profile(app, "ada", &json!({"fcm": {"tokens": ["a", "b"]}, "name": "Ada"})).await;
     assert_eq!(targets().await, ["fcm:a", "fcm:b"]);
     fixture.with_profile(app, "ada", &json!({"name": "Countess"})).await;
-    let Value::Array(remove) = json!([{"op": "remove", "path": "/fcm/tokens/0"}]) else { panic!("an array") };
+    let Value::Array(remove) = json!([{"op": "remove", "path": "/fcm/tokens/0"}]) else { panic!("no array") };
     let patch = Change::Patch(Patch::read(remove, 10, true, &mut Vec::new()));
     fixture.store.directory().change_profile(app, "ada", patch, Author::App).await.unwrap();
     assert_eq!(targets().await, ["fcm:b"]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
-use domain::receipt::{About, Receipt};
+use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::transition::{Step, TRANSITIONS};
 use domain::{
@@ -12,7 +12,7 @@ use domain::{
 };
 use store::deliveries::ledger::ClaimRequest;
 use store::deliveries::redrive::ParkedFilter;
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::sends::plan::RenderFailure;
 use uuid::Uuid;
 
@@ -32,8 +32,8 @@ fn job(app: AppId, delivery: DeliveryId) -> Vec<u8> {
 }
 
 impl Fixture {
-    /// Sets the delivery to a status. As far as the status allows, every step can then start: the lease has expired, and the
-    /// attempt is not settled.
+    /// Sets the delivery to a status and prepares the other tables, so that each step that starts from this status can be
+    /// tried: the lease has expired, and the attempt is not settled.
     async fn put_in_status(&self, app: AppId, delivery: DeliveryId, status: Status) {
         self.run("TRUNCATE attempt, awaiting_receipt, parked, request, timer, erased, early_receipt").await;
         sqlx::query(
@@ -89,14 +89,14 @@ impl Fixture {
                     started_at: NOW,
                     ended_at: NOW,
                     answer: Answer::new(Outcome::Failed, "", ""),
-                    next: FollowUp::End(Status::Failed, None),
+                    next: RecordedStep::End(Status::Failed, None),
                     job: (STREAM, job(app, delivery).into()),
                     receipts: false,
                 };
                 store.deliveries().settle(&[settlement]).await.unwrap();
             }
             Step::Report => {
-                let about = About::Delivery(delivery, None);
+                let about = ReceiptSubject::Delivery(delivery, None);
                 let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
                 let receipt = Receipt { id: RECEIPT, app, about, answer, at: NOW, random: 0.5 };
                 let policy = RetryPolicy { schedule: Vec::new() };

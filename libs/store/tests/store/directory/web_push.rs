@@ -207,8 +207,8 @@ async fn browsers_are_targets_if_the_app_has_a_web_push_provider() {
     assert_eq!(fixture.count(statement).await, 3);
 
     // A dry run reads the same endpoints.
-    let imagined = fixture.store.sends().imagine_facts(&chunks).await.unwrap();
-    assert_eq!(imagined.endpoints(shop, ada).len(), 3, "the decision leaves out suppressed endpoints");
+    let imagined = fixture.store.sends().simulate_facts(&chunks).await.unwrap();
+    assert_eq!(imagined.endpoints(shop, ada).len(), 3, "facts include suppressed endpoints");
     let devices = fixture.store.directory().list_devices(shop, ada).await.unwrap();
     let mut reached: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.web_push)).collect();
     reached.sort_unstable();

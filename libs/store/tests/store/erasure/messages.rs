@@ -74,7 +74,7 @@ async fn parked_messages_lose_only_the_erased_user() {
         let id = Uuid::from_u128(seq.into());
         let app = Some(app);
         let parked = ParkRequest { id, app, send_id: None, stream: STREAM, seq, message, cause: "it fails" };
-        fixture.store.database().set_aside(&parked).await.unwrap();
+        fixture.store.database().park_message(&parked).await.unwrap();
     }
     fixture.erase(app, "ada", LATER).await;
     fixture.pass().await;

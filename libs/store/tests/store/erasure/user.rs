@@ -10,7 +10,7 @@ use domain::send::Recipient;
 use domain::{Answer, AppId, Channel, Lane, Outcome, Reason, SendRequest, StreamName, Timestamp, UserNumber};
 use serde_json::json;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{FollowUp, Settlement};
+use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::sends::plan::Decisions;
@@ -44,7 +44,7 @@ impl Fixture {
     pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
         let chunks = [chunk.clone()];
         let mut freeze = self.store.sends().freeze(&chunks).await.unwrap();
-        let facts = freeze.facts().await.unwrap();
+        let facts = freeze.write_profiles_and_read_facts().await.unwrap();
         let send = SendFacts {
             send_id: chunk.send_id,
             selected: None,
@@ -63,7 +63,7 @@ impl Fixture {
                 turned_off: &[],
                 endpoints: &[],
             });
-            plan::decide(&send, recipient, person, &plan::Suppressed::new())
+            plan::decide_recipient(&send, recipient, person, &plan::SuppressedTargets::new())
         };
         let decisions: Decisions = (0..).zip(chunk.send.chunk(chunk.chunk).iter().map(decide)).collect();
         freeze.commit(&facts, std::slice::from_ref(&decisions)).await.unwrap();
@@ -244,7 +244,7 @@ async fn planning_and_erasing_exclude_each_other() {
     let ursula = fixture.user(app, "ursula").await;
     let chunks = [chunk(app, 1, NOW, send_to(vec![with_email("ursula")]))];
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    let facts = freeze.facts().await.unwrap();
+    let facts = freeze.write_profiles_and_read_facts().await.unwrap();
     assert!(!facts.is_erased(&chunks[0], "ursula"));
     let store = fixture.store.clone();
     let erasing = tokio::spawn(async move {
@@ -263,7 +263,7 @@ async fn planning_and_erasing_exclude_each_other() {
     let store = fixture.store.clone();
     let planning = tokio::spawn(async move {
         let mut freeze = store.sends().freeze(&chunks).await.unwrap();
-        freeze.facts().await.unwrap().is_erased(&chunks[0], "bob")
+        freeze.write_profiles_and_read_facts().await.unwrap().is_erased(&chunks[0], "bob")
     });
     fixture.somebody_waits().await;
     erasure.commit(&timer(app, None), "test").await.unwrap();
@@ -282,7 +282,7 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
         let request = ClaimRequest { app, delivery: delivery(index), attempt: 1, provider: None };
         fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
     };
-    let settlement = |index: usize, token: Uuid, outcome: Outcome, next: FollowUp| Settlement {
+    let settlement = |index: usize, token: Uuid, outcome: Outcome, next: RecordedStep| Settlement {
         app,
         send_id: Some(send_id(1)),
         delivery: delivery(index),
@@ -297,7 +297,7 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
         job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
         receipts: false,
     };
-    let (Claim::Ours { token: ursulas, .. }, Claim::Ours { token: bobs, .. }) =
+    let (Claim::Granted { token: ursulas, .. }, Claim::Granted { token: bobs, .. }) =
         (claim(0).await, claim(1).await)
     else {
         panic!("not ours")
@@ -305,12 +305,12 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
     for identifier in ["ursula", "bob", "cid"] {
         fixture.erase(app, identifier, LATER).await;
     }
-    let Claim::Done(state) = claim(2).await else { panic!("not done") };
+    let Claim::NotDue(state) = claim(2).await else { panic!("not done") };
     assert_eq!(state.reason, Some(Reason::RecipientErased));
 
     let sent = Outcome::Sent { provider_id: Some("ursula@provider".to_owned()) };
-    let end = FollowUp::End(domain::Status::Sent, None);
-    let again = FollowUp::Retry(timer(app, Some(user(1))));
+    let end = RecordedStep::End(domain::Status::Sent, None);
+    let again = RecordedStep::Retry(timer(app, Some(user(1))));
     let answers = [settlement(0, ursulas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
     // Bob's delivery becomes `skipped` instead of being retried.
     assert_eq!(fixture.store.deliveries().settle(&answers).await.unwrap(), [true, false]);

@@ -173,9 +173,9 @@ async fn counters_come_with_the_owner_and_with_the_list() {
 #[tokio::test]
 async fn positions_are_those_of_the_inbox_projection() {
     let fixture = fixture().await;
-    assert_eq!(fixture.store.inbox().inbox_positions().await.unwrap(), []);
+    assert_eq!(fixture.store.inbox().positions().await.unwrap(), []);
     fixture
         .run("INSERT INTO checkpoint (projection, stream, seq) VALUES ('inbox', 'INBOX_1', 7), ('other', 'INBOX_2', 9)")
         .await;
-    assert_eq!(fixture.store.inbox().inbox_positions().await.unwrap(), [("INBOX_1".to_owned(), 7)]);
+    assert_eq!(fixture.store.inbox().positions().await.unwrap(), [("INBOX_1".to_owned(), 7)]);
 }

@@ -7,7 +7,7 @@ use domain::inbox::{AllChange, Counts, ItemChange, ItemState};
 use domain::{AppId, ItemId, StreamName, UserNumber};
 use sqlx::Row;
 use store::inbox::list::InboxFilter;
-use store::inbox::projection::{Batch, INBOX, ItemKey, NewItem, StateChange, WholeInbox};
+use store::inbox::projection::{INBOX, InboxTransaction, ItemKey, NewItem, StateChange, WholeInbox};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, RandomNumbers, fixture, send_id};
@@ -33,8 +33,8 @@ fn content(number: u32) -> Arc<str> {
 
 impl Fixture {
     /// Starts a batch of one event after the checkpoint.
-    async fn batch(&self) -> Batch {
-        let at = self.store.inbox().checkpoint(INBOX, STREAM).await.unwrap();
+    async fn batch(&self) -> InboxTransaction {
+        let at = self.store.database().checkpoint(INBOX, STREAM).await.unwrap();
         self.store.inbox().project(STREAM, at, at + 1).await.unwrap().unwrap()
     }
 
@@ -89,11 +89,11 @@ async fn of_two_writers_one_moves_the_checkpoint() {
         first.add(&[item(app, 1, i64::try_from(from).unwrap(), from.into(), &content(1))]).await.unwrap();
         first.commit().await.unwrap();
         assert!(second.await.unwrap().unwrap().is_none(), "from {from}");
-        assert_eq!(fixture.store.inbox().checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
+        assert_eq!(fixture.store.database().checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
     }
     assert!(fixture.store.inbox().project(STREAM, 0, 1).await.unwrap().is_none());
     assert!(fixture.store.inbox().project(STREAM, 7, 8).await.unwrap().is_none(), "checkpoint not at 7");
-    assert_eq!(fixture.store.inbox().checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
+    assert_eq!(fixture.store.database().checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -102,12 +102,12 @@ async fn a_dropped_batch_writes_nothing() {
     let app = fixture.app("shop").await;
     let mut batch = fixture.batch().await;
     batch.add(&[item(app, 1, 1, 1, &content(1))]).await.unwrap();
-    batch.bury(STREAM, 1, b"dead", "broken").await.unwrap();
+    batch.dead_letter(STREAM, 1, b"dead", "broken").await.unwrap();
     drop(batch);
     let everything = "SELECT (SELECT count(*) FROM inbox_item) + (SELECT count(*) FROM inbox_counter)
                       + (SELECT count(*) FROM dead_event)";
     assert_eq!(fixture.count(everything).await, 0);
-    assert_eq!(fixture.store.inbox().checkpoint(INBOX, STREAM).await.unwrap(), 0);
+    assert_eq!(fixture.store.database().checkpoint(INBOX, STREAM).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn a_dead_event_is_kept_with_its_cause_and_no_longer_counted() {
     fixture.store.database().count_failure(STREAM, 7, "broken").await.unwrap();
     let mut batch = fixture.batch().await;
     for _ in 0..2 {
-        batch.bury(STREAM, 7, &[0, 255], "broken").await.unwrap();
+        batch.dead_letter(STREAM, 7, &[0, 255], "broken").await.unwrap();
     }
     batch.commit().await.unwrap();
     let dead = "SELECT count(*) FROM dead_event

@@ -1,4 +1,4 @@
-//! Rows for every table. They are derived from the columns of the table, so new tables are filled without registration.
+//! Rows for every table. They are derived from the columns of the table, so new tables are filled automatically.
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 

@@ -1,5 +1,5 @@
-//! The SQL statements of this crate, read from its source, so that new statements are tested without registration. A
-//! statement is a literal that begins with a verb of SQL, a concatenation of literals, or a `.sql` file.
+//! The SQL statements of this crate, read from its source, so that new statements are tested automatically. A statement is a
+//! literal that begins with an SQL verb, a concatenation of literals, or a `.sql` file.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,8 +10,8 @@ pub(super) struct Statement {
     pub(super) sql: String,
 }
 
-/// Macros of `macro_rules!` whose body is a text or a query of a text. The values are the names of the parameters, and the
-/// text.
+/// Macros whose body is a string, or a query with a string, by name. The values are the names of the macro's parameters, and
+/// the source of its body from the string on.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
 /// Returns all statements of `libs/store/src`, with their macros expanded.
@@ -79,8 +79,8 @@ fn read_macros(text: &str, macros: &mut Macros) {
             head.split('$').skip(1).map(|rest| rest.split(':').next().unwrap().to_owned()).collect();
         let mut body = body.trim_start();
         if body.starts_with("sqlx::query") {
-            // Only the text before the first parameter is searched. If the statement itself is a parameter, it is in the call
-            // of the macro.
+            // Look for a literal only before the first parameter. If the statement is passed as a parameter, the literal is
+            // in the call of the macro and is found there.
             let start = &body[..body.find(['$', ')']).unwrap_or(body.len())];
             let literal = start.char_indices().map(|(at, _)| at).find(|at| starts_literal(&body[*at..]));
             body = &body[literal.unwrap_or(body.len())..];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::content::{Content, SmsContent};
-use domain::event::{ChunkDecisions, DeliveryJob, DeliverySettled, SendPlanned, Shape, UserErased};
+use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, Shape, UserErased};
 use domain::send::{IdempotencyKey, Recipient};
 use domain::{
     AppId, Channel, DeliveryId, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
@@ -62,7 +62,7 @@ fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
     let shapes = vec![Shape { in_app: true, skips: vec![(Channel::WebPush, domain::Reason::NoAddress)] }];
     let decided = ChunkDecisions { shapes, recipients: users, ..ChunkDecisions::default() };
     let (in_app, skipped) = (recipients, recipients);
-    let planned = SendPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
+    let planned = ChunkPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
     FoundPlan { app, send_id: send_id(1), planned }
 }
 
@@ -311,7 +311,7 @@ async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
 
     let chunks = [accepted(app, people(2))];
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    let facts = freeze.facts().await.unwrap();
+    let facts = freeze.write_profiles_and_read_facts().await.unwrap();
     assert!(facts.is_erased(&chunks[0], "user-0") && !facts.is_erased(&chunks[0], "user-1"));
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
     assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());

@@ -6,6 +6,7 @@ use domain::{AppId, Envelope, Event, UserNumber};
 use sqlx::AssertSqlSafe;
 use store::recovery::shadow::{Purpose, Shadow, SwitchResult};
 use store::{Error, Settings};
+use testkit::INBOX_TABLES;
 use uuid::Uuid;
 
 use crate::erasure::user::LATER;
@@ -48,19 +49,6 @@ async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
     assert_eq!(fixture.count(left).await, 0);
 }
 
-/// Query for the columns, checks, keys, indexes, storage, owner and grants of the inbox tables.
-const SHAPE: &str = "
-    SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
-      SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'
-      UNION ALL SELECT conname || pg_get_constraintdef(oid) FROM pg_constraint
-        WHERE conrelid IN ('inbox_item'::regclass, 'inbox_counter'::regclass)
-      UNION ALL SELECT relname || coalesce(reloptions::text, '') || relpersistence::text || relowner::text
-          || coalesce((SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM aclexplode(relacl) a), '')
-        FROM pg_class WHERE oid IN ('inbox_item'::regclass, 'inbox_counter'::regclass)
-      UNION ALL SELECT table_name || to_jsonb(c)::text FROM information_schema.columns c
-        WHERE table_schema = 'public' AND table_name IN ('inbox_item', 'inbox_counter')
-    ) AS lines";
-
 #[tokio::test]
 async fn new_tables_have_the_indexes_constraints_and_rights_of_the_live_ones() {
     let fixture = fixture().await;
@@ -73,7 +61,8 @@ async fn new_tables_have_the_indexes_constraints_and_rights_of_the_live_ones() {
              GRANT SELECT, UPDATE, DELETE ON inbox_counter TO pg_monitor WITH GRANT OPTION",
         )
         .await;
-    let shape = async || -> String { sqlx::query_scalar(SHAPE).fetch_one(&fixture.pool).await.unwrap() };
+    let shape =
+        async || -> String { sqlx::query_scalar(INBOX_TABLES).fetch_one(&fixture.pool).await.unwrap() };
     let table = "SELECT 'inbox_item'::regclass::oid::bigint";
     let (live, before) = (fixture.count(table).await, shape().await);
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
@@ -163,7 +152,7 @@ async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
         };
         let undone = "SELECT count(*) FROM erased WHERE done_at IS NULL";
 
-        // While a process uses the shadow tables, a pass removes nothing from them, and the erasure is not done.
+        // While a process uses the shadow tables, a pass removes nothing from them, and the erasure is not complete.
         fixture.pass().await;
         assert_eq!((left(ada).await, fixture.count(undone).await), (4, 1));
         drop(shadow);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::content::Object;
-use domain::plan::{self, Person, SendFacts, Suppressed};
+use domain::plan::{self, Person, SendFacts, SuppressedTargets};
 use domain::send::{CHUNK_RECIPIENTS, Recipient, TemplateRef};
 use domain::{AppId, Channel, Reason, SendRequest, Status};
 use serde_json::json;
@@ -26,16 +26,16 @@ fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
     Recipient { profile: profile.as_object().cloned(), ..recipient(identifier) }
 }
 
-/// Decides like the dispatcher, for sends that have content for every channel.
+/// Makes decisions like the dispatcher, for sends that have content for every channel.
 fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
     let send = SendFacts {
         send_id: chunk.send_id,
         selected: None,
         content: &Channel::DELIVERED,
-        providers: facts.providers(chunk.app),
+        providers: facts.provider_channels(chunk.app),
         push_kinds: &[],
     };
-    let nothing = Suppressed::new();
+    let nothing = SuppressedTargets::new();
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let first = chunk.chunk * u32::try_from(CHUNK_RECIPIENTS).unwrap();
     (first..)
@@ -49,20 +49,20 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
                     .map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
                 endpoints: facts.endpoints(chunk.app, number),
             });
-            (position, plan::decide(&send, recipient, person, suppressed))
+            (position, plan::decide_recipient(&send, recipient, person, suppressed))
         })
         .collect()
 }
 
-/// Decides the new chunks, reads the stored decisions of the others, and commits.
+/// Makes the decisions of the new chunks, reads the stored decisions of the others, and commits.
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<Decisions>), store::Error> {
-    let facts = freeze.facts().await?;
+    let facts = freeze.write_profiles_and_read_facts().await?;
     let mut decisions = Vec::new();
     for (index, chunk) in chunks.iter().enumerate() {
         decisions.push(if freeze.is_new(index) {
             decide(chunk, index, &facts)
         } else {
-            freeze.stored(index).await?
+            freeze.stored_decisions(index).await?
         });
     }
     freeze.commit(&facts, &decisions).await?;
@@ -168,7 +168,7 @@ async fn nothing_is_written_before_the_commit() {
     send.category = Some("orders".to_owned());
     let chunks = [chunk(app, 1, 0, &send)];
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    freeze.facts().await.unwrap();
+    freeze.write_profiles_and_read_facts().await.unwrap();
     drop(freeze);
     let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
         + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
@@ -198,7 +198,7 @@ async fn a_missing_category_is_created_once() {
     send.category = Some("orders".to_owned());
     let (one, other) = ([chunk(app, 1, 0, &send)], [chunk(app, 2, 0, &send), chunk(app, 3, 0, &send)]);
     let mut first = fixture.store.sends().freeze(&one).await.unwrap();
-    let facts = first.facts().await.unwrap();
+    let facts = first.write_profiles_and_read_facts().await.unwrap();
     let store = fixture.store.clone();
     let second = tokio::spawn(async move { frozen(&store, &other).await.0.category(1).unwrap().id });
     fixture.somebody_waits().await;
@@ -239,7 +239,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
     assert_eq!(version(chunk(app, 2, 0, &send)).await, second, "another send");
     let other = fixture.app("bank").await;
     let (facts, _) = frozen(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
-    assert!(facts.template(0).is_none(), "another app's template");
+    assert!(facts.template(0).is_none(), "wrong app");
 }
 
 #[tokio::test]

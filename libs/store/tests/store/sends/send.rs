@@ -32,7 +32,7 @@ async fn a_send_is_scheduled_once() {
     }
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(1)]);
-    let kept = fixture.store.sends().kept_send(app, send_id(1)).await.unwrap().unwrap();
+    let kept = fixture.store.sends().find_stored_send(app, send_id(1)).await.unwrap().unwrap();
     assert_eq!((kept.accepted_at, kept.send.as_ref()), (NOW, Some(&*chunk.send)));
 }
 
@@ -42,7 +42,7 @@ async fn a_send_with_a_frozen_first_chunk_does_not_wait_for_a_timer() {
     let app = fixture.app("shop").await;
     let chunks = [scheduled(app)];
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    let facts = freeze.facts().await.unwrap();
+    let facts = freeze.write_profiles_and_read_facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
     assert!(!fixture.store.sends().schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap());
     assert!(fixture.store.deliveries().due_timers(10).await.unwrap().timers.is_empty());
@@ -55,13 +55,13 @@ async fn planning_a_scheduled_send_keeps_its_body_until_it_is_dropped() {
     let chunks = [scheduled(app)];
     fixture.store.sends().schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap();
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    let facts = freeze.facts().await.unwrap();
+    let facts = freeze.write_profiles_and_read_facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
-    let body = async || fixture.store.sends().kept_send(app, send_id(1)).await.unwrap().unwrap().send;
+    let body = async || fixture.store.sends().find_stored_send(app, send_id(1)).await.unwrap().unwrap().send;
     assert_eq!(body().await.as_ref(), Some(&*chunks[0].send));
     fixture.store.sends().drop_body(other, send_id(1)).await.unwrap();
-    assert!(body().await.is_some(), "another app's");
+    assert!(body().await.is_some(), "wrong app");
     fixture.store.sends().drop_body(app, send_id(1)).await.unwrap();
     assert_eq!(body().await, None);
-    assert!(fixture.store.sends().kept_send(other, send_id(1)).await.unwrap().is_none());
+    assert!(fixture.store.sends().find_stored_send(other, send_id(1)).await.unwrap().is_none());
 }

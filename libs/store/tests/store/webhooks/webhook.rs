@@ -52,7 +52,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
 }
 
 /// Returns the number of scans of the tables `webhook_message` and `webhook_wake`, and the number of rows and index entries
-/// that they read. Sessions report these numbers at the latest when they end.
+/// that they read. A session reports its numbers when it ends, or earlier.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -70,7 +70,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages with the given numbers as ids, which alternate between `subjects` subjects.
+    /// Adds messages whose ids are the given numbers. The messages alternate between `subjects` subjects.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -123,7 +123,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
             let settlements: Vec<_> = taken
                 .iter()
-                .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
+                .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
                 .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
             // A session reports its reads when it ends, or earlier.
@@ -143,7 +143,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
     }
 }
 
-/// A backlog written by a release that did not know heads: two subjects, one of which has a delivered message, in an app with
+/// A backlog written by a release that did not have heads: two subjects, one of which has a delivered message, in an app with
 /// due messages.
 const BACKLOG: &str = "
     INSERT INTO app (name, api_key) VALUES ('shop', 'shop');
@@ -170,7 +170,7 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
         assert!(!taken.is_empty(), "only {delivered:?} are delivered");
         let settlements: Vec<_> = taken
             .iter()
-            .map(|due| Settlement { due, settled: AttemptResult::Taken, answer: "200" })
+            .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
             .collect();
         assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
         delivered.extend(taken.iter().map(|due| due.id.as_u128()));
@@ -213,7 +213,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=1, 1).await;
     let taken = fixture.store.webhooks().take_webhooks(1, PACE).await.unwrap();
-    let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Taken, answer: "200" }];
+    let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Accepted, answer: "200" }];
     // If the message is added first, the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
     let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)

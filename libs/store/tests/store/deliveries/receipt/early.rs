@@ -31,13 +31,13 @@ async fn a_receipt_that_precedes_the_settled_answer_is_recorded_after_it() {
         started_at: NOW,
         ended_at: NOW,
         answer: Answer::new(arrived(), "201", ""),
-        next: FollowUp::End(Status::Sent, None),
+        next: RecordedStep::End(Status::Sent, None),
         job: (STREAM, job(ids[0]).into()),
         receipts: true,
     };
     assert_eq!(fixture.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
-    fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
+    fixture.settle_sms(app, ids[1], sent, RecordedStep::End(Status::Sent, None)).await;
     assert_eq!(look().await, 2);
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Delivered, None, 1));
     assert_eq!(fixture.state(app, ids[1]).await.0, Status::Failed);
@@ -67,7 +67,7 @@ async fn an_early_receipt_for_an_erased_user_loses_its_text() {
     let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     assert_eq!(recorded, [ReceiptResult::Early; 3]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
-    fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
+    fixture.settle_sms(app, ids[1], sent, RecordedStep::End(Status::Sent, None)).await;
 
     fixture.erase(app, "ada", crate::erasure::user::LATER).await;
     fixture.pass().await;

@@ -68,9 +68,9 @@ async fn no_dead_target_is_called_by_an_attempt_claimed_after_its_suppression_co
         assert_eq!(fixture.suppressed().await, ["fcm:a"]);
         holding.commit().await.unwrap();
         let claims = claiming.await.unwrap().unwrap();
-        let Claim::Done(state) = &claims[0] else { panic!("{claims:?}") };
+        let Claim::NotDue(state) = &claims[0] else { panic!("{claims:?}") };
         assert_eq!((state.status, state.reason), (Status::Skipped, Some(Reason::Suppressed)));
-        assert!(matches!(claims[1], Claim::Ours { .. }), "{claims:?}");
+        assert!(matches!(claims[1], Claim::Granted { .. }), "{claims:?}");
         sqlx::query(
             "UPDATE delivery SET status = 'queued', lease_until = NULL, settled_at = NULL WHERE id = ANY($1)",
         )

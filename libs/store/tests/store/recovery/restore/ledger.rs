@@ -21,7 +21,7 @@ async fn with_app() -> (Fixture, AppId) {
 async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
-    let told = vec![
+    let reported = vec![
         outcome(&job(1), Status::Retrying),
         outcome(&job(2), Status::Retrying),
         outcome(&job(3), Status::Cancelled),
@@ -34,12 +34,12 @@ async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() 
         sqlx::query("TRUNCATE delivery").execute(&fixture.pool).await.unwrap();
         restore.add_jobs(&[job(1), job(2), job(3)]).await.unwrap();
         assert_eq!(fixture.standing().await, ("sending".to_owned(), 3));
-        let told = seeded.shuffled(told.clone());
-        let (first, rest) = told.split_at(round % told.len());
+        let reported = seeded.shuffled(reported.clone());
+        let (first, rest) = reported.split_at(round % reported.len());
         restore.add_outcomes(first).await.unwrap();
         restore.add_outcomes(rest).await.unwrap();
-        assert_eq!(fixture.standing().await, ("sent".to_owned(), 3), "{told:?}");
-        assert_eq!(restore.add_outcomes(&told).await.unwrap(), 0, "a repetition changes nothing");
+        assert_eq!(fixture.standing().await, ("sent".to_owned(), 3), "{reported:?}");
+        assert_eq!(restore.add_outcomes(&reported).await.unwrap(), 0, "a repetition changes nothing");
     }
 }
 
@@ -47,14 +47,14 @@ async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() 
 async fn a_render_failure_is_restored() {
     let (fixture, app) = with_app().await;
     let job = fixture.job(app, 0, Channel::Email, 1);
-    let mut told = outcome(&job, Status::Failed);
-    told.settled.reason = Some(Reason::TemplateError);
-    told.settled.provider = None;
+    let mut reported = outcome(&job, Status::Failed);
+    reported.settled.reason = Some(Reason::TemplateError);
+    reported.settled.provider = None;
     let mut restore = fixture.restore().await;
-    assert_eq!(restore.add_outcomes(std::slice::from_ref(&told)).await.unwrap(), 0, "unknown delivery");
+    assert_eq!(restore.add_outcomes(std::slice::from_ref(&reported)).await.unwrap(), 0, "unknown delivery");
     // `add_jobs` stands for a backup that was made after the delivery was planned and before its job was published.
     restore.add_jobs(&[job]).await.unwrap();
-    restore.add_outcomes(&[told]).await.unwrap();
+    restore.add_outcomes(&[reported]).await.unwrap();
     assert_eq!(fixture.standing().await, ("failed".to_owned(), 1));
 }
 
@@ -128,9 +128,9 @@ async fn dead_targets_are_suppressed_again_unless_registered_since() {
     .execute(&fixture.pool)
     .await
     .unwrap();
-    let told: [(AppId, _, Timestamp); 2] =
+    let reported: [(AppId, _, Timestamp); 2] =
         [(app, dead.job.delivery_id, NOW), (app, alive.job.delivery_id, NOW)];
-    assert_eq!(restore.add_suppressions(&told).await.unwrap(), 1);
-    assert_eq!(restore.add_suppressions(&told).await.unwrap(), 0);
+    assert_eq!(restore.add_suppressions(&reported).await.unwrap(), 1);
+    assert_eq!(restore.add_suppressions(&reported).await.unwrap(), 0);
     assert_eq!(fixture.count("SELECT count(*) FROM suppression WHERE target = 'target-0'").await, 1);
 }

@@ -1,6 +1,6 @@
 //! Restore of plans, and of sends that are planned again.
 
-use domain::event::SendPlanned;
+use domain::event::ChunkPlanned;
 use domain::{Channel, UserNumber};
 use store::recovery::restore::FoundPlan;
 
@@ -37,7 +37,7 @@ async fn an_incomplete_chunk_is_left_to_be_planned() {
     assert_eq!(restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap().chunks, 0, "the send is unknown");
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let of_before = FoundPlan {
-        planned: SendPlanned { decided: None, ..plan(app, 0, 2, 0).planned },
+        planned: ChunkPlanned { decided: None, ..plan(app, 0, 2, 0).planned },
         ..plan(app, 0, 2, 0)
     };
     assert_eq!(restore.add_plans(&[of_before]).await.unwrap().chunks, 0, "no decisions");

@@ -87,17 +87,19 @@ async fn a_job_without_an_outcome_ends_unknown_and_is_never_claimed() {
 
         for lost in [&had, &retried] {
             let claim = fixture.claim_of(lost).await;
-            assert!(matches!(claim, Claim::Done(state) if state.status == Status::Unknown), "{channel}");
+            assert!(matches!(claim, Claim::NotDue(state) if state.status == Status::Unknown), "{channel}");
         }
-        assert!(matches!(fixture.claim_of(&sent).await, Claim::Done(state) if state.status == Status::Sent));
-        assert!(matches!(fixture.claim_of(&untouched).await, Claim::Ours { .. }), "no worker received it");
+        assert!(
+            matches!(fixture.claim_of(&sent).await, Claim::NotDue(state) if state.status == Status::Sent)
+        );
+        assert!(matches!(fixture.claim_of(&untouched).await, Claim::Granted { .. }), "no worker received it");
 
         let due = fixture.store.deliveries().due_timers(10).await.unwrap().timers;
         let mut published = Vec::new();
         for timer in &due {
             assert_eq!(timer.stream, StreamName::Outcome);
             let Event::DeliverySettled(settled) = Envelope::decode(&timer.message).unwrap().event else {
-                panic!("another event")
+                panic!("unexpected event")
             };
             assert_eq!(settled.status, Status::Unknown);
             published.push(settled.delivery_id);

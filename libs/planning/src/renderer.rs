@@ -1,0 +1,211 @@
+//! Content of a send for one recipient on one channel. It is rendered from the send's template, or copied from the send's own
+//! fields.
+
+use std::borrow::Cow;
+
+use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent};
+use domain::overrides::{EmailOverride, PushOverride};
+use domain::send::Recipient;
+use domain::size::json_size;
+use domain::{Channel, SendRequest, TemplateProfile, profile};
+use minijinja::context;
+use minijinja::value::{Serde, merge_maps};
+use serde_json::Value;
+use store::sends::facts::PlanCategory;
+
+use crate::html::escaped;
+use crate::template::{Template, TemplateError, one_line};
+
+/// Maximum size of the content of an external delivery as JSON, in bytes. The job that contains it must stay well below the
+/// broker's limit of 1 MiB.
+const MAX_CONTENT: usize = 500 * 1024;
+/// Maximum size of an inbox item as JSON, in bytes, so that one event can hold it.
+const MAX_ITEM: usize = 760 * 1024;
+
+/// Renders the content of a send for its recipients.
+#[derive(Debug)]
+pub struct ContentRenderer<'a> {
+    send: &'a SendRequest,
+    /// None if the send names no template, or if the template is missing or cannot be compiled.
+    template: Option<&'a Template>,
+    /// The variables `app` and `category`.
+    facts: minijinja::Value,
+    /// The send's data, as variables.
+    data: minijinja::Value,
+    /// Part of the profile that the variable `recipient` contains.
+    template_profile: TemplateProfile,
+}
+
+impl<'a> ContentRenderer<'a> {
+    /// Creates a renderer for the recipients of `send`. If the send names a template but `template` is None, every call returns
+    /// [`TemplateError::Missing`].
+    #[must_use]
+    pub fn new(
+        send: &'a SendRequest,
+        template: Option<&'a Template>,
+        app_name: &str,
+        category: Option<&PlanCategory>,
+    ) -> ContentRenderer<'a> {
+        let category = category.map(|category| context! { identifier => category.identifier.as_str(), name => category.name.as_str() });
+        let facts = context! { app => context! { name => app_name }, category => category };
+        let data = template.map(|_| minijinja::Value::from(Serde(&send.content.data))).unwrap_or_default();
+        ContentRenderer { send, template, facts, data, template_profile: TemplateProfile::All }
+    }
+
+    /// Sets the part of profiles that templates can read.
+    #[must_use]
+    pub fn with_template_profile(self, template_profile: TemplateProfile) -> ContentRenderer<'a> {
+        ContentRenderer { template_profile, ..self }
+    }
+
+    /// Writes the inbox item for a recipient. The caller must check the size of the item with [`item_size`].
+    ///
+    /// # Errors
+    /// Returns an error if the template cannot be rendered.
+    pub fn in_app(
+        &self,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Cow<'a, InAppContent>, TemplateError> {
+        let template = self.template()?;
+        if template.is_none() && recipient.data.is_empty() {
+            return Ok(Cow::Borrowed(&self.send.content));
+        }
+        let plain = InAppContent { data: self.merged_data(recipient), ..self.send.content.clone() };
+        match template {
+            None => Ok(Cow::Owned(plain)),
+            Some(template) => template.in_app(&self.variables(recipient, profile), plain).map(Cow::Owned),
+        }
+    }
+
+    /// Writes the content of an external delivery to a recipient.
+    ///
+    /// # Errors
+    /// Returns an error if the template cannot be rendered, or the content is too large.
+    pub fn external(
+        &self,
+        channel: Channel,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Content, TemplateError> {
+        let variables = || self.variables(recipient, profile);
+        let content = match channel {
+            Channel::Email => Content::Email(self.email(variables)?),
+            Channel::Sms => Content::Sms(self.sms(variables)?),
+            _ => Content::Push(self.push(channel, variables, recipient)?),
+        };
+        check_size(json_size(&content), MAX_CONTENT)?;
+        Ok(content)
+    }
+
+    fn email(&self, variables: impl Fn() -> minijinja::Value) -> Result<EmailContent, TemplateError> {
+        let nothing = EmailOverride::default();
+        let own = self.send.overrides.email().unwrap_or(&nothing);
+        let rendered = self.template()?.map(|template| template.email(&variables(), own)).transpose()?;
+        let content = rendered.flatten().unwrap_or_else(|| {
+            let (heading, words) = self.plain_text();
+            let (text, html) = if own.has_body() {
+                (own.text.clone(), own.html.clone())
+            } else {
+                (Some(words.to_owned()), Some(html(words)))
+            };
+            let subject = own.subject.clone().unwrap_or_else(|| heading.to_owned());
+            EmailContent { subject: one_line(&subject), text, html, ..EmailContent::default() }
+        });
+        let options = EmailOptions { attachments: self.send.attachments.clone(), ..own.options.clone() };
+        Ok(EmailContent { options, ..content })
+    }
+
+    fn sms(&self, variables: impl Fn() -> minijinja::Value) -> Result<SmsContent, TemplateError> {
+        let own = self.send.overrides.sms.clone().unwrap_or_default();
+        let text = match (own.text, self.template()?) {
+            (Some(text), _) => text,
+            (None, Some(template)) => match template.sms(&variables())? {
+                Some(rendered) => rendered.text,
+                None => self.plain_text().1.to_owned(),
+            },
+            (None, None) => self.plain_text().1.to_owned(),
+        };
+        Ok(SmsContent { text, from: own.from })
+    }
+
+    fn push(
+        &self,
+        channel: Channel,
+        variables: impl Fn() -> minijinja::Value,
+        recipient: &Recipient,
+    ) -> Result<PushContent, TemplateError> {
+        let nothing = PushOverride::default();
+        let own = self.send.overrides.push(channel).unwrap_or(&nothing);
+        let rendered =
+            self.template()?.map(|template| template.push(channel, &variables(), own)).transpose()?;
+        let content = rendered.flatten().unwrap_or_else(|| {
+            let InAppContent { title, message, icon, url, .. } = &self.send.content;
+            PushContent {
+                title: own.title.clone().or_else(|| title.clone()),
+                body: own.body.clone().or_else(|| message.clone()),
+                icon: own.icon.clone().or_else(|| icon.clone()),
+                url: own.url.clone().or_else(|| url.clone()),
+                ..PushContent::default()
+            }
+        });
+        let mut data = self.merged_data(recipient);
+        data.extend(own.data.clone());
+        Ok(PushContent { data, options: own.options.clone(), ..content })
+    }
+
+    /// Returns the template, if the send names one.
+    fn template(&self) -> Result<Option<&'a Template>, TemplateError> {
+        if self.send.template.is_some() && self.template.is_none() {
+            return Err(TemplateError::Missing);
+        }
+        Ok(self.template)
+    }
+
+    fn variables(&self, recipient: &Recipient, profile: &Object) -> minijinja::Value {
+        let mut person = match self.template_profile {
+            TemplateProfile::All => profile.clone(),
+            TemplateProfile::App => profile
+                .get_key_value(profile::APP_KEY)
+                .map(|(key, app)| (key.clone(), app.clone()))
+                .into_iter()
+                .collect(),
+        };
+        person.insert("identifier".to_owned(), Value::String(recipient.identifier.clone()));
+        let own = minijinja::Value::from(Serde(&recipient.data));
+        let facts = self.facts.clone();
+        let data = self.data.clone();
+        let person = context! { recipient => minijinja::Value::from(Serde(&person)) };
+        // If a name occurs in several maps, the last map decides.
+        merge_maps([data, own, facts, person])
+    }
+
+    fn merged_data(&self, recipient: &Recipient) -> Object {
+        let mut data = self.send.content.data.clone();
+        data.extend(recipient.data.clone());
+        data
+    }
+
+    /// Returns the heading and the text for a send without a template.
+    fn plain_text(&self) -> (&'a str, &'a str) {
+        let heading = self.send.content.title.as_deref().unwrap_or_default();
+        (heading, self.send.content.message.as_deref().unwrap_or(heading))
+    }
+}
+
+/// Returns the size of an inbox item as JSON, in bytes.
+///
+/// # Errors
+/// Returns an error if the item is too large for an event.
+pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
+    check_size(json_size(content), MAX_ITEM)
+}
+
+fn check_size(size: usize, most: usize) -> Result<usize, TemplateError> {
+    if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
+}
+
+/// Formats a text as a paragraph that keeps its line breaks.
+fn html(text: &str) -> String {
+    format!("<p>{}</p>", escaped(text).replace('\r', "").replace('\n', "<br>"))
+}

@@ -1,0 +1,152 @@
+//! Decoding, acknowledging, returning and parking the messages of a work stream.
+
+use std::time::Duration;
+
+use domain::event::DecodeError;
+use domain::{AppId, Envelope, SendId, StreamName};
+use event_log::DeliveredMessage;
+use metrics::counter;
+use store::Store;
+use store::database::failure::{MAX_FAILURES, ParkRequest};
+
+use crate::clock;
+use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
+
+/// Delay before a message that could not be handled is delivered again. It must be shorter than the fetches of idle consumers,
+/// which take one second. If a redelivery falls due at the moment when a fetch ends, nats-server 2.9.10 postpones it by the whole
+/// `ack_wait`.
+const AGAIN: Duration = Duration::from_millis(700);
+
+/// Handling of the messages of one work stream. If an acknowledgement fails, the log delivers the message again and the consumer
+/// finds the work done. Such a failure is therefore logged only at debug level.
+#[derive(Clone, Debug)]
+pub struct WorkStream {
+    store: Store,
+    stream: StreamName,
+}
+
+/// App and send of a message. None if the message could not be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owner {
+    pub app: Option<AppId>,
+    pub send_id: Option<SendId>,
+}
+
+impl WorkStream {
+    #[must_use]
+    pub fn new(store: Store, stream: StreamName) -> WorkStream {
+        WorkStream { store, stream }
+    }
+
+    /// Decodes a message. If this release cannot read the message, deals with it and returns None: a message of an unknown type
+    /// is acknowledged, a newer message is returned to the log, and a malformed message counts as a failure.
+    pub async fn decode(&self, delivered: &DeliveredMessage) -> Option<Envelope> {
+        match Envelope::decode(&delivered.payload) {
+            Ok(envelope) => return Some(envelope),
+            Err(DecodeError::UnknownType(kind)) => {
+                counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
+                self.acknowledge(delivered).await;
+            }
+            Err(newer @ DecodeError::Newer { .. }) => {
+                counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
+                tracing::error!(
+                    stream = %self.stream, seq = delivered.seq, error = %newer, "a message waits for a newer release"
+                );
+                self.return_later(delivered).await;
+            }
+            Err(malformed) => {
+                self.count_failure(delivered, Owner::default(), &malformed.to_string()).await;
+            }
+        }
+        None
+    }
+
+    /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
+    pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
+        if let Err(error) = delivered.ack().await {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack; the log redelivers the message");
+        }
+        if delivered.deliveries > 1
+            && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await
+        {
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot delete a message's recorded failures"
+            );
+        }
+    }
+
+    /// Returns a message, to be delivered again after 700 ms.
+    pub async fn return_later(&self, delivered: &DeliveredMessage) {
+        self.return_after(delivered, AGAIN).await;
+    }
+
+    /// Returns a message that this process has not started to handle, to be delivered again at once.
+    pub async fn return_now(&self, delivered: &DeliveredMessage) {
+        if let Err(error) = delivered.nak(None).await {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
+        }
+    }
+
+    /// Returns a message, to be delivered again after `delay`.
+    pub async fn return_after(&self, delivered: &DeliveredMessage, delay: Duration) {
+        if let Err(error) = delivered.nak(Some(delay)).await {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
+        }
+    }
+
+    /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
+    /// other messages.
+    pub async fn count_failure(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
+        match self.park_after_last(delivered, owner, cause).await {
+            Ok(true) => self.acknowledge(delivered).await,
+            Ok(false) => self.return_later(delivered).await,
+            Err(error) => {
+                tracing::warn!(
+                    stream = %self.stream, seq = delivered.seq, %error,
+                    "cannot count the failure of a message; the log redelivers the message"
+                );
+                self.return_later(delivered).await;
+            }
+        }
+    }
+
+    async fn park_after_last(
+        &self,
+        delivered: &DeliveredMessage,
+        owner: Owner,
+        cause: &str,
+    ) -> Result<bool, store::Error> {
+        if self.store.database().count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
+            return Ok(false);
+        }
+        self.park(delivered, owner, cause).await?;
+        Ok(true)
+    }
+
+    /// Parks a message that must not be delivered again. The caller acknowledges the message afterwards. Parking a message twice
+    /// is safe.
+    pub async fn park(
+        &self,
+        delivered: &DeliveredMessage,
+        owner: Owner,
+        cause: &str,
+    ) -> Result<(), store::Error> {
+        let message = ParkRequest {
+            id: clock::new_id(),
+            app: owner.app,
+            send_id: owner.send_id,
+            stream: self.stream,
+            seq: delivered.seq,
+            message: &delivered.payload,
+            cause,
+        };
+        self.store.database().park_message(&message).await?;
+        counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
+        tracing::error!(
+            stream = %self.stream, seq = delivered.seq, cause,
+            "parked a message that cannot succeed"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Checkpoints: how far each projection has committed each stream.
+
+use domain::StreamName;
+use sqlx::PgConnection;
+
+use crate::{Database, Error, database::failure};
+
+impl Database<'_> {
+    /// Returns the last sequence number of `stream` that a projection has committed, or 0 if it has committed none.
+    pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
+        let seq = sqlx::query_scalar!(
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
+            projection,
+            stream.to_string()
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(seq.unwrap_or(0).cast_unsigned())
+    }
+}
+
+/// Moves a projection's checkpoint from `from` to `to`. Returns false if the checkpoint is not at `from`.
+pub(crate) async fn advance(
+    connection: &mut PgConnection,
+    projection: &str,
+    stream: StreamName,
+    from: u64,
+    to: u64,
+) -> Result<bool, Error> {
+    let stream = stream.to_string();
+    let (from, to) = (from.cast_signed(), to.cast_signed());
+    let advanced = if from == 0 {
+        sqlx::query!(
+            "INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
+             ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3",
+            projection,
+            stream,
+            from,
+            to
+        )
+    } else {
+        sqlx::query!(
+            "UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3",
+            projection,
+            stream,
+            from,
+            to
+        )
+    };
+    let moved = advanced.execute(connection).await?;
+    Ok(moved.rows_affected() == 1)
+}
+
+/// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the checkpoint
+/// past the event.
+pub(crate) async fn dead_letter(
+    connection: &mut PgConnection,
+    projection: &str,
+    stream: StreamName,
+    seq: u64,
+    message: &[u8],
+    cause: &str,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING",
+        projection,
+        stream.to_string(),
+        seq.cast_signed(),
+        message,
+        cause
+    )
+    .execute(&mut *connection)
+    .await?;
+    failure::forget(connection, stream, seq).await
+}

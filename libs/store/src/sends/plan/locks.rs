@@ -1,0 +1,134 @@
+//! Locks for the planning of chunks. A transaction acquires these locks before its first write. It can therefore leave out
+//! chunks whose locks another transaction holds, so that the chunks of other apps do not wait for these locks.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use crate::sends::chunk::Chunk;
+use crate::sends::plan::Freeze;
+use crate::{Error, Sends, erasure};
+
+/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that PostgreSQL cannot skip.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// Lock timeout of a transaction whose chunks all belong to one app.
+const ALONE: Duration = Duration::from_secs(5);
+
+/// An open transaction that is ready to freeze chunks. It has locked the users whose profiles the chunks write, and blocks
+/// erasures in the apps of the chunks. Busy chunks, for which it could not get all locks, must not be frozen in it.
+#[derive(Debug)]
+pub struct ChunkLocks {
+    transaction: Transaction<'static, Postgres>,
+    busy: Vec<bool>,
+}
+
+impl Sends<'_> {
+    /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Does not wait for
+    /// locks that another transaction holds. A chunk that needs such a lock is busy ([`ChunkLocks::is_busy`]) and must not be
+    /// frozen in this transaction.
+    pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
+        let mut transaction = self.0.begin().await?;
+        limit_waits(&mut transaction, TOGETHER).await?;
+        let apps =
+            erasure::try_block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
+        let free = |chunk: &Chunk| !apps.contains(&chunk.app);
+        let users = busy_users(&mut transaction, chunks.iter().filter(|chunk| free(chunk))).await?;
+        let is_busy = |chunk: &Chunk| !free(chunk) || written_users(chunk).any(|user| users.contains(&user));
+        let busy = chunks.iter().map(is_busy).collect();
+        Ok(ChunkLocks { transaction, busy })
+    }
+
+    /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Waits up to 5 seconds
+    /// for each lock.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails, or if a lock does not become free in time ([`Error::is_lock_timeout`]).
+    pub async fn lock_all_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
+        let mut transaction = self.0.begin().await?;
+        limit_waits(&mut transaction, ALONE).await?;
+        erasure::block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
+        let users: BTreeSet<_> = chunks.iter().flat_map(written_users).collect();
+        if !users.is_empty() {
+            let (apps, identifiers): (Vec<_>, Vec<_>) = users.into_iter().unzip();
+            sqlx::query!(
+                "SELECT FROM app_user u JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier)
+                   USING (app_id, identifier)
+                 ORDER BY app_id, number FOR NO KEY UPDATE OF u",
+                &apps,
+                &identifiers as &[&str]
+            )
+            .execute(&mut *transaction)
+            .await?;
+        }
+        Ok(ChunkLocks { transaction, busy: vec![false; chunks.len()] })
+    }
+}
+
+impl ChunkLocks {
+    /// Returns true if the chunk at `index` needs a lock that another transaction holds.
+    #[must_use]
+    pub fn is_busy(&self, index: usize) -> bool {
+        self.busy.get(index).copied().unwrap_or(false)
+    }
+
+    /// Starts to freeze chunks, none of which may be busy. Inserts a row in the table `plan` for each chunk, in key order. If
+    /// the row of a chunk already exists, another transaction has frozen the chunk, and the stored decisions are kept.
+    pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
+        Freeze::begin(self.transaction, chunks).await
+    }
+}
+
+/// Returns the app ids and identifiers of the users whose profiles a chunk writes.
+fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
+    let recipients = chunk.send.chunk(chunk.chunk).iter().filter(|recipient| recipient.profile.is_some());
+    recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
+}
+
+/// Locks the users whose profiles the chunks write, except users that another transaction has locked. Returns the users that
+/// it did not lock.
+async fn busy_users<'t>(
+    connection: &mut PgConnection,
+    chunks: impl Iterator<Item = &'t Chunk>,
+) -> Result<HashSet<(i64, &'t str)>, Error> {
+    let users: BTreeSet<_> = chunks.flat_map(written_users).collect();
+    if users.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let users: Vec<_> = users.into_iter().collect();
+    let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
+    // Both parts of the statement use the same snapshot. Therefore a user that is created or erased concurrently is either
+    // ignored or counted as busy.
+    let rows = sqlx::query!(
+        r#"WITH named AS (
+           SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)
+         ), locked AS (
+           SELECT place FROM app_user u JOIN named USING (app_id, identifier)
+           ORDER BY app_id, number FOR NO KEY UPDATE OF u SKIP LOCKED
+         )
+         SELECT place AS "place!" FROM app_user JOIN named USING (app_id, identifier)
+         WHERE place NOT IN (SELECT place FROM locked)"#,
+        &apps,
+        &identifiers as &[&str]
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut busy = HashSet::with_capacity(rows.len());
+    for row in rows {
+        busy.extend(usize::try_from(row.place - 1).ok().and_then(|place| users.get(place)));
+    }
+    Ok(busy)
+}
+
+/// Sets the lock timeout of the open transaction.
+async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
+    sqlx::query_scalar!("SELECT set_config('lock_timeout', $1, true)", format!("{}ms", limit.as_millis()))
+        .fetch_one(connection)
+        .await?;
+    Ok(())
+}
+
+/// Sets the short lock timeout of a transaction that processes messages of several apps.
+pub(crate) async fn limit_waits_together(connection: &mut PgConnection) -> Result<(), Error> {
+    limit_waits(connection, TOGETHER).await
+}

@@ -1,0 +1,125 @@
+//! Statements on the ledger, in batches that concurrent jobs share.
+
+use std::time::Duration;
+
+use service_kit::Context;
+use store::database::batch::Batcher;
+use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
+use store::deliveries::settlement::Settlement;
+use store::deliveries::timer::NewTimer;
+use store::{Error, Store};
+
+/// Maximum number of rows of one statement.
+const BATCH: usize = 256;
+/// Maximum number of messages of one statement. A message may be half a megabyte large.
+const MESSAGES: usize = 32;
+
+/// Collects the requests of concurrent jobs and sends them to the database in batches.
+pub(crate) struct LedgerBatches {
+    pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
+    pub(crate) marks: Batcher<CallMark, bool>,
+    pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
+    pub(crate) timers: Batcher<NewTimer, ()>,
+}
+
+impl LedgerBatches {
+    pub(crate) fn new(context: &Context) -> LedgerBatches {
+        let lease = context.config.delivery.lease;
+        let store = context.store.clone();
+        let claims = batches(context, BATCH, move |requests: Vec<ClaimRequest>| {
+            let store = store.clone();
+            async move { each(&store, lease, &requests).await }
+        });
+        let store = context.store.clone();
+        let marks = batches(context, BATCH, move |marks: Vec<CallMark>| {
+            let store = store.clone();
+            async move { store.deliveries().mark_calling(&marks).await }
+        });
+        let store = context.store.clone();
+        let settlements = batches(context, BATCH, move |settlements: Vec<Settlement>| {
+            let store = store.clone();
+            async move { each(&store, lease, &settlements).await }
+        });
+        let store = context.store.clone();
+        let timers = batches(context, MESSAGES, move |timers: Vec<NewTimer>| {
+            let store = store.clone();
+            async move { store.deliveries().set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
+        });
+        LedgerBatches { claims, marks, settlements, timers }
+    }
+}
+
+fn batches<Q, A, F, Fut>(context: &Context, most: usize, run: F) -> Batcher<Q, A>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+    F: Fn(Vec<Q>) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<Vec<A>, Error>> + Send + 'static,
+{
+    let (batcher, running) = Batcher::new(most, run);
+    context.spawn("ledger batches", async move {
+        running.await;
+        Ok(())
+    });
+    batcher
+}
+
+/// A statement over a batch. The database may reject it because of a single item.
+trait Statement: Sized + Sync {
+    type Answer: Send;
+
+    fn run(
+        batch: &[Self],
+        store: &Store,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, Error>> + Send;
+}
+
+impl Statement for ClaimRequest {
+    type Answer = Claim;
+
+    async fn run(batch: &[Self], store: &Store, lease: Duration) -> Result<Vec<Claim>, Error> {
+        store.deliveries().claim(batch, lease).await
+    }
+}
+
+impl Statement for Settlement {
+    type Answer = bool;
+
+    async fn run(batch: &[Self], store: &Store, _lease: Duration) -> Result<Vec<bool>, Error> {
+        store.deliveries().settle(batch).await
+    }
+}
+
+/// Runs a batch as one statement. If the database rejects the batch, runs each item alone, so that an invalid item does not
+/// stop the others.
+///
+/// # Errors
+/// Returns an error if the database is unavailable. Part of the batch may then have been applied. A repeated settlement
+/// recognises deliveries that are already settled. A repeated claim has to wait until the lease of the first one ends.
+async fn each<S: Statement>(
+    store: &Store,
+    lease: Duration,
+    batch: &[S],
+) -> Result<Vec<Result<S::Answer, Error>>, Error> {
+    match S::run(batch, store, lease).await {
+        Ok(answers) => return Ok(answers.into_iter().map(Ok).collect()),
+        Err(error) if error.is_unavailable() => return Err(error),
+        Err(error) if batch.len() == 1 => return Ok(vec![Err(error)]),
+        Err(error) => {
+            tracing::warn!(
+                %error, batch = batch.len(),
+                "PostgreSQL rejected a batch; running its statements one by one"
+            );
+        }
+    }
+    let mut answers = Vec::with_capacity(batch.len());
+    for alone in batch {
+        match S::run(std::slice::from_ref(alone), store, lease).await {
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) => answers.push(Err(error)),
+            Ok(answer) => answers.extend(answer.into_iter().map(Ok)),
+        }
+    }
+    Ok(answers)
+}

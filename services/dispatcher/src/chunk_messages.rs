@@ -1,0 +1,291 @@
+//! Messages that the frozen plan of a chunk requires: inbox events, jobs, and the event `SendPlanned`.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use domain::content::{Content, Object};
+use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, ItemsAdded, SendContinues};
+use domain::id::partition;
+use domain::plan::{Decision, PlannedDelivery};
+use domain::send::CHUNK_RECIPIENTS;
+use domain::{
+    AppId, CategoryId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber,
+};
+use planning::{ContentRenderer, TemplateError};
+use store::deliveries::ledger::DeliveryState;
+use store::sends::chunk::Chunk;
+use store::sends::facts::Facts;
+use store::sends::plan::{Decisions, RenderFailure};
+use uuid::Uuid;
+
+use crate::inbox_events::InboxEvents;
+
+/// Size of the gathered messages, in bytes, at which they are published.
+const SLICE: usize = 8 * 1024 * 1024;
+
+/// A message to publish.
+pub(crate) struct OutgoingMessage {
+    pub(crate) stream: StreamName,
+    /// Message id for de-duplication; None if it is harmless to publish the message twice.
+    pub(crate) message_id: Option<String>,
+    pub(crate) app: AppId,
+    pub(crate) send_id: SendId,
+    pub(crate) payload: Bytes,
+}
+
+/// The message that caused the planning of a chunk.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    pub(crate) id: Uuid,
+    pub(crate) trace: Option<String>,
+}
+
+/// A chunk with its frozen plan, and everything that is needed to write the messages.
+pub(crate) struct FrozenChunk<'a> {
+    pub(crate) chunk: &'a Chunk,
+    pub(crate) decisions: &'a Decisions,
+    pub(crate) facts: &'a Facts,
+    /// Index of the chunk in `facts`.
+    pub(crate) position: usize,
+    pub(crate) renderer: ContentRenderer<'a>,
+    pub(crate) partitions: u32,
+    pub(crate) now: Timestamp,
+    pub(crate) cause: &'a Cause,
+}
+
+/// Messages of chunks, gathered until they are published together.
+#[derive(Default)]
+pub(crate) struct MessageBuffer {
+    pub(crate) messages: Vec<OutgoingMessage>,
+    pub(crate) failures: Vec<RenderFailure>,
+    size: usize,
+}
+
+/// Progress of writing the messages of a chunk.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Index of the next decision to write.
+    next: usize,
+    /// Channels whose content could not be rendered, by index of the recipient.
+    unrendered: HashMap<u32, HashSet<Channel>>,
+}
+
+impl MessageBuffer {
+    pub(crate) fn push(&mut self, message: OutgoingMessage) {
+        self.size += message.payload.len();
+        self.messages.push(message);
+    }
+}
+
+impl FrozenChunk<'_> {
+    /// Renders the remaining decisions and adds their messages to `buffer`, until `buffer` is full. Returns true if decisions
+    /// remain. Render failures and oversized content are collected in `buffer.failures`.
+    pub(crate) fn render_messages(
+        &self,
+        progress: &mut Progress,
+        buffer: &mut MessageBuffer,
+    ) -> Result<bool, serde_json::Error> {
+        let created_at = self.chunk.send.send_at.unwrap_or(self.chunk.accepted_at);
+        let mut inbox = InboxEvents::new(created_at, self.category());
+        let from = progress.next;
+        while let Some((index, decision)) = self.decisions.get(progress.next) {
+            if buffer.size + inbox.size() >= SLICE {
+                break;
+            }
+            let failed = buffer.failures.len();
+            self.render_recipient(*index, decision, &mut inbox, buffer)?;
+            let failed = buffer.failures.get(failed..).unwrap_or_default();
+            if !failed.is_empty() {
+                progress.unrendered.insert(*index, failed.iter().map(|failure| failure.channel).collect());
+            }
+            progress.next += 1;
+        }
+        for (number, event) in inbox.into_events().enumerate() {
+            buffer.push(self.inbox_message(from + number, event)?);
+        }
+        let is_more = progress.next < self.decisions.len();
+        if !is_more {
+            buffer.push(self.chunk_planned_message(&progress.unrendered)?);
+        }
+        Ok(is_more)
+    }
+
+    fn category(&self) -> Option<CategoryId> {
+        self.facts.category(self.position).map(|category| category.id)
+    }
+
+    fn render_recipient(
+        &self,
+        index: u32,
+        decision: &Decision,
+        inbox: &mut InboxEvents,
+        buffer: &mut MessageBuffer,
+    ) -> Result<(), serde_json::Error> {
+        let first = self.chunk.chunk as usize * CHUNK_RECIPIENTS;
+        let recipients = self.chunk.send.chunk(self.chunk.chunk);
+        let recipient = (index as usize).checked_sub(first).and_then(|place| recipients.get(place));
+        let (Some(recipient), Some(user)) = (recipient, decision.user) else {
+            return Ok(());
+        };
+        let nothing = Object::new();
+        let profile =
+            self.facts.user(self.chunk.app, &recipient.identifier).map_or(&nothing, |(_, profile)| profile);
+        if decision.in_app {
+            let partition = partition(self.chunk.app, user, self.partitions);
+            let content = self.renderer.in_app(recipient, profile);
+            if let Err(error) = content.and_then(|content| inbox.add(partition, user, content)) {
+                buffer.failures.push(self.render_failure(index, Channel::InApp, &error));
+            }
+        }
+        for delivery in &decision.deliveries {
+            match self.renderer.external(delivery.channel, recipient, profile) {
+                Ok(content) => buffer.push(self.job_message(index, user, delivery, content)?),
+                Err(error) => buffer.failures.push(self.render_failure(index, delivery.channel, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn job_message(
+        &self,
+        recipient: u32,
+        user: UserNumber,
+        delivery: &PlannedDelivery,
+        content: Content,
+    ) -> Result<OutgoingMessage, serde_json::Error> {
+        let expires_at = self.chunk.send.expires_at;
+        let category = self.facts.category(self.position).filter(|category| !category.critical);
+        let job = DeliveryJob {
+            expires_at,
+            category: category.map(|category| category.id),
+            overrides: self.chunk.send.overrides.providers.clone(),
+            recipient: Some(recipient),
+            ..DeliveryJob::first(delivery.id, delivery.channel, user, delivery.target.clone(), content)
+        };
+        let stream = StreamName::Job(delivery.channel, self.chunk.send.lane);
+        self.message_with_stable_id(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
+    }
+
+    fn inbox_message(
+        &self,
+        number: usize,
+        (partition, added): (u32, ItemsAdded),
+    ) -> Result<OutgoingMessage, serde_json::Error> {
+        let name = format!("inbox.{}.{number}", self.chunk.chunk);
+        let message =
+            self.message_with_stable_id(StreamName::Inbox(partition), name, Event::InboxItemsAdded(added))?;
+        Ok(OutgoingMessage { message_id: None, ..message })
+    }
+
+    fn chunk_planned_message(
+        &self,
+        unrendered: &HashMap<u32, HashSet<Channel>>,
+    ) -> Result<OutgoingMessage, serde_json::Error> {
+        let none = HashSet::new();
+        let template = self.facts.template(self.position).map(|template| (template.id, template.version));
+        let mut decided = ChunkDecisions { category: self.category(), template, ..ChunkDecisions::default() };
+        let (mut in_app, mut deliveries, mut skipped) = (0, 0, 0);
+        for (index, decision) in self.decisions {
+            let unrendered = unrendered.get(index).unwrap_or(&none);
+            decided.push(decision, unrendered);
+            in_app += usize::from(decision.in_app && !unrendered.contains(&Channel::InApp));
+            let jobs = decision.deliveries.iter().filter(|delivery| !unrendered.contains(&delivery.channel));
+            deliveries += jobs.count();
+            skipped += decision.skips.len();
+        }
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let planned = ChunkPlanned {
+            chunk: self.chunk.chunk,
+            recipients: count(self.decisions.len()),
+            in_app: count(in_app),
+            deliveries: count(deliveries),
+            skipped: count(skipped),
+            decided: Some(decided),
+        };
+        let name = format!("{}.planned.{}", self.chunk.send_id, self.chunk.chunk);
+        self.message_with_stable_id(StreamName::Outcome, name, Event::ChunkPlanned(planned))
+    }
+
+    /// Writes the outcome event of a delivery that ended without a job. A worker that publishes the same outcome uses the same
+    /// id.
+    pub(crate) fn outcome_message(&self, ended: DeliveryState) -> Result<OutgoingMessage, serde_json::Error> {
+        let DeliveryState { delivery, user, channel, status, reason, attempt, provider, .. } = ended;
+        let settled =
+            DeliverySettled { delivery_id: delivery, channel, user, attempt, status, reason, provider };
+        let (name, id) = settled.ids("settled");
+        self.message(StreamName::Outcome, name, id, Event::DeliverySettled(settled))
+    }
+
+    /// Returns true if the delivery belongs to this chunk's send.
+    pub(crate) fn is_of_send(&self, delivery: &DeliveryState) -> bool {
+        (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
+    }
+
+    /// Writes the message that asks a dispatcher to plan the next chunk; None after the last chunk. Publish it only when all
+    /// other messages of this chunk are in the log. After the last chunk is published, the body of the send is deleted, and
+    /// earlier chunks can no longer be written.
+    pub(crate) fn next_chunk_message(&self) -> Result<Option<OutgoingMessage>, serde_json::Error> {
+        if self.is_last() {
+            return Ok(None);
+        }
+        let chunk = self.chunk.chunk + 1;
+        let name = format!("{}.{chunk}", self.chunk.send_id);
+        let stream = StreamName::Send(self.chunk.send.lane);
+        self.message_with_stable_id(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
+    }
+
+    pub(crate) fn is_last(&self) -> bool {
+        self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
+    }
+
+    /// Writes a message with an id derived from `name`, so that a chunk that is written again has messages with the same ids.
+    fn message_with_stable_id(
+        &self,
+        stream: StreamName,
+        name: String,
+        event: Event,
+    ) -> Result<OutgoingMessage, serde_json::Error> {
+        let id = Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes());
+        self.message(stream, name, id, event)
+    }
+
+    fn message(
+        &self,
+        stream: StreamName,
+        name: String,
+        id: Uuid,
+        event: Event,
+    ) -> Result<OutgoingMessage, serde_json::Error> {
+        let Chunk { app, send_id, .. } = *self.chunk;
+        let envelope = Envelope {
+            id,
+            app,
+            at: self.now,
+            send_id: Some(send_id),
+            caused_by: Some(self.cause.id),
+            trace: self.cause.trace.clone(),
+            event,
+        };
+        Ok(OutgoingMessage {
+            stream,
+            message_id: Some(name),
+            app,
+            send_id,
+            payload: envelope.encode()?.into(),
+        })
+    }
+
+    fn render_failure(&self, recipient_index: u32, channel: Channel, error: &TemplateError) -> RenderFailure {
+        let app = self.chunk.app;
+        let send_id = self.chunk.send_id;
+        tracing::warn!(
+            %send_id,
+            recipient_index,
+            %channel,
+            %error,
+            reason = %Reason::TemplateError,
+            "cannot render the content; the delivery fails"
+        );
+        RenderFailure { app, send_id, recipient_index, channel }
+    }
+}

@@ -1,0 +1,4 @@
+//! The deliveries of a send, and what providers report about them.
+
+pub(crate) mod callbacks;
+pub(crate) mod list;

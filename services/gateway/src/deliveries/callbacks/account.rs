@@ -1,0 +1,130 @@
+//! Authentication of callbacks: look-up of the provider that a callback names, and verification of its signature.
+
+use actix_web::HttpRequest;
+use credentials::secrets::provider_context;
+use domain::fields::MAX_IDENTIFIER;
+use domain::{AppId, Channel};
+use percent_encoding::percent_decode_str;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+use store::control::provider::StoredProvider;
+
+use super::{Callbacks, signature};
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::{continue_as, database};
+
+const KIND: &str = "twilio";
+const SIGNATURE: &str = "x-twilio-signature";
+/// Indexes of path segments: the app's id, the provider's identifier and the subject. Segment 0 is the empty text before the
+/// first slash.
+const APP: usize = 4;
+const PROVIDER: usize = 5;
+const SUBJECT: usize = 6;
+
+/// The provider that sent a callback. [`Claim::prove`] returns it only if the signature is valid.
+pub(super) struct Account {
+    pub(super) app: AppId,
+    pub(super) provider: String,
+}
+
+/// A callback whose provider exists and which carries a signature. The signature cannot be verified before the body is read.
+pub(super) struct Claim {
+    account: Account,
+    token: SecretString,
+    url: String,
+    signature: Vec<u8>,
+}
+
+impl Claim {
+    /// Looks up the provider that a callback names and decodes the callback's signature. Every invalid callback gets the same
+    /// 403, which does not reveal if the provider is unknown or if the signature is missing or wrong.
+    pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
+        let signature =
+            request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
+        let url = public_url(&gateway.callbacks, request);
+        let (Some(signature), Some(url)) = (signature, url) else {
+            return Err(unproven());
+        };
+        let app = segment(request, APP).and_then(|app| app.parse::<AppId>().ok());
+        let (Some(app), Some(provider)) = (app, segment(request, PROVIDER)) else {
+            return Err(unproven());
+        };
+        let holder = Holder::callback(app, &provider, Peer::of_request(request));
+        gateway.admit_stranger(request, holder).await?;
+        let account = Account { app, provider };
+        let token = account.auth_token(gateway).await?.ok_or_else(unproven)?;
+        Ok(Claim { account, token, url, signature })
+    }
+
+    /// Verifies the signature with the fields of the body. 403 if it is wrong.
+    pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
+        if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
+            continue_as(Holder::backend(self.account.app));
+            Ok(self.account)
+        } else {
+            Err(unproven())
+        }
+    }
+}
+
+impl Account {
+    /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
+    /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up, so that forged callbacks
+    /// do not delay those of the provider itself.
+    async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+        if self.provider.len() > MAX_IDENTIFIER {
+            return Ok(None);
+        }
+        let tokens = &gateway.callbacks.tokens;
+        let key = (self.app, self.provider.clone());
+        match tokens.try_get_with(key, self.look_up(gateway)).await {
+            Ok(token) => Ok(token),
+            // The shared look-up was charged to the caller that started it, and may have failed because of that caller's limits.
+            // Try again, charged to this caller.
+            Err(_) => self.look_up(gateway).await,
+        }
+    }
+
+    async fn look_up(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+        let stored = database(gateway.store.control().provider(self.app, &self.provider)).await?;
+        Ok(stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored)))
+    }
+}
+
+/// Returns the last segment of the callback's path, such as the id of a delivery.
+pub(super) fn subject(request: &HttpRequest) -> Option<String> {
+    segment(request, SUBJECT)
+}
+
+/// Returns a segment of the request path, percent-decoded once.
+fn segment(request: &HttpRequest, place: usize) -> Option<String> {
+    let segment = request.uri().path().split('/').nth(place)?;
+    percent_decode_str(segment).decode_utf8().ok().map(|text| text.into_owned())
+}
+
+/// Returns the URL that the provider called. The provider's signature covers this URL.
+fn public_url(callbacks: &Callbacks, request: &HttpRequest) -> Option<String> {
+    let path = request.uri().path_and_query()?;
+    callbacks.public_url.as_ref().map(|base| format!("{base}{path}"))
+}
+
+fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Option<SecretString> {
+    let StoredProvider { channel: Channel::Sms, row, .. } = stored else { return None };
+    let sealed = row.sealed.as_ref().filter(|_| row.kind == KIND)?;
+    let opened = callbacks.master_key.open(&provider_context(app, &row.identifier), sealed);
+    let opened = opened
+        .inspect_err(|error| {
+            tracing::error!(%app, provider = row.identifier, %error, "cannot open a provider's secrets; rejecting its callbacks");
+        })
+        .ok()?;
+    let secrets: Map<String, Value> = serde_json::from_slice(opened.expose_secret()).ok()?;
+    secrets.get("authToken").and_then(Value::as_str).filter(|token| !token.is_empty()).map(SecretString::from)
+}
+
+fn unproven() -> Failure {
+    let message = "the callback is not signed by a known provider";
+    Failure::refused(actix_web::http::StatusCode::FORBIDDEN, "invalid_signature", message)
+}

@@ -1,0 +1,171 @@
+//! `/v3/callbacks/twilio/…`: Twilio's reports about messages, and messages that people send to the account's numbers.
+
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use domain::receipt::{Receipt, ReceiptSubject};
+use domain::sms::number::is_e164;
+use domain::sms::twilio::of_undelivered;
+use domain::{Answer, Channel, DeliveryId, Outcome};
+use service_kit::clock;
+
+use super::account::{Account, Claim, subject};
+use crate::gateway::Gateway;
+use crate::http::body::Body;
+use crate::http::failure::Failure;
+use crate::http::waiting::database;
+use crate::openapi::callback::{TwilioMessage, TwilioStatus};
+
+/// Keywords with which people stop and restart messages. They apply to accounts without Twilio's own opt-out detection.
+const STOP: [&str; 6] = ["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"];
+const START: [&str; 3] = ["START", "YES", "UNSTOP"];
+
+/// Reports the status of a message.
+///
+/// Twilio calls this URL. If `gateway.public_url` is set, the worker passes the URL to Twilio with each message. The call must
+/// carry `X-Twilio-Signature`, made with the provider's `authToken`. Calls may be repeated, late or out of order.
+#[utoipa::path(
+    post,
+    path = "/v3/callbacks/twilio/{app}/{provider}/{delivery}",
+    operation_id = "reportTwilioStatus",
+    tag = "callbacks",
+    security(()),
+    params(
+        ("app" = String, Path, description = "The app's id."),
+        ("provider" = String, Path, description = "The provider's identifier."),
+        ("delivery" = String, Path, description = "The delivery's id."),
+        ("attempt" = Option<String>, Query, description = "Number of the attempt that sent the message."),
+    ),
+    request_body(content = TwilioStatus, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 204, description = "The status is recorded, or was already known."),
+        (status = 400, description = "The body is not a form, or has more than 200 fields.", body = crate::openapi::error::Problems),
+        (status = 403, description = "The signature is missing, wrong, or cannot be verified."),
+        (status = 404, description = "The provider has no such delivery."),
+        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many callbacks from this address."),
+        (status = 503, description = "The service cannot accept the callback now; retry."),
+    ),
+)]
+pub(crate) async fn status(
+    request: HttpRequest,
+    gateway: Data<Gateway>,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let claim = Claim::of(&gateway, &request).await?;
+    let fields = body.callback_form().await?;
+    let Account { app, provider } = claim.prove(&fields)?;
+    let delivery = subject(&request).and_then(|id| id.parse::<DeliveryId>().ok()).ok_or_else(unknown)?;
+    let states = database(gateway.store.deliveries().delivery_states(&[(app, delivery)])).await?;
+    let is_theirs = states
+        .first()
+        .is_some_and(|state| state.channel == Channel::Sms && state.provider.as_ref() == Some(&provider));
+    if !is_theirs {
+        return Err(unknown());
+    }
+    if let Some(answer) = answer(&fields) {
+        let receipt = Receipt {
+            id: clock::new_id(),
+            app,
+            about: ReceiptSubject::Delivery(delivery, attempt(&request)),
+            answer,
+            at: clock::now(),
+            random: clock::random(),
+        };
+        database(gateway.store.deliveries().record_receipts(&[receipt], &gateway.callbacks.policy)).await?;
+    }
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Converts a final status to the provider's answer to record. None for any other status.
+fn answer(fields: &[(String, String)]) -> Option<Answer> {
+    let status = field(fields, "MessageStatus").or_else(|| field(fields, "SmsStatus"))?;
+    let code = field(fields, "ErrorCode").and_then(|code| code.parse::<u32>().ok());
+    let outcome = match status {
+        "delivered" | "read" => Outcome::Sent { provider_id: field(fields, "MessageSid").map(str::to_owned) },
+        "undelivered" | "failed" => of_undelivered(code),
+        _ => return None,
+    };
+    Some(Answer::new(outcome, code.map_or_else(|| status.to_owned(), |code| code.to_string()), status))
+}
+
+fn attempt(request: &HttpRequest) -> Option<u32> {
+    let pairs = request.query_string().split('&');
+    pairs.filter_map(|pair| pair.strip_prefix("attempt=")).find_map(|number| number.parse().ok())
+}
+
+/// Receives a message that a person sent to the account's number.
+///
+/// Set this URL as the account's messaging webhook. If a person writes `STOP`, the app's SMS no longer go to that number until
+/// the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the service looks for the
+/// usual keywords in the text. All other messages are accepted and ignored.
+#[utoipa::path(
+    post,
+    path = "/v3/callbacks/twilio/{app}/{provider}/messages",
+    operation_id = "takeTwilioMessage",
+    tag = "callbacks",
+    security(()),
+    params(
+        ("app" = String, Path, description = "The app's id."),
+        ("provider" = String, Path, description = "The provider's identifier."),
+    ),
+    request_body(content = TwilioMessage, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 204, description = "The message is accepted; the sender gets no reply."),
+        (status = 400, description = "The body is not a form, or has more than 200 fields.", body = crate::openapi::error::Problems),
+        (status = 403, description = "The signature is missing, wrong, or cannot be verified."),
+        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many callbacks from this address."),
+        (status = 503, description = "The service cannot accept the callback now; retry."),
+    ),
+)]
+pub(crate) async fn message(
+    request: HttpRequest,
+    gateway: Data<Gateway>,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let claim = Claim::of(&gateway, &request).await?;
+    let fields = body.callback_form().await?;
+    let Account { app, .. } = claim.prove(&fields)?;
+    if let Some(number) = field(&fields, "From").filter(|number| is_e164(number)) {
+        match keyword(&fields) {
+            Some(Keyword::Stop) => {
+                let is_new = database(gateway.store.directory().opt_out_of_sms(app, number)).await?;
+                tracing::info!(%app, is_new, "a recipient opted out of SMS");
+            }
+            Some(Keyword::Start) => {
+                let was_stopped = database(gateway.store.directory().opt_in_to_sms(app, number)).await?;
+                tracing::info!(%app, was_stopped, "a recipient opted in to SMS");
+            }
+            None => {}
+        }
+    }
+    Ok(HttpResponse::NoContent().finish())
+}
+
+enum Keyword {
+    Stop,
+    Start,
+}
+
+fn keyword(fields: &[(String, String)]) -> Option<Keyword> {
+    let keyword = match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
+        Some("STOP") => return Some(Keyword::Stop),
+        Some("START") => return Some(Keyword::Start),
+        Some(_) => return None,
+        None => field(fields, "Body")?.trim().to_ascii_uppercase(),
+    };
+    match keyword.as_str() {
+        word if STOP.contains(&word) => Some(Keyword::Stop),
+        word if START.contains(&word) => Some(Keyword::Start),
+        _ => None,
+    }
+}
+
+fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// Creates the 404 for an unknown delivery, also for a delivery of another app.
+fn unknown() -> Failure {
+    Failure::not_found("no such delivery")
+}

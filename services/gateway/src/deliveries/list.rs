@@ -1,0 +1,237 @@
+//! `/v3/requests/{requestId}/deliveries`: the deliveries of a send, by recipient and channel.
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::target::masked;
+use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
+use serde::Serialize;
+use store::sends::status::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
+use utoipa::ToSchema;
+
+use crate::access::caller::AppCaller;
+use crate::gateway::Gateway;
+use crate::http::failure::{Failure, valid_or_problems};
+use crate::http::handling::Handling;
+use crate::http::path_id::PathId;
+use crate::http::query::Query;
+use crate::http::waiting::database;
+use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
+
+/// Maximum and default number of deliveries on a page.
+const MAX_LIMIT: i64 = 100;
+
+/// A page of deliveries.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DeliveryList, example = json!({
+    "acceptedAt": "2027-01-31T09:00:00.000Z",
+    "data": [{
+        "id": "6f9a6721-db99-52b3-8e3e-78775110ebb0", "recipient": "ada", "channel": "email",
+        "target": "a***@example.com", "provider": "main", "status": "sent", "reason": null,
+        "plannedAt": "2027-01-31T09:00:00.050Z", "settledAt": "2027-01-31T09:00:00.310Z",
+        "attempts": [{
+            "number": 1, "startedAt": "2027-01-31T09:00:00.100Z", "endedAt": "2027-01-31T09:00:00.300Z",
+            "provider": "main", "outcome": "sent", "providerCode": "250", "providerMessage": "2.0.0 Ok", "providerId": "4711",
+            "segments": null, "receipt": null,
+        }],
+    }],
+    "nextCursor": null,
+}))]
+struct Listing<'a> {
+    /// Time at which the send was accepted.
+    #[schema(value_type = Time)]
+    accepted_at: Timestamp,
+    data: Vec<DeliveryBody<'a>>,
+    /// Null on the last page.
+    next_cursor: Option<String>,
+}
+
+/// Status of a send for one recipient on one channel.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Delivery)]
+struct DeliveryBody<'a> {
+    /// Null for inbox items and for skipped deliveries.
+    #[schema(value_type = Option<Uuid>)]
+    id: Option<DeliveryId>,
+    /// Identifier of the user; null if the user was erased.
+    #[schema(value_type = Option<Identifier>)]
+    recipient: Option<&'a str>,
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    /// Address, token or subscription of the recipient, masked. Null for inbox items, for skipped deliveries, and if the user was
+    /// erased.
+    target: Option<String>,
+    provider: Option<&'a str>,
+    #[schema(value_type = vocabulary::Status)]
+    status: Status,
+    #[schema(value_type = Option<vocabulary::Reason>)]
+    reason: Option<Reason>,
+    /// Time at which the delivery was planned.
+    #[schema(value_type = Option<Time>)]
+    planned_at: Option<Timestamp>,
+    /// Time at which the delivery ended; null until then, and always null for inbox items.
+    #[schema(value_type = Option<Time>)]
+    settled_at: Option<Timestamp>,
+    attempts: Vec<AttemptBody<'a>>,
+}
+
+/// One provider call for a delivery, and the provider's answer.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Attempt)]
+struct AttemptBody<'a> {
+    /// Number of the attempt, from 1.
+    #[schema(minimum = 1)]
+    number: i32,
+    #[schema(value_type = Time)]
+    started_at: Timestamp,
+    #[schema(value_type = Time)]
+    ended_at: Timestamp,
+    /// Null if no provider could be called.
+    provider: Option<&'a str>,
+    outcome: &'a str,
+    provider_code: &'a str,
+    provider_message: &'a str,
+    provider_id: Option<&'a str>,
+    /// Number of SMS parts that the text was split into; null for other channels, or if the number is unknown.
+    segments: Option<i32>,
+    /// The provider's later report about the message; null if there is none.
+    receipt: Option<ReceiptBody<'a>>,
+}
+
+/// Report about a message that a provider sends after it accepted the message.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AttemptReceipt)]
+struct ReceiptBody<'a> {
+    /// `delivered`, or the class of the failure.
+    outcome: &'a str,
+    provider_code: &'a str,
+    provider_message: &'a str,
+    #[schema(value_type = Time)]
+    received_at: Timestamp,
+}
+
+/// Lists the deliveries of a request, by recipient in the order of the send, then by channel.
+///
+/// With `recipient`, the answer is the full history of one recipient: when the send was accepted and planned, the decision for
+/// each channel with its reason, and every attempt with the provider's answer.
+#[utoipa::path(
+    get,
+    path = "/v3/requests/{requestId}/deliveries",
+    operation_id = "listDeliveries",
+    tag = "requests",
+    security(("app" = [])),
+    params(
+        ("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send."),
+        ("recipient" = Option<String>, Query, description = "Only deliveries to the user with this identifier."),
+        ("channel" = Option<vocabulary::Channel>, Query, description = "Only deliveries on this channel."),
+        ("status" = Option<vocabulary::Status>, Query, description = "Only deliveries in this state."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 100, description = "Maximum number of deliveries on the page; 100 by default."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
+    ),
+    responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
+)]
+pub(crate) async fn list(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let mut problems = Vec::new();
+    let recipient = query.text("recipient", &mut problems);
+    let channels: Vec<_> = Channel::ALL.iter().map(|&channel| (channel.as_str(), channel)).collect();
+    let channel = query.one_of("channel", &channels, &mut problems);
+    let statuses: Vec<_> = Status::ALL.iter().map(|&status| (status.as_str(), status)).collect();
+    let status = query.one_of("status", &statuses, &mut problems);
+    let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(MAX_LIMIT);
+    let after = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
+    query.finish(handling, &mut problems);
+    valid_or_problems(Some(()), problems)?;
+
+    let request = id.request()?;
+    let accepted_at = gateway.await_planning(caller.app, request).await?;
+    let filter = PairFilter { recipient: recipient.as_deref(), channel, status };
+    // Read one delivery more than the page shows, to find out if there is a next page.
+    let found = gateway.store.sends().list_pairs(caller.app, request, filter, after, limit + 1);
+    let mut deliveries = database(found).await?;
+    let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
+    if !is_last {
+        deliveries.pop();
+    }
+    Ok(answer(accepted_at, &deliveries, is_last))
+}
+
+fn answer(accepted_at: Timestamp, deliveries: &[PairStatus], is_last: bool) -> HttpResponse {
+    HttpResponse::Ok().json(Listing {
+        accepted_at,
+        data: deliveries.iter().map(present).collect(),
+        next_cursor: deliveries.last().filter(|_| !is_last).map(|last| cursor_after(&last.position)),
+    })
+}
+
+fn present(delivery: &PairStatus) -> DeliveryBody<'_> {
+    DeliveryBody {
+        id: delivery.id,
+        recipient: delivery.recipient.as_deref(),
+        channel: delivery.position.channel,
+        target: delivery.target.as_deref().map(masked),
+        provider: delivery.provider.as_deref(),
+        status: delivery.status,
+        reason: delivery.reason,
+        planned_at: delivery.planned_at,
+        settled_at: delivery.settled_at,
+        attempts: delivery.attempts.iter().map(present_attempt).collect(),
+    }
+}
+
+fn present_attempt(attempt: &AttemptRecord) -> AttemptBody<'_> {
+    AttemptBody {
+        number: attempt.number,
+        started_at: attempt.started_at,
+        ended_at: attempt.ended_at,
+        provider: attempt.provider.as_deref(),
+        outcome: &attempt.outcome,
+        provider_code: &attempt.provider_code,
+        provider_message: &attempt.provider_message,
+        provider_id: attempt.provider_id.as_deref(),
+        segments: attempt.segments,
+        receipt: attempt.receipt.as_ref().map(present_receipt),
+    }
+}
+
+fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
+    ReceiptBody {
+        outcome: &receipt.outcome,
+        provider_code: &receipt.provider_code,
+        provider_message: &receipt.provider_message,
+        received_at: receipt.received_at,
+    }
+}
+
+/// Encodes a position in the list as a cursor.
+fn cursor_after(position: &PairPosition) -> String {
+    let PairPosition { recipient_index, channel, id } = position;
+    URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))
+}
+
+fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<PairPosition> {
+    let position = parse_cursor(text);
+    if position.is_none() {
+        let message = "cursor must be the nextCursor of an earlier answer";
+        problems.push(Problem::new("cursor", "invalid_cursor", message));
+    }
+    position
+}
+
+fn parse_cursor(text: &str) -> Option<PairPosition> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let mut parts = std::str::from_utf8(&bytes).ok()?.splitn(3, '.');
+    let recipient_index = parts.next()?.parse().ok()?;
+    let channel = parts.next()?.parse().ok()?;
+    Some(PairPosition { recipient_index, channel, id: parts.next()?.parse().ok()? })
+}

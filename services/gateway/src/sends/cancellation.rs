@@ -1,0 +1,54 @@
+//! `DELETE /v3/requests/{requestId}`: cancellation of the deliveries that no provider has received yet.
+
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::access::actor;
+use crate::access::caller::AppCaller;
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+use crate::http::path_id::PathId;
+use crate::http::waiting::database;
+use crate::openapi::vocabulary::{Count, Uuid};
+
+/// Result of a cancellation.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Cancellation, example = json!({"cancelled": 40}))]
+struct CancellationBody {
+    /// Number of deliveries that will not be made: the deliveries that waited for an attempt, plus one per channel for each
+    /// recipient that was not planned yet. The counts of the request show all of them as `cancelled` once its planning is
+    /// complete.
+    #[schema(value_type = Count)]
+    cancelled: u64,
+}
+
+/// Cancels a request.
+///
+/// Deliveries that no provider has received yet end as `cancelled`: deliveries of a scheduled send, deliveries to recipients
+/// that are not planned yet, and deliveries that wait for their first or next attempt. An attempt in progress is completed, but
+/// not repeated. Recipients that are already planned still get their inbox items. Repeating the call, or cancelling a completed
+/// request, has no effect.
+#[utoipa::path(
+    delete,
+    path = "/v3/requests/{requestId}",
+    operation_id = "cancelRequest",
+    tag = "requests",
+    security(("app" = [])),
+    params(("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send.")),
+    responses((status = 200, description = "The request is cancelled.", body = CancellationBody)),
+)]
+pub(crate) async fn cancel(
+    http: HttpRequest,
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let request = id.request()?;
+    gateway.await_planning(caller.app, request).await?;
+    let cancelled =
+        database(gateway.store.deliveries().cancel_request(caller.app, request, &actor::of(&http))).await?;
+    tracing::info!(app = %caller.app, send_id = %request, cancelled, "cancelled a request");
+    Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
+}

@@ -1,0 +1,220 @@
+//! `POST /v3/notifications?dryRun=true`: the deliveries that a send would make, skip or fail to make, with the reasons.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix_web::web;
+use domain::content::Object;
+use domain::plan::Decision;
+use domain::send::Recipient;
+use domain::target::masked;
+use domain::{AppId, Channel, Reason, SendId, SendRequest, Status};
+use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size};
+use serde::Serialize;
+use service_kit::clock;
+use store::sends::chunk::Chunk;
+use store::sends::facts::Facts;
+use tokio::time::timeout;
+use utoipa::ToSchema;
+
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+use crate::openapi::vocabulary::{self, Identifier};
+
+use crate::http::waiting::{database, remaining_time};
+use crate::sends::acceptance::Submission;
+use crate::sends::shown_content::ShownContent;
+
+/// Number of recipients whose content the answer shows, counted from the first recipient of the send. It bounds the size of the
+/// answer.
+const SHOWN: usize = 10;
+/// Time limit of a dry run.
+const WITHIN: Duration = Duration::from_millis(2500);
+
+/// Effect that a send would have.
+#[derive(Default, Serialize, ToSchema)]
+#[schema(example = json!({
+    "recipients": 1,
+    "counts": {"email": {"queued": 1}, "sms": {"skipped": 1}},
+    "data": [
+        {
+            "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
+            "content": {
+                "subject": "Hello", "text": "Hello", "html": "<p>Hello</p>", "from": null, "fromName": "The shop",
+                "replyTo": null, "cc": [], "bcc": [], "headers": {}, "attachments": [],
+            },
+        },
+        {
+            "recipient": "ada", "channel": "sms", "target": null, "status": "skipped", "reason": "no_provider",
+            "content": null,
+        },
+    ],
+}))]
+pub(crate) struct DryRun {
+    /// Number of recipients of the send.
+    recipients: usize,
+    /// Number of deliveries by channel and status.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
+    counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
+    /// Deliveries by recipient in the order of the send, then by channel.
+    data: Vec<Pair>,
+}
+
+/// Effect of a send for one recipient on one channel.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DryRunDelivery)]
+struct Pair {
+    #[schema(value_type = Identifier)]
+    recipient: String,
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    /// Address, token or subscription of the recipient, masked. Null for the inbox and for skipped deliveries.
+    target: Option<String>,
+    /// `queued` if the send would make the delivery, otherwise `skipped` or `failed`.
+    #[schema(value_type = vocabulary::Status)]
+    status: Status,
+    #[schema(value_type = Option<vocabulary::Reason>)]
+    reason: Option<Reason>,
+    /// Rendered content for the recipient. Null if the status is not `queued`, and from the eleventh recipient on, to bound the
+    /// size of the answer.
+    content: Option<Box<ShownContent>>,
+}
+
+impl Gateway {
+    /// Returns the effect that a send would have now. It uses the same checks, decisions and templates as a real send, but
+    /// writes nothing and reserves no idempotency key. 503 if that takes longer than 2.5 s.
+    pub(crate) async fn dry_run(&self, submission: Submission) -> Result<DryRun, Failure> {
+        self.check(&submission).await?;
+        let Submission { app, send, .. } = submission;
+        let within = remaining_time(WITHIN);
+        match timeout(within, Box::pin(self.plan_without_writing(app, send, Instant::now() + within))).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let message = "the dry run took too long; name fewer recipients";
+                Err(Failure::unavailable(message, "the dry run took too long"))
+            }
+        }
+    }
+
+    /// Plans the send chunk by chunk, without writing. `until` also ends the rendering, which runs on a blocking thread that a
+    /// timeout cannot stop.
+    async fn plan_without_writing(
+        &self,
+        app: AppId,
+        send: SendRequest,
+        until: Instant,
+    ) -> Result<DryRun, Failure> {
+        let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
+        let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
+        for number in (0..).take(send.chunks()) {
+            let chunk = Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send) };
+            let facts =
+                database(Box::pin(self.store.sends().simulate_facts(std::slice::from_ref(&chunk)))).await?;
+            let pairs = web::block(move || pairs(&chunk, &facts, until)).await;
+            for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
+                *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
+                outcome.data.push(pair);
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
+    let template = facts.template(0).and_then(|version| {
+        let compiled = Template::compile(&version.channels);
+        let log = |error| {
+            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template; the dry run shows no content");
+        };
+        compiled.map_err(log).ok()
+    });
+    let template = template.as_ref();
+    let category = facts.category(0).map(Arc::as_ref);
+    let renderer = ContentRenderer::new(&chunk.send, template, facts.app_name(chunk.app), category)
+        .with_template_profile(facts.template_profile(chunk.app));
+    let no_profile = Object::new();
+    let mut pairs = Vec::new();
+    for ((index, decision), recipient) in
+        decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
+    {
+        // The time limit has passed, and the request was answered with 503.
+        if Instant::now() >= until {
+            break;
+        }
+        let profile =
+            facts.user(chunk.app, &recipient.identifier).map_or(&no_profile, |(_, profile)| profile);
+        let trial =
+            DryRunRecipient { renderer: &renderer, recipient, profile, shown: (index as usize) < SHOWN };
+        pairs.extend(trial.pairs(decision));
+    }
+    pairs
+}
+
+/// One recipient of a dry run, with the data for rendering the content.
+struct DryRunRecipient<'a> {
+    renderer: &'a ContentRenderer<'a>,
+    recipient: &'a Recipient,
+    profile: &'a Object,
+    /// True if the answer shows the content of this recipient.
+    shown: bool,
+}
+
+impl DryRunRecipient<'_> {
+    /// Returns the entries of this recipient, sorted by channel as in `GET /v3/requests/{requestId}/deliveries`.
+    fn pairs(&self, decision: Decision) -> Vec<Pair> {
+        let skips = decision.skips.into_iter().map(|(channel, reason)| Pair {
+            reason: Some(reason),
+            ..self.pair(channel, None, reason.planned_status())
+        });
+        let mut pairs: Vec<_> = skips.collect();
+        if decision.in_app {
+            pairs.push(self.rendered(Channel::InApp, None, self.in_app()));
+        }
+        for delivery in decision.deliveries {
+            let content = self.renderer.external(delivery.channel, self.recipient, self.profile);
+            pairs.push(self.rendered(
+                delivery.channel,
+                Some(&delivery.target),
+                content.map(ShownContent::from),
+            ));
+        }
+        pairs.sort_by_key(|pair| pair.channel.as_str());
+        pairs
+    }
+
+    fn in_app(&self) -> Result<ShownContent, TemplateError> {
+        let content = self.renderer.in_app(self.recipient, self.profile)?;
+        item_size(&content)?;
+        Ok(content.into_owned().into())
+    }
+
+    fn rendered(
+        &self,
+        channel: Channel,
+        target: Option<&str>,
+        content: Result<ShownContent, TemplateError>,
+    ) -> Pair {
+        match content {
+            Ok(content) => Pair {
+                content: self.shown.then(|| Box::new(content)),
+                ..self.pair(channel, target, Status::Queued)
+            },
+            Err(_) => Pair {
+                reason: Some(Reason::TemplateError),
+                ..self.pair(channel, target, Reason::TemplateError.planned_status())
+            },
+        }
+    }
+
+    fn pair(&self, channel: Channel, target: Option<&str>, status: Status) -> Pair {
+        Pair {
+            recipient: self.recipient.identifier.clone(),
+            channel,
+            target: target.map(masked),
+            status,
+            reason: None,
+            content: None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `/v3/requests/{requestId}`: the status of a send.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::{AppId, Channel, SendId, Status, Timestamp};
+use serde::Serialize;
+use service_kit::clock;
+use store::sends::status::RequestSummary;
+use tokio::time::{Instant, sleep};
+use utoipa::ToSchema;
+
+use crate::access::caller::AppCaller;
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+use crate::http::path_id::{PathId, no_such_request};
+use crate::http::waiting::database;
+use crate::openapi::vocabulary::{Time, Uuid};
+
+/// Time limit of the wait for the dispatcher to write a request that was just accepted.
+const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
+const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Status of a send.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Request, example = json!({
+    "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "status": "completed",
+    "acceptedAt": "2027-01-31T09:00:00.000Z", "sendAt": null, "recipients": 2,
+    "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}},
+}))]
+struct RequestBody {
+    #[schema(value_type = Uuid)]
+    request_id: SendId,
+    /// `scheduled`: the request waits for `sendAt`. `processing`: deliveries are being planned or made. `completed`: all
+    /// deliveries have ended. `cancelled`: a call cancelled the request. `parked`: planning failed repeatedly; it resumes if an
+    /// operator redrives the request.
+    #[schema(pattern = "^(scheduled|processing|completed|cancelled|parked)$")]
+    status: &'static str,
+    #[schema(value_type = Time)]
+    accepted_at: Timestamp,
+    #[schema(value_type = Option<Time>)]
+    send_at: Option<Timestamp>,
+    #[schema(minimum = 0)]
+    recipients: i32,
+    /// Number of deliveries by channel and status.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
+    counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+}
+
+/// Gets the status of a request.
+#[utoipa::path(
+    get,
+    path = "/v3/requests/{requestId}",
+    operation_id = "getRequest",
+    tag = "requests",
+    security(("app" = [])),
+    params(("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send.")),
+    responses((status = 200, description = "The request.", body = RequestBody)),
+)]
+pub(crate) async fn retrieve(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let request_id = id.request()?;
+    gateway.await_planning(caller.app, request_id).await?;
+    let request = database(gateway.store.sends().find_request(caller.app, request_id)).await?;
+    let request = request.ok_or_else(no_such_request)?;
+    Ok(HttpResponse::Ok().json(RequestBody {
+        request_id,
+        status: status(&request),
+        accepted_at: request.accepted_at,
+        send_at: request.send_at,
+        recipients: request.recipients,
+        counts: request.counts,
+    }))
+}
+
+impl Gateway {
+    /// Waits up to 1.5 s until the dispatcher has written the request to the database, and returns the time of its acceptance.
+    /// 404 if it is not written by then: the request does not exist, or belongs to another app.
+    pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
+        let end = Instant::now() + PLANNED_WITHIN;
+        loop {
+            if let Some(accepted_at) = database(self.store.sends().find_acceptance(app, request)).await? {
+                return Ok(accepted_at);
+            }
+            if !was_just_accepted(request) || Instant::now() + ASK_INTERVAL > end {
+                return Err(no_such_request());
+            }
+            sleep(ASK_INTERVAL).await;
+        }
+    }
+}
+
+/// Returns true if the id was created at most 15 s ago. The dispatcher may not have written such a request yet. The id contains
+/// its time of creation (RFC 9562, section 5.7).
+fn was_just_accepted(request: SendId) -> bool {
+    let Some(made) = request.0.get_timestamp() else {
+        return false;
+    };
+    let (seconds, nanos) = made.to_unix();
+    let made = Duration::new(seconds, nanos).as_millis();
+    let now = u128::try_from(clock::now().millis()).unwrap_or(0);
+    now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
+}
+
+/// Returns the status of the request as a whole; see [`RequestBody::status`].
+fn status(request: &RequestSummary) -> &'static str {
+    let all_planned = request.planned >= i64::from(request.recipients);
+    let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());
+    match request {
+        RequestSummary { cancelled: true, .. } => "cancelled",
+        _ if all_planned && all_ended => "completed",
+        RequestSummary { parked: true, .. } => "parked",
+        RequestSummary { planned: 0, send_at: Some(_), .. } => "scheduled",
+        _ => "processing",
+    }
+}

@@ -1,0 +1,109 @@
+//! `/openapi.json` and `/docs`.
+
+use serde_json::{Value, json};
+
+use crate::service::{Backing, Service};
+
+#[tokio::test]
+async fn the_document_is_served_once_and_then_answered_with_304() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let answer = service.call("GET /openapi.json").send().await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let tag = answer.header("etag").unwrap().to_owned();
+    let document = answer.is(200);
+    assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("3.0.0")));
+    assert_eq!(document["components"]["securitySchemes"]["apiKey"]["name"], "X-SERVICE-API-KEY");
+    for known in [tag.as_str(), "*", &format!("\"other\", W/{tag}")] {
+        let again = service.call("GET /openapi.json").header("If-None-Match", known).send().await;
+        assert_eq!(again.header("etag"), Some(&*tag));
+        assert_eq!(again.is(304), Value::Null);
+    }
+    service.call("GET /openapi.json/").header("If-None-Match", "\"other\"").send().await.is(200);
+}
+
+#[tokio::test]
+async fn the_documentation_page_loads_nothing_from_other_hosts() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let page = service.call("GET /docs").send().await;
+    let policy = page.header("content-security-policy").unwrap().to_owned();
+    let sources = policy.split([' ', ';']).filter(|word| !word.is_empty() && !word.contains('-'));
+    let foreign: Vec<_> = sources.filter(|source| !["'none'", "'self'", "data:"].contains(source)).collect();
+    assert!(policy.starts_with("default-src 'none'; ") && foreign.is_empty(), "{foreign:?}");
+    let Value::String(html) = page.is(200) else { panic!("the page is not a text") };
+    let loaded: Vec<_> =
+        html.split(['"']).filter(|text| text.starts_with('/') || text.contains("://")).collect();
+    assert_eq!(loaded.len(), 4, "{loaded:?}");
+    for file in loaded {
+        let answer = service.call(&format!("GET {file}")).send().await;
+        assert_eq!(answer.header("content-security-policy"), Some(&*policy), "{file}");
+        let Value::String(text) = answer.is(200) else { panic!("{file} is not a text") };
+        assert!(!text.is_empty(), "{file}");
+    }
+    let Value::String(script) = service.call("GET /docs/page.js").send().await.is(200) else { panic!() };
+    assert!(script.contains("validatorUrl: null") && !script.contains("://"), "{script}");
+    for file in ["index.html", "..%2Fopenapi.json", "swagger-initializer.js", "x"] {
+        service.call(&format!("GET /docs/{file}")).send().await.fails(404, "not_found");
+    }
+}
+
+/// Returns the second column of the row of `docs/limits.md` with this first column.
+fn listed(row: &str) -> String {
+    let page = include_str!("../../../docs/limits.md");
+    let row = format!("| {row} |");
+    let line = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
+    line.split('|').nth(2).unwrap().trim().to_owned()
+}
+
+#[test]
+fn docs_limits_states_the_limits_of_the_code() {
+    use gateway::limits;
+    let config = service_kit::Config::default();
+    let (gateway, seconds) = (&config.gateway, |time: std::time::Duration| format!("{} s", time.as_secs()));
+    let rows = [
+        ("requests per second of a user", gateway.user_rate_limit.to_string()),
+        ("requests per second with a public key or nothing", gateway.peer_rate_limit.to_string()),
+        ("requests per second with wrong credentials", gateway.refusal_rate_limit.to_string()),
+        ("look-ups per second of unknown API keys", gateway.refusal_rate_limit.to_string()),
+        ("concurrent look-ups of unknown API keys", limits::LOOK_UPS.to_string()),
+        (
+            "sends per second in the transactional lane; more go to the bulk lane",
+            gateway.transactional_rate.to_string(),
+        ),
+        ("requests waiting for database or log", gateway.waiting_room.to_string()),
+        ("memory of bodies, as sent and as parsed", format!("{} KiB", limits::BODY_ROOM)),
+        ("memory of files, in addition to bodies", format!("{} KiB", limits::FILE_ROOM)),
+        ("memory of callbacks", format!("{} KiB", limits::CALLBACK_ROOM)),
+        ("memory of answers over 16 KiB that clients have not read", format!("{} KiB", limits::ANSWER_ROOM)),
+        ("size of a body with the secret", format!("{} bytes", gateway::MAX_BODY)),
+        ("size of a body with the secret that has files", format!("{} bytes", gateway::MAX_BODY_WITH_FILES)),
+        ("size of a body without the secret", format!("{} bytes", gateway::MAX_USER_BODY)),
+        ("size of a callback", format!("{} bytes", gateway::MAX_CALLBACK)),
+        ("objects and arrays of a body with the secret", limits::MAX_CONTAINERS.to_string()),
+        ("objects and arrays of a body without the secret", limits::MAX_USER_CONTAINERS.to_string()),
+        ("slowest body, after 2 s of grace", format!("{} bytes per second", limits::SLOWEST)),
+        ("time for a body", seconds(limits::SENT_WITHIN)),
+        ("time for a callback", seconds(limits::CALLBACK_WITHIN)),
+        ("time for a client to acknowledge bytes", seconds(limits::STALLED_FOR)),
+        (
+            "time without a request in progress, including reading the answer and sending the next head",
+            seconds(limits::IDLE_AT_MOST),
+        ),
+        (
+            "the same for peers without the secret while connections are scarce",
+            seconds(limits::IDLE_WHILE_SCARCE),
+        ),
+        ("time for one answer of the database or the log", seconds(limits::STEP)),
+        ("connections of one process to PostgreSQL", config.database.max_connections.to_string()),
+        ("messages of a stream", config.nats.max_messages.to_string()),
+        ("concurrent attempts of a worker, per lane", config.delivery.max_concurrency.to_string()),
+        ("time for one webhook call", seconds(config.webhooks.timeout)),
+    ];
+    for (row, expected) in rows {
+        assert_eq!(listed(row), expected, "{row}");
+    }
+    assert_eq!(limits::GRACE.as_secs(), 2);
+    assert_eq!((limits::BYTES_OF_A_REQUEST, limits::OPERATIONS_OF_A_REQUEST), (8192, 10));
+    let of_app = listed("requests per second of a backend; and of all users of an app, by proof");
+    assert_eq!(of_app, gateway.rate_limit.to_string());
+    assert!(listed("connections").starts_with(&format!("{},", gateway.connections)));
+}
