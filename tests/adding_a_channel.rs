@@ -57,7 +57,7 @@ fn the_steps_of_the_page_build_a_working_provider_and_channel() {
     cargo(&copy, &["check", "--workspace", "--bins"]);
 }
 
-/// Removes the optimisation settings of the profile, because the build runs only once.
+/// Removes the optimisation settings of the profile: optimised code is not worth a slower build for a single run.
 fn build_quickly(copy: &Path) {
     let manifest = copy.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();

@@ -47,7 +47,7 @@ const OWNED: [(&str, &[&str]); 5] = [
 ];
 const EXEMPT: [&str; 3] = ["local-servers", "testkit", "suite"];
 
-/// Crates that `domain` must not depend on, because it only decides: it does no I/O, does not wait, and has no randomness.
+/// Crates that `domain` must not depend on, because it must do no I/O, never wait, and use no random numbers.
 const NOT_IN_DOMAIN: [&str; 10] = [
     "tokio",
     "tokio-util",
@@ -233,8 +233,8 @@ fn paths_and_links_in_the_documentation_exist() {
     report(&problems);
 }
 
-/// The log filter compares the targets of log lines by prefix. So it must list all our crates, and all dependencies whose names
-/// begin with the name of one of them.
+/// The log filter selects log lines by a prefix of their target. To select only ours, it must list all our crates, and also the
+/// dependencies whose names begin with the name of one of our crates.
 #[test]
 fn a_log_level_without_a_target_applies_to_exactly_our_own_crates() {
     let target = |name: &str| name.replace('-', "_");
@@ -283,7 +283,7 @@ fn every_test_that_the_security_page_names_exists() {
     report(&problems.collect::<Vec<_>>());
 }
 
-/// A new developer reads the files of this section first, so they must not become more or longer.
+/// A new developer reads the files of this section first, so there is a limit on their number and total length.
 #[test]
 fn the_path_of_a_send_gets_no_longer() {
     let page = read(&root().join("ARCHITECTURE.md"));

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::service::SOON;
 
-/// A client with its own loopback address, so that the gateway does not take it for the same peer as the test.
+/// A client with its own loopback address, so that the gateway counts it as a different peer from the test itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Attacker {
     from: Ipv4Addr,

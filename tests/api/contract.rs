@@ -1,5 +1,5 @@
-//! Checks of answers against the OpenAPI document. Every call of the suite is checked against the document that the
-//! service serves: the status, the required headers, the media type, and the body, which must have no other members.
+//! Checks of answers against the OpenAPI document. Every answer in the suite is checked against the document that the
+//! service serves: the status, the required headers, the media type, and the body. A body with undocumented members fails.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -77,8 +77,8 @@ impl Contract {
         &self.document
     }
 
-    /// Returns the operation and its name. If the document has no such path or method, returns the pointer to the declared answer
-    /// for that.
+    /// Returns the operation and its name. If the document does not list the path or method, returns the pointer to the answer
+    /// that it declares for unknown paths or methods.
     fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
         let paths = self.document["paths"].as_object().unwrap();
         let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);

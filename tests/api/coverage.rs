@@ -1,4 +1,4 @@
-//! Record of the statuses that each operation of the API was answered with, over all test processes of a run.
+//! Record of the statuses that each operation of the API returned during a run, collected from all test processes.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};

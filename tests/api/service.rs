@@ -88,7 +88,7 @@ impl Service {
             }
             // The stand-ins run on this machine.
             config.outbound.allow_private = true;
-            // All calls of a test come from one address, and faster than calls of real users.
+            // A test makes all its calls from one address, and makes them faster than real users.
             config.gateway.user_rate_limit = 1_000_000;
             config.gateway.peer_rate_limit = 1_000_000;
             config.gateway.refusal_rate_limit = 1_000_000;
@@ -126,7 +126,7 @@ impl Service {
         App { id, key, secret }
     }
 
-    /// Gives the app another secret; the previous one stays valid for `grace`.
+    /// Gives the app a new secret. The previous one stays valid for `grace`.
     pub(crate) async fn rotate(&self, app: &App, secret: &str, grace: Duration) -> App {
         let (digest, sealed) = (secrets::sha256(secret.as_bytes()), self.sealed(app.id, secret));
         let new = NewSecret { digest: &digest, sealed: &sealed };

@@ -22,7 +22,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Creates a key of the app.
+    /// Creates a signing key for the app.
     pub(crate) async fn create(service: &Service, app: &App, algorithm: SigningAlgorithm) -> Signer {
         let (store, master_key) = (&service.context.store, &service.context.master_key);
         let created =
@@ -47,7 +47,7 @@ impl Signer {
     }
 }
 
-/// Signs a token with any key and algorithm, regardless of its header.
+/// Signs a token with the given key and algorithm, even if its header names others.
 pub(crate) fn forged(header: &Value, claims: &Value, key: &EncodingKey, algorithm: Algorithm) -> String {
     let message = format!("{}.{}", part(header), part(claims));
     let signature = sign(message.as_bytes(), key, algorithm).unwrap();

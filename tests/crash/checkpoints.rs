@@ -21,7 +21,7 @@ const STEPS_BACK: &str = "
     CREATE TRIGGER note_step_back AFTER UPDATE ON checkpoint FOR EACH ROW
       WHEN (NEW.seq <= OLD.seq) EXECUTE FUNCTION note_step_back();";
 
-/// Starts to record steps back of checkpoints in the table `stepped_back`.
+/// Creates the trigger, which writes to the table `stepped_back`.
 pub(crate) async fn record(database: &PgPool) {
     sqlx::raw_sql(STEPS_BACK).execute(database).await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! Random decisions that depend only on a seed and on what is decided, so that a run with the same seed makes the same decisions.
+//! Random decisions. Each depends only on the seed and on the subject of the decision, so a run with the same seed makes the same
+//! decisions.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

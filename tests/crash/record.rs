@@ -39,7 +39,7 @@ pub(crate) struct Record {
     pub(crate) provider_faults: BTreeMap<String, usize>,
     /// Inboxes of all users at the end, read over the API.
     pub(crate) inboxes: BTreeMap<User, Vec<ShownItem>>,
-    /// Reports of the API at the end, by request. If there are very many sends, only about a sample.
+    /// Reports of the API at the end, by request. A large run has the reports about a sample of its sends only.
     pub(crate) reported: BTreeMap<Uuid, ReportedSend>,
     /// Webhooks that the apps' endpoints accepted, in order.
     pub(crate) webhooks: Vec<Webhook>,

@@ -14,10 +14,10 @@ use crate::record::Record;
 use crate::system::System;
 use crate::system::files;
 
-/// Number of deliveries accepted twice that the report shows, per channel.
+/// Maximum number of repeated acceptances that the report lists per channel.
 const SHOWN: usize = 10;
 
-/// Numbers by the name of what is counted.
+/// Counts by name, such as the name of a channel or crash point.
 type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, Default, Serialize)]
@@ -29,7 +29,7 @@ pub(crate) struct Report {
     pub(crate) broker: String,
     /// Duration of each phase, in seconds.
     seconds: BTreeMap<&'static str, f64>,
-    /// Number of confirmed notifications: recipients of all confirmed sends.
+    /// Number of confirmed notifications: the total number of recipients of all confirmed sends.
     notifications: usize,
     sends: usize,
     /// Number of calls that clients made to get these confirmations.
@@ -56,11 +56,11 @@ pub(crate) struct Report {
     duplicates: Vec<Duplicate>,
     /// Number of periods in which nats-server redelivered acknowledged sends.
     redeliveries: usize,
-    /// 99th percentile of the time from 202 to the inbox, in milliseconds, for sends of small apps without faults; and the number
-    /// of these sends.
+    /// 99th percentile of the time from 202 to the inbox, in milliseconds, and the number of sends from which it is computed:
+    /// sends of small apps that no fault delayed.
     small_apps_p99: Option<(i64, usize)>,
     /// Number of these sends that were confirmed during a flood of the large app, and the maximum number of the large app's sends
-    /// that waited.
+    /// that were waiting at one of these confirmations.
     beside_a_flood: (usize, usize),
     /// Peak memory of a process by role, in mebibytes.
     peak_mebibytes: Counts,

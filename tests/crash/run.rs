@@ -1,4 +1,4 @@
-//! The run: load and faults, then, when no work remains, the checks.
+//! The run puts the system under load and injects faults. When no work remains, it runs the checks.
 //!
 //! `cargo xtask crash` runs only this test. `TIDINGS_TEST_CRASH_SEED` repeats the schedule of an earlier run, and
 //! `TIDINGS_TEST_CRASH_LONG=1` selects the long run. `TIDINGS_TEST_CRASH_NOTIFICATIONS` sets the number of notifications.

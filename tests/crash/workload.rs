@@ -56,7 +56,7 @@ pub(crate) struct Size {
     /// Maximum time from the first try of a scheduled send to its scheduled time.
     pub(crate) ahead: Duration,
     pub(crate) burst_every: Duration,
-    /// Number of visits to the inbox by every user who reads; every fifth user does.
+    /// Number of visits that each reader makes to their inbox. Every fifth user is a reader.
     pub(crate) rounds: u32,
     /// Number of changes of email addresses.
     pub(crate) moves: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Size {
 impl Size {
     /// Size of a load of at least this many notifications.
     pub(crate) fn of(notifications: usize, lasting: Duration) -> Size {
-        // A twentieth more, because the number of recipients per send is random.
+        // Add 5 %, because the number of recipients per send is random.
         let notices = (notifications + notifications / 20).div_ceil(notice::AVERAGE);
         Size {
             users: 2_000,
@@ -179,12 +179,12 @@ impl Workload {
         notice.delay.is_none() && notice.channels.contains(&Channel::InApp)
     }
 
-    /// Creates an interval that ticks `times` times during the load. Late ticks are made up for.
+    /// Creates an interval that ticks `times` times during the load. Missed ticks follow immediately, so that none is lost.
     fn pace(&self, times: usize) -> Interval {
         self.pace_from(times, 0)
     }
 
-    /// Like [`pace`](Self::pace), but starts later by `late` hundredths of the interval.
+    /// Like [`pace`](Self::pace), but the first tick is delayed by `late` percent of the interval.
     fn pace_from(&self, times: usize, late: usize) -> Interval {
         let period = self.size.lasting / u32::try_from(times.max(1)).unwrap();
         let from = Instant::now() + period * u32::try_from(late).unwrap() / 100;

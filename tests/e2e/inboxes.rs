@@ -177,7 +177,8 @@ impl Inboxes {
                 Event::InboxAllChanged(change, AllItemsChanged { user, up_to: some(&known) })
             }
             _ => {
-                // One send in forty has one of fifty ids, so that some sends occur twice and their items already exist.
+                // Most sends get a new id. One in forty gets one of fifty fixed ids, so that some sends repeat and their items
+                // already exist.
                 let send =
                     SendId(Uuid::from_u128(u128::from(below(if below(40) == 0 { 50 } else { u64::MAX }))));
                 let others = (1..=USERS.cast_signed()).map(UserNumber);
@@ -212,7 +213,7 @@ impl Inboxes {
         Envelope { id, app, at: self.now(), send_id, caused_by: None, trace: None, event }
     }
 
-    /// Records the erasure of a user as the directory does, but publishes no event. `is_done` is false while the erasure is in
+    /// Records the erasure of a user in the table `erased`, but publishes no event. `is_done` is false while the erasure is in
     /// progress.
     pub(crate) async fn note_erasure(&self, app: AppId, user: UserNumber, is_done: bool) {
         let done = if is_done { "now()" } else { "NULL" };
@@ -275,8 +276,8 @@ impl Inboxes {
         earlier
     }
 
-    /// Removes the events that the live inbox has from the log, as the janitor does later. Returns the first remaining sequence
-    /// of each partition.
+    /// Does what the janitor does later: removes from the log the events that the live inbox has already applied. Returns the
+    /// first remaining sequence of each partition.
     pub(crate) async fn shorten_log(&self) -> Vec<u64> {
         let mut starts = Vec::new();
         for number in 0..PARTITIONS {

@@ -11,7 +11,7 @@ async fn rotating_the_link_key_revokes_links_after_its_grace() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
-    // A new value has cached no keys, like a process that has just started.
+    // Each call creates a new instance with an empty key cache, like a process that has just started.
     let links = || Links::new(installation.store.clone(), installation.master_key.clone(), clock::now);
     let link = Link { app, user: UserNumber(7), purpose: Purpose::Unsubscribe(CategoryId(3)) };
     let token = links().sign(&link).await.unwrap();

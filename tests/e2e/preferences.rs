@@ -1,4 +1,4 @@
-//! A user turns off email for a category and gets no emails of it. Front ends get the data for a preference screen and for web
+//! A user who turns off email for a category gets no emails in it. Front ends get the data for a preference screen and for web
 //! push.
 
 use std::time::Duration;

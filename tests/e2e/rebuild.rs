@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox`: builds new tables from the log, and replaces the live tables by them.
+//! `tidings rebuild inbox`: builds new tables from the log, and replaces the live tables with them.
 
 use std::io::{BufRead, BufReader};
 
@@ -101,8 +101,8 @@ async fn a_damaged_inbox_is_reported_and_repaired_if_differences_are_accepted() 
     assert_eq!((answer.code, &found["switched"]), (0, &json!(true)), "{answer:?}");
     assert_eq!(found["differences"], json!(3));
     inboxes.assert_equal().await;
-    assert_ne!(inboxes.text(ROWS).await, rows, "no newer items exist");
-    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "the event is applied now");
+    assert_ne!(inboxes.text(ROWS).await, rows, "the rebuilt tables must have newer items");
+    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "the dead event is applied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +118,7 @@ async fn a_killed_rebuild_changes_nothing_and_the_next_one_starts_again() {
         inboxes.await_no_rebuild().await;
         let mut child = inboxes.spawn(&["rebuild", "inbox"]);
         let errors = BufReader::new(child.stderr.take().unwrap());
-        // The rebuild may print no line with this mark, because it passed it between two lines. Then wait for the next phase.
+        // The rebuild prints its progress at intervals, so it may skip this mark. In that case wait for the next phase.
         let next = if mark == "switching" { mark } else { "comparing" };
         let reached = tokio::task::spawn_blocking(move || {
             errors.lines().map_while(Result::ok).find(|line| line.contains(mark) || line.contains(next))

@@ -11,8 +11,8 @@ use crate::descendants::{self, Descendant};
 
 const READY_WITHIN: Duration = Duration::from_secs(90);
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-/// Variables that are set to an empty text, which counts as unset, so that the environment of the test does not configure
-/// `tidings up`.
+/// Variables that the environment of the test may have and that must not configure `tidings up`. An empty value counts as
+/// unset.
 const UNSET: [(&str, &str); 3] = [("DATABASE_URL", ""), ("NATS_URL", ""), ("TIDINGS_CONFIG", "")];
 
 pub(crate) struct RunningProcess {

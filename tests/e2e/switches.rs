@@ -1,4 +1,4 @@
-//! `tidings app set`: sets all given switches, or none with a list of all problems.
+//! `tidings app set`: sets all given switches. If any of them is invalid, it sets none and lists all problems.
 
 use serde_json::{Value, json};
 use store::control::app::App;

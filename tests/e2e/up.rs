@@ -52,7 +52,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// Makes the send of the printed first steps, and returns the request's id.
+/// Makes the send that the printed first steps show, and returns the request's id.
 async fn send(running: &RunningProcess) -> String {
     let send = json!({
         "notification": {"title": TITLE, "message": MESSAGE},

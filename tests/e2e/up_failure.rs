@@ -37,7 +37,7 @@ async fn after_a_kill_no_process_is_left_and_up_starts_again() {
     let mut running = RunningProcess::start(&data).await;
     let before = running.descendants();
     kill(running.service.id());
-    assert!(running.has_dev_file(), "the killed process cannot have removed it");
+    assert!(running.has_dev_file(), "the killed process had no chance to remove dev.json");
     all_gone(&before).await;
     let stale = directory.run(&["app", "list", "--data-dir", "data"]);
     assert_eq!(stale.code, 1);

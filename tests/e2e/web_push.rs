@@ -77,7 +77,8 @@ async fn message(running: &RunningProcess) -> Value {
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Stores browsers of one user that all fail, some by the answer of the push service, others because their host cannot be called.
+/// Stores browsers of one user to which no message can be sent. For half of them the push service answers with an error; the
+/// other half have an endpoint whose host does not exist.
 async fn store_failing_browsers(running: &RunningProcess) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {

@@ -206,7 +206,10 @@ fn every_falsified_record_fails_its_check() {
         let mut record = valid();
         falsify(&mut record);
         let failures = check::failures(&record);
-        assert!(failures.iter().any(|(failed, _)| failed == name), "{name} passes, only {failures:?} fail");
+        assert!(
+            failures.iter().any(|(failed, _)| failed == name),
+            "{name} passed; failed checks: {failures:?}"
+        );
     }
     let falsified: BTreeSet<&str> = FALSIFIED.iter().map(|(name, _)| *name).collect();
     let checks: BTreeSet<&str> = check::CHECKS.iter().map(|(name, _)| *name).collect();

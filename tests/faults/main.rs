@@ -22,10 +22,10 @@ use crate::round::{Round, Weather};
 use crate::system::System;
 
 const DELIVERIES: usize = 20_000;
-/// Number of rounds with faults, and of rounds without. Each of the three SMS providers has the highest priority in one round of
-/// each kind.
+/// Number of rounds with faults, and also of rounds without. There are three SMS providers; each has the highest priority in one
+/// round of each kind.
 const ROUNDS: usize = 3;
-/// Factor by which rounds without faults have fewer deliveries.
+/// Rounds without faults have the usual number of deliveries divided by this.
 const CLEAN_SHARE: usize = 2;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::system::System;
 
-/// Time limit without progress. It is longer than the longest pause of a provider's breaker, five minutes: if the trial calls to
-/// a provider fail by chance, the last deliveries of a round wait for such a pause.
+/// Time limit without progress. If trial calls fail by chance, a circuit breaker pauses its provider for up to five minutes, and
+/// the last deliveries of a round have to wait for that long.
 const STALLED_AFTER: Duration = Duration::from_secs(360);
 
 impl System {

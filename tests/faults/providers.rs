@@ -153,7 +153,7 @@ impl Providers {
         browser.subscription()
     }
 
-    /// Documents of the SMS providers for a round. In each round, another provider has the highest priority.
+    /// Documents of the SMS providers for a round. In each round, a different provider has the highest priority.
     pub(crate) fn prioritized(&self, round: usize) -> impl Iterator<Item = Value> {
         let first = SMS[round % SMS.len()];
         let peers = self.peers.iter().filter(|peer| SMS.contains(&peer.identifier().as_str()));
@@ -174,7 +174,7 @@ fn after_a_second(mut answer: Response<Bytes>) -> Response<Bytes> {
     answer
 }
 
-/// Answers of an HTTP stand-in to each fault.
+/// Answers that an HTTP stand-in gives for each fault.
 fn answers(temporary: Response<Bytes>, busy: Response<Bytes>, gone: Response<Bytes>) -> Answers {
     let [down, refused, pause] = [502, 400, 403].map(stand_ins::http::status);
     Answers { temporary, busy: after_a_second(busy), gone, down, refused, pause }

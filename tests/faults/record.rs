@@ -29,7 +29,7 @@ pub(crate) struct Delivery {
     pub(crate) notice: String,
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
-    /// Number of the last attempt. If the delivery ended before an attempt, the number of that attempt.
+    /// Number of the last attempt, or of the attempt that was due next if the delivery ended before it was made.
     pub(crate) attempt: i32,
     /// Attempts in the order of their numbers.
     pub(crate) attempts: Vec<Attempt>,

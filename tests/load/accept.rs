@@ -62,7 +62,7 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, span: Dura
             subject.measure(counted, span, next_key).await;
             next_key += KEYS;
         }
-        // Changes the order in each round, so that no server always runs after the same other one.
+        // Rotate the order, so that a different server runs first in each round.
         subjects.rotate_left(1);
     }
     subjects.sort_by_key(|subject| subject.accepted.name);

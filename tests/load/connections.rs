@@ -1,4 +1,4 @@
-//! Connections that each send one request after the other, for a given time.
+//! Connections that send requests for a given time. Each sends its next request when it has the answer to the last one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -56,7 +56,7 @@ struct Backend {
     endpoints: Vec<i64>,
 }
 
-/// Measures `webhooks` messages without and with `backlog` messages that wait behind them.
+/// Measures the sending of `webhooks` messages twice: alone, and while `backlog` other messages wait behind them.
 pub(crate) async fn measure(
     installation: &Installation,
     rounds: u32,
@@ -148,7 +148,7 @@ impl Backend {
         Backend { receiver, secret, endpoints }
     }
 
-    /// Replaces all messages by `waiting` due ones.
+    /// Replaces all messages with `waiting` new ones that are due.
     async fn refill(&self, installation: &Installation, waiting: u32) {
         let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
         sqlx::raw_sql("TRUNCATE webhook_message, webhook_wake").execute(&mut connection).await.unwrap();

@@ -1,5 +1,5 @@
-//! Throughput and latency of one app's sends during an attack on the gateway, compared with the figures without the attack. No
-//! attack needs a secret. In an earlier release, each of them stopped all apps.
+//! Throughput and latency of one app's sends during an attack on the gateway, compared with the figures without the attack. The
+//! attacker knows no secret. In an earlier release, each of these attacks stopped the sends of all apps.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// Poll interval of an inbox, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// IP address of the attacker, so that the gateway does not take it for the same peer as the test.
+/// IP address of the attacker, so that the gateway counts it as a different peer from the test itself.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 66, 1);
 /// Number of connections whose body never ends. A closed connection is opened again.
 const STALLED: usize = 160;
@@ -46,7 +46,7 @@ const PATCHING: usize = 4;
 const PATCHING_PACE: Duration = Duration::from_millis(16);
 /// Number of operations per patch: the maximum for a caller without the secret.
 const OPERATIONS: usize = 100;
-/// Size of the profile in bytes: the largest on which the work budget allows these operations.
+/// Size of the profile in bytes: the largest for which the work budget of a patch (operations times bytes) allows [`OPERATIONS`].
 const PROFILE: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ struct Figures {
 /// Figures without and with each attack.
 pub(crate) struct Report(Vec<(Attack, Figures, Figures)>);
 
-/// Measures an app's sends without and with each attack, in turns.
+/// Measures an app's sends for each attack, first without the attack and then during it.
 pub(crate) async fn run(scale: &Scale) -> Report {
     let system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &[]).await;
     let victim = system.another_app("victim");
@@ -183,7 +183,7 @@ async fn patch_of_profile(victim: &Request) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Builds a send to the user whose profile is patched, with an inline profile.
+/// Repeatedly sends to the user whose profile is patched. The send contains an inline profile.
 async fn send_inline(request: Request) {
     let (client, mut pace) = (Client::new(), pace(PACE));
     let send = json!({
@@ -206,7 +206,7 @@ fn body(recipient: &str) -> Value {
     json!({"notification": {"title": "hello"}, "sendTo": {"recipients": [{"identifier": recipient}]}})
 }
 
-/// Makes one send after the other, each of which must be accepted.
+/// Makes sends one at a time, and returns their number per second. Each must be accepted.
 async fn accepted(system: &System, span: Duration) -> f64 {
     let (client, request, begin, mut accepted) = (Client::new(), system.request(), Instant::now(), 0_u32);
     while begin.elapsed() < span {

@@ -1,5 +1,5 @@
-//! Flood of sends. First the email worker does not run, and sends fill the streams until the dispatcher pauses and the gateway
-//! refuses. Then a generator offers ten times the accepted load; after a third of this time, the email worker starts.
+//! Flood of sends. The email worker does not run at first, so sends fill the streams until the dispatcher pauses and the gateway
+//! refuses more sends. Then a generator offers ten times the accepted load. The email worker starts after a third of that time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,7 +22,7 @@ const MOST_MEMORY: u64 = 256;
 const STREAM: &str = "1000";
 /// Maximum number of concurrently waiting requests.
 const WAITING_ROOM: &str = "16";
-/// Minimum share of the offered requests that must be made, in percent.
+/// Percentage of the planned requests that the generator must manage to make; the machine may be too slow for all of them.
 const MADE: usize = 90;
 const SOON: Duration = Duration::from_secs(60);
 /// Rate limits that no load generator reaches.

@@ -142,7 +142,7 @@ impl BulkLane {
     }
 }
 
-/// Makes so many bulk sends that some wait at any time. Returns the total number of recipients.
+/// Makes bulk sends until `end`, always enough that some are waiting. Returns the total number of recipients.
 async fn feed(
     request: Request,
     lane: BulkLane,
@@ -226,7 +226,8 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     (latencies, all)
 }
 
-/// Makes sends at the rate of the scale. Reports for each the time of its 202, and whether it counts for the measurement.
+/// Makes sends at the rate of the scale. Passes on each send's id, the time of its 202, and true if the send counts for the
+/// measurement because it was made after the warm-up.
 async fn send_all(request: Request, scale: Scale, reported: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
     let reported = Arc::new(reported);

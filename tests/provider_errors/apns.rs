@@ -14,7 +14,7 @@ use crate::state::{State, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// Answer in the table, and the status and reason that the stand-in returns for it.
+/// Name of the answer in the table, and the status and reason that the stand-in returns as this answer.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str)] = &[
     ("200", 200, ""),

@@ -11,8 +11,8 @@ use crate::state::check_row;
 use crate::table::{Class, Note, Provider, Row, row_of};
 use crate::world::World;
 
-/// Answer in the table, the stage and reply of the stand-in for it, and the code that the ledger records. An empty reply closes
-/// the connection.
+/// Name of the answer in the table; the stage at which the stand-in gives it, and its text; and the code that the ledger records.
+/// If the text is empty, the stand-in closes the connection.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, Stage, &str, &str)] = &[
     ("connect", Stage::Connect, "", "connect"),
@@ -76,7 +76,7 @@ async fn every_answer_of_smtp_has_the_effect_in_the_table() {
     }
 }
 
-/// Number of messages that the first server accepts, if it answers as in the row and accepts afterwards.
+/// Number of messages that the first server accepts. It gives the answer of the row first, and accepts all later messages.
 fn expected_at_first(row: &Row) -> usize {
     match (row.class, row.note) {
         (Class::Unknown, _) => 2,

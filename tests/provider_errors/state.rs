@@ -59,8 +59,8 @@ impl State {
     }
 }
 
-/// Checks a row by following a delivery to its final status. The provider `first` answers as in the row and accepts afterwards;
-/// `second` accepts. The ledger must record the code `code` for the answer of the row, and `taken` for an acceptance.
+/// Checks a row by following a delivery to its final status. The provider `first` gives the answer of the row and then accepts;
+/// the provider `second` always accepts. The ledger must record `code` for the answer of the row, and `taken` for an acceptance.
 pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code: &str, taken: &str) {
     let state = world.state_after(subject, 1).await;
     state.assert_attempts(&[("first", row.class, code)]);
@@ -68,7 +68,7 @@ pub(crate) async fn check_row(world: &World, subject: &Subject, row: &Row, code:
         (Class::Sent, _) => state.assert_ended("sent", None, None),
         (Class::Failed, _) => state.assert_ended("failed", Some("provider_refused"), None),
         (Class::Gone, Note::HereOnly) | (Class::Pause, _) => {
-            // A report comes later than the answer, so the next attempt follows after the usual delay.
+            // An answer leads to an immediate failover, a later report to a retry after the usual delay.
             let wait = if subject.report.is_some() { usual_wait() } else { (Duration::ZERO, SPREAD) };
             state.assert_retried_after(wait);
             follow_second_attempt(world, subject, row, code, ("second", taken)).await;

@@ -23,7 +23,7 @@ pub(crate) enum TwilioAnswer {
     Nothing,
 }
 
-/// Answer in the table, the answer of the stand-in for it, and the code that the ledger records.
+/// Name of the answer in the table, the answer that the stand-in gives, and the code that the ledger records.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
     ("2xx", TwilioAnswer::Yes, "201"),

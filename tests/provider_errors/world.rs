@@ -1,4 +1,5 @@
-//! Servers, the worker of one channel, and an app for each answer, so that no breaker affects another row.
+//! Servers and the worker of one channel. Each case of a table gets a new app, so that a circuit breaker that one case opens
+//! cannot affect the next.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -37,12 +38,12 @@ impl Deref for World {
     }
 }
 
-/// A delivery of a separate app.
+/// A delivery to follow, with its app.
 pub(crate) struct Subject {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
     pub(crate) target: String,
-    /// Error code of Twilio's later reports, and the number of attempts that it reports as failed.
+    /// Error code of Twilio's status callbacks, and the number of attempts that they report as failed after Twilio accepted them.
     pub(crate) report: Option<(u32, u32)>,
 }
 
@@ -81,7 +82,7 @@ impl World {
         app
     }
 
-    /// Removes all providers of an app but the first.
+    /// Removes the app's second provider.
     pub(crate) async fn remove_second_provider(&self, app: AppId) {
         let query = "DELETE FROM provider WHERE app_id = $1 AND identifier = 'second'";
         sqlx::query(query).bind(app.0).execute(&self.pool).await.unwrap();
@@ -130,7 +131,7 @@ impl World {
         self.publish_as(Some(id), self.jobs(), timer.get("message")).await;
     }
 
-    /// Waits until this attempt is made and, if the subject has a report about it, records the report. Returns the state in the
+    /// Waits until this attempt is made. If Twilio reports it as failed later, also records that report. Returns the state in the
     /// ledger.
     pub(crate) async fn state_after(&self, subject: &Subject, attempt: u32) -> State {
         let made = usize::try_from(attempt).unwrap();

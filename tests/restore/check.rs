@@ -144,7 +144,7 @@ impl Aftermath<'_> {
                 "{id} over {channel}, {status}: {calls} calls; final status in the log: {had_ended}"
             );
             if status == "sent" {
-                assert_eq!(calls, 1, "{id} over {channel} is sent, but not accepted once");
+                assert_eq!(calls, 1, "{id} over {channel} is sent, but no provider accepted it");
             }
             let reported = self.outcomes.reported.get(id).filter(|reported| reported.is_terminal());
             assert!(
@@ -166,7 +166,7 @@ impl Aftermath<'_> {
                 .unwrap();
         assert_eq!(
             nameless, 0,
-            "an open erasure without its digest would not keep waiting sends from creating the user again"
+            "an erasure in progress has lost its digest, so a waiting send could create the user again"
         );
         let titles = self.titles();
         let taken = self.taken();

@@ -25,7 +25,7 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     load.send(&system, 40).await;
     system.is_marked().await;
 
-    // The dump runs at the same time as the load, so that its snapshot is in the middle of it.
+    // Dump while sends are being made, so that the snapshot contains only some of them.
     let dump = tokio::join!(backup::dump(&system), load.send(&system, 80)).0;
     load.send(&system, 40).await;
     load.change_minds(&system).await;

@@ -87,7 +87,7 @@ async fn a_restored_dump_is_detected_anywhere_and_accepted_unchanged_only_if_com
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dump_of_an_earlier_release_is_restored_or_stays_refused() {
+async fn a_dump_of_an_earlier_release_is_restored_only_with_the_whole_log() {
     let installation = Installation::start().await;
     execute(&installation.database, OF_BEFORE).await;
     let dump = installation.dump();

@@ -5,8 +5,8 @@ use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 /// Triggers that record every claim. An update is a claim if it changes the token of a delivery. `at` is the start of the
-/// statement, which is the time that decides the claim. `seen` is a snapshot from before the statement: a statement trigger fires
-/// before the statement reads suppressions.
+/// statement. `seen` is a snapshot that a statement trigger stores before the claim reads suppressions, so a suppression in this
+/// snapshot was committed before the claim.
 const CLAIMS: &str = "
     CREATE TABLE claimed (
       delivery_id uuid NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL, seen pg_snapshot NOT NULL
@@ -31,8 +31,8 @@ pub async fn record(database: &PgPool) {
     sqlx::raw_sql(CLAIMS).execute(database).await.unwrap();
 }
 
-/// A recorded claim: delivery, attempt, time, and true if the suppression of the target was committed before the claim. The query
-/// reads this from `xmin`, because a suppression is never updated.
+/// A recorded claim: delivery, attempt, time, and true if the suppression of the target was committed before the claim. A
+/// suppression is never updated, so `xmin` of its row is the transaction that created it.
 pub type Claim = (Uuid, i32, DateTime<Utc>, bool);
 
 /// Reads all recorded claims, earliest first.

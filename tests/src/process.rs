@@ -158,8 +158,8 @@ impl Process {
         self.ready(client).await;
     }
 
-    /// Kills the process with SIGKILL if it runs, and starts it again. The new process gets these additional environment
-    /// variables, later ones do not.
+    /// Kills the process with SIGKILL if it runs, and starts it again. These additional environment variables apply to the
+    /// new process only, not to those of later restarts.
     pub fn restart(&mut self, environment: &[(&str, &str)]) {
         self.note_memory();
         self.service.restart_with(environment).unwrap();

@@ -43,7 +43,7 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
 }
 
 /// Waits until all messages are sent and all items shown. The time limit is shorter than any lease and `ack_wait`. So the test
-/// fails if a stopping process leaves work that others get only when these expire.
+/// fails if a stopping process leaves work that other processes can continue only when these expire.
 async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
     let items: usize = journal.sends.keys().map(|&send| recipients(send).len()).sum();
     let wanted = (i64::try_from(messages).unwrap(), i64::try_from(items).unwrap());

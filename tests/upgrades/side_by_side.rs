@@ -139,7 +139,8 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
     let items = "SELECT count(*) FROM inbox_item";
     assert_eq!(installation.count(items).await, 1);
 
-    // Now a newer release processes its messages, and this release continues with the messages after them.
+    // Do what a newer release does: process the messages that this release cannot read. This release must then continue
+    // with the messages after them.
     let store = &installation.context.store;
     store
         .inbox()

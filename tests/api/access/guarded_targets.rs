@@ -106,7 +106,7 @@ async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_pus
             connect(&service, &shop, "ada", device, None).header("X-SERVICE-DEVICE-SECRET", "ds_guessed");
         guessed.send().await.fails(401, "invalid_device_secret");
     }
-    // Connecting stays possible, and removes no device that a caller with a proof connected.
+    // The attacker can still connect devices, but this removes none of those that an authenticated caller connected.
     for number in 0..55 {
         let answer = connect(&service, &shop, "ada", &format!("junk{number}"), None).send().await.is(200);
         assert_eq!(answer["deviceSecret"], Value::Null);
@@ -152,7 +152,7 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     let taken = signed(connect(&service, &shop, "install-1", "phone", Some("adas"))).send().await;
     taken.fails(403, "address_guarded");
 
-    // A token that a caller with a proof adds stays in the profile next to the token of the device.
+    // A token that the backend adds stays in the profile next to the token of the device.
     let put = json!({"fcm": {"tokens": ["proven"]}});
     service.by(&shop, "PUT /v3/users/install-1").json(&put).send().await.is(200);
     signed(connect(&service, &shop, "install-1", "phone", Some("proven"))).send().await.is(200);

@@ -22,7 +22,7 @@ struct Switches {
     require_exp: bool,
 }
 
-/// The callers that a call admits.
+/// The kind of caller that a call admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     User,
@@ -35,7 +35,7 @@ const CALLS: [(Mode, &str); 3] = [
     (Mode::App, "PUT /v3/users/zoe"),
 ];
 
-/// The proof that the credentials of a case provide.
+/// The proof of identity that a case's credentials provide.
 #[derive(Clone, Copy, Debug)]
 enum Proof {
     /// No proof, because a credential is wrong. Holds the expected error code.

@@ -16,14 +16,15 @@ async fn set(service: &Service, app: &App, switches: &[Switch]) {
     assert!(service.context.store.control().set_switches(app.id, switches, "test").await.unwrap());
 }
 
-/// Creates an app that requires signatures, with a secret that can sign.
+/// Creates an app that requires signatures. Rotates its secret, because signatures need a secret that was created after the
+/// switch `hmac` was set.
 async fn signing(service: &Service) -> App {
     let app = service.app("shop").await;
     set(service, &app, &[Switch::Hmac(true)]).await;
     service.rotate(&app, "first", Duration::ZERO).await
 }
 
-/// Returns the status and the code of a user's call with one more header.
+/// Lists ada's inbox with this additional header, and returns the status and error code.
 async fn list(service: &Service, app: &App, name: &str, value: &str) -> (u16, Option<String>) {
     let answer = service.of(app, "ada", LIST).header(name, value).send().await;
     (answer.status, answer.body["code"].as_str().map(str::to_owned))

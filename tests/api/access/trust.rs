@@ -1,4 +1,4 @@
-//! Data that users cannot forge: the user that a token names, and profile data that only the app's backend writes.
+//! Users cannot forge the user that a token names, or profile data that only the app's backend may write.
 
 use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;

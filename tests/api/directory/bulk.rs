@@ -149,7 +149,7 @@ async fn concurrent_bulk_calls_of_a_thousand_users_succeed() {
     for writer in 0..3 {
         let (service, shop) = (service.clone(), shop.clone());
         writers.spawn(async move {
-            // All writers write the same users, each in another order.
+            // All writers write the same users, each in a different order.
             let identifier = |number: i64| format!("u{}", (number * 7 + writer) % 1000);
             let user =
                 |number| json!({"identifier": identifier(number), "profile": {format!("w{writer}"): 1}});

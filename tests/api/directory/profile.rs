@@ -37,7 +37,7 @@ async fn a_profile_is_written_by_its_user_and_hidden_from_others() {
 }
 
 #[tokio::test]
-async fn pairs_are_merged_and_addresses_are_collected() {
+async fn merging_replaces_values_and_appends_push_tokens() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let steps = [

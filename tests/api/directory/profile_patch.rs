@@ -229,7 +229,7 @@ async fn concurrent_writers_of_every_kind_lose_no_update() {
     context.tasks.stop();
 }
 
-/// On a busy machine, the gateway may answer some writes with 503. Such a write may or may not have been applied.
+/// On a busy machine the gateway may answer some writes with 503. The test accepts that such a write was applied or not.
 #[tokio::test]
 async fn concurrent_writers_lose_no_update() {
     let service = Arc::new(Service::start_with(Backing::Nothing).await);
@@ -279,7 +279,7 @@ async fn patches_with_a_test_never_overwrite_each_other() {
                 match patch(&service, &shop, raise).await.status {
                     200 => return unknown,
                     503 => unknown += 1,
-                    status => assert_eq!(status, 422, "another write was faster"),
+                    status => assert_eq!(status, 422, "a patch fails only because another write was faster"),
                 }
             }
         });

@@ -96,7 +96,8 @@ async fn sends_create_categories_up_to_the_quota_and_lists_are_paged() {
     };
     create("one").await.is(200);
     create("two").await.is(200);
-    // Both sends are accepted while the quota has room for one more category; the blocked dispatcher later creates only one.
+    // Each of the two sends needs a new category, and the quota has room for one. While the lock blocks the dispatcher, the
+    // gateway accepts both; the dispatcher then creates one category.
     let mut dispatcher_waits = PgConnection::connect(service.servers.database_url()).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE category IN EXCLUSIVE MODE")
         .execute(&mut dispatcher_waits)

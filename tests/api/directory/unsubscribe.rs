@@ -57,7 +57,7 @@ fn text(answer: Answer, status: u16) -> String {
     assert!(answer.header("access-control-allow-origin").is_none() && answer.header("set-cookie").is_none());
     match answer.is(status) {
         Value::String(text) => text,
-        other => panic!("{other} is no page"),
+        other => panic!("the answer is not a page: {other}"),
     }
 }
 

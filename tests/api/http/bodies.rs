@@ -32,7 +32,7 @@ async fn a_body_of_768_kib_is_accepted_and_one_more_byte_is_refused() {
 async fn an_event_too_large_for_the_log_is_a_413() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    // The event in the log holds each number with all its digits, which takes four times as many bytes as `1e15` in the body.
+    // The body writes each number as `1e15`; the event in the log writes all its digits, which takes four times as many bytes.
     let numbers = vec!["1e15"; 100_000].join(",");
     let body = format!(
         r#"{{"notification":{{"title":"x","blocks":[{{"n":[{numbers}]}}]}},"sendTo":{{"recipients":["ada"]}}}}"#

@@ -130,7 +130,8 @@ async fn a_page_of_an_unlisted_origin_cannot_write() {
     }
     let profile = service.of(&listed, "ada", "GET /v3/profile").send().await.is(200);
     assert_eq!(profile["name"], "Ada");
-    // Three calls succeed: a program that sends no `Origin`, the app's backend, and a page if the app lists no origins.
+    // These three succeed: a call without `Origin`, a call by the app's backend, and a call from any page if the app lists no
+    // origins.
     put(&listed, None, "Ada").await.is(200);
     let backend = service.by(&listed, "PUT /v3/users/ada").header("Origin", "https://evil.example");
     backend.json(&serde_json::json!({"name": "Ada"})).send().await.is(200);

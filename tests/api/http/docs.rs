@@ -46,7 +46,7 @@ async fn the_documentation_page_loads_nothing_from_other_hosts() {
     }
 }
 
-/// Returns the second column of the row of `docs/limits.md` with this first column.
+/// Finds the row of `docs/limits.md` that begins with this text, and returns its second column.
 fn listed(row: &str) -> String {
     let page = include_str!("../../../docs/limits.md");
     let row = format!("| {row} |");

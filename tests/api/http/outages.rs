@@ -72,7 +72,7 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
     for _ in 0..18 {
         send().await.is(202);
     }
-    // Until the gateway knows that the log is nearly full, nats-server itself refuses the sends with another message.
+    // Until the gateway knows that the log is nearly full, nats-server itself refuses the sends, and the message is different.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
         let reported = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));
@@ -137,7 +137,8 @@ enum Expectation {
     Either,
 }
 
-/// Returns calls of every kind with the servers that each needs. Calls for users are made by a user, the others by the app.
+/// Returns calls of every kind, each with the servers that it needs. Each call is made by ada, by the app's backend, or without
+/// credentials.
 fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Dependencies, Call)> {
     let [item, shown] = items;
     let user = |call: &str| service.of(shop, "ada", call);

@@ -166,7 +166,7 @@ async fn deprecated_calls_carry_the_deprecation_header() {
         (service.by(&shop, SEND).json(&old), 202, true),
         (service.by(&shop, SEND).json(&plain_send(&["ada"])), 202, false),
         (list(&shop), 200, false),
-        // Deprecated only if the signature is used.
+        // The app `shop` requires no signature, so the header is ignored and the call is not deprecated.
         (list(&shop).header("X-SERVICE-USER-SIGNATURE", "null"), 200, false),
         (list(&signing).header("X-SERVICE-USER-SIGNATURE", "null"), 401, true),
         (list(&signing), 401, false),

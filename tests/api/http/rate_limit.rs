@@ -7,13 +7,13 @@ use crate::service::{App, Backing, Service, plain_send};
 
 const LIST: &str = "GET /v3/notifications";
 
-/// Returns `RateLimit-Limit`, `-Remaining` and `-Reset`.
+/// Returns the headers `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`.
 fn standing(answer: &Answer) -> Option<[u32; 3]> {
     let number = |name| answer.header(name).map(|value| value.parse::<u32>().unwrap());
     Some([number("ratelimit-limit")?, number("ratelimit-remaining")?, number("ratelimit-reset")?])
 }
 
-/// Creates an app with a limit of `limit` requests per second.
+/// Creates an app, and runs the SQL statement `limit`, which sets its rate limit.
 async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
     let app = service.app(name).await;
     service.run(limit).await;
@@ -26,7 +26,7 @@ async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
-    // The backend, a user, and a peer with wrong credentials.
+    // Calls that count against the limit of the user, the app's backend, or the peer if the credentials are wrong.
     let counted = [
         (service.of(&shop, "ada", LIST), 200, 100),
         (service.of(&shop, "ada", "GET /v3/notifications/7"), 404, 100),

@@ -68,8 +68,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that all other callers are refused: callers without credentials, with a wrong secret or with an unknown key. A
-    /// user is refused in a call for the app, and the app without a user in a call for users.
+    /// Asserts that the endpoint refuses callers without credentials, with a wrong secret or with an unknown key. It must also
+    /// refuse a user if the row is for the app, and the app without a user if the row is for users.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
         if row.by == [PermittedCallers::Anybody] {
             return;
@@ -140,8 +140,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that bodies are refused if they are not JSON, have another media type, are too large, or have an unknown member
-    /// under strict handling.
+    /// Asserts that bodies are refused if they are not JSON, have the wrong media type, are too large, or have an unknown
+    /// member under strict handling.
     async fn refuses_invalid_bodies(&mut self, row: &Row, sound: &Value) {
         let by = row.by[0];
         let path = self.fixtures.fill(row.calls[0]).await;

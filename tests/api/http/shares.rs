@@ -1,5 +1,5 @@
-//! Attacks that must not cause requests of another app to be refused. Each attack comes from its own IP address, over raw
-//! sockets, and continues while the other app makes its requests.
+//! While one client attacks the gateway, it must still serve the requests of other apps. Each attack uses its own IP address
+//! and raw sockets, and continues while another app makes its requests.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::attacker::{Attacker, status, unfinished};
 use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
-/// Number of requests by the app that must not be affected.
+/// Number of sends that the app under protection makes during an attack.
 const REQUESTS: usize = 30;
-/// Number of bytes that stalled bodies leave unsent.
+/// Number of bytes that are missing from the end of a stalled body.
 const MISSING: usize = 4 * 1024;
 
 async fn service() -> Service {
     Service::start_with(Backing::Nothing).await
 }
 
-/// Builds the head of a user's call with the public key alone.
+/// Builds the head of a user's call that carries the public key and no other credential.
 fn by_public_key(app: &App, user: &str, call: &str) -> String {
     format!(
         "{call} HTTP/1.1\r\nContent-Type: application/json\r\nX-SERVICE-API-KEY: {}\r\n\
@@ -51,7 +51,8 @@ async fn is_served(service: &Service, app: &App) {
     }
 }
 
-/// Waits until the attack uses up its peer's share, so that the gateway refuses the attacker's next request.
+/// Waits until the attack has used up the resources that one IP address may use, so that the gateway refuses the attacker's
+/// next request.
 async fn is_refused(attacker: Attacker, request: &[u8]) {
     eventually(SOON, "the attacker is refused", async || {
         (attacker.status(request).await == Some(503)).then_some(())
@@ -259,7 +260,7 @@ async fn one_peer_never_has_all_connections() {
             closed += 1;
             continue;
         };
-        // A connection that the gateway does not close gets its answer and is then idle.
+        // The gateway either closes the connection or answers the request. After the answer the connection stays open and idle.
         let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
         match (connection.write_all(request).await, status(&mut connection).await) {
             (Ok(()), Some(200)) => open.push(connection),
@@ -283,8 +284,8 @@ async fn connections_whose_second_head_never_ends_are_closed_while_connections_a
             open.push(connection);
         }
     }
-    // Sixteen connections of strangers do not make connections scarce. With eight more they are scarce, until the gateway has
-    // closed eight of the first sixteen.
+    // These 16 connections are not enough to make connections scarce. Eight more are, so the gateway must close eight of the
+    // first 16.
     let _scarce = Attacker::new(3, service.address).stall(8, b"GET /healthz HTTP/1.1\r\nHo");
     let until_closed =
         |mut connection: TcpStream| async move { connection.read_to_end(&mut Vec::new()).await.ok() };

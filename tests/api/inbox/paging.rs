@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::service::{App, Backing, Service, titles};
 
 /// Inserts 10,000 items into an inbox, titled with their numbers. Every second item is in the category `orders`, every fourth is
-/// read, every eighth has a state, and all but every third are seen. Other users get items too.
+/// read, and every eighth has a state. Read items are seen, and so are two thirds of the others. Other users get items too.
 const MANY: &str = r#"
     INSERT INTO category (app_id, identifier, name) SELECT id, 'orders', 'Orders' FROM app;
     INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, state,

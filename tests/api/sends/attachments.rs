@@ -103,7 +103,7 @@ async fn only_files_raise_the_size_limit_of_a_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
-    // Three bodies over the normal limit: not a send, a send without files, and a send with a small file.
+    // Three bodies over the normal limit: a call that is no send, a send without files, and a send whose file is small.
     let user = json!({"identifier": "ada", "attachments": large});
     service.by(&shop, "POST /v3/users").json(&user).send().await.fails(413, "too_large");
     let mut send = plain_send(&["ada"]);
@@ -143,7 +143,7 @@ async fn sends_beyond_the_memory_for_files_are_refused_with_retry_after() {
         }
     }
     assert!(answers.iter().any(|answer| answer.status == 202));
-    // The gateway has released the memory for files.
+    // A send succeeds again, because the gateway has released the memory of the earlier files.
     service.by(&shop, SEND).body(body, "application/json").send().await.is(202);
 }
 

@@ -39,8 +39,7 @@ fn bare_target(delivery: &Delivery) -> &str {
     target.strip_prefix("apns:").or(target.strip_prefix("fcm:")).unwrap_or(target)
 }
 
-/// A provider accepted every delivery with the status `sent`, and every accepted message is in the ledger under the id that the
-/// provider received.
+/// Every delivery with a `sent` attempt was accepted by a provider, and every message that a provider accepted is in the ledger.
 pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     let taken = by_delivery(record);
     let mut wrong = Vec::new();
@@ -62,7 +61,7 @@ pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Every acceptance of a delivery after its first, by the same provider or another.
+/// Returns each acceptance of a delivery after the first, by any provider.
 pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
     let mut repeats = Vec::new();
     for (id, taken) in by_delivery(record).into_iter().filter(|(_, taken)| taken.len() > 1) {
@@ -70,7 +69,7 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
         let mut explained = BTreeSet::new();
         for pair in taken.windows(2) {
             let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
-            // One unanswered attempt explains one repeat. A second repeat of the same attempt needs a fault.
+            // An attempt with an unknown outcome explains one repeat. Only a fault can explain a second repeat of it.
             let made_it = attempts.iter().rev().find(|attempt| attempt.started_at <= first);
             let unheard = made_it.filter(|made_it| is_unheard(made_it) && explained.insert(made_it.number));
             let because = match unheard {
@@ -88,7 +87,7 @@ fn is_unheard(attempt: &Attempt) -> bool {
     attempt.outcome == "unknown"
 }
 
-/// Finds a fault that can have kept the acceptance at `first` out of the ledger.
+/// Finds a fault that may have prevented the worker from recording the acceptance at `first`.
 fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
     let until = second.min(first + LEASE);
     let fault = record.faults.iter().find(|fault| {

@@ -10,7 +10,7 @@ use crate::record::Record;
 /// Recipient, channel and status.
 type Row = (String, String, String);
 
-/// The API reports every send as completed, with the status in the tables for each (recipient, channel).
+/// The API reports every send as completed, and reports for each recipient and channel the status that the tables have.
 pub(crate) fn tells_how_every_send_ended(record: &Record) -> Vec<String> {
     let (meant, mut rows, mut wrong) = (record.meant(), rows(record), Vec::new());
     for (request, reported) in &record.reported {

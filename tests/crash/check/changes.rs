@@ -30,8 +30,7 @@ pub(crate) fn no_list_denies_what_was_answered(record: &Record) -> Vec<String> {
     replay(record).1
 }
 
-/// Every accepted change is in the tables at the end, including changes that were answered with 202 because they were not visible
-/// yet.
+/// At the end, the tables contain every accepted change, including those answered with 202 because they were not visible yet.
 pub(crate) fn every_change_came_true(record: &Record) -> Vec<String> {
     let (inboxes, _) = replay(record);
     let mut wrong = Vec::new();

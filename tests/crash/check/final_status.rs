@@ -64,7 +64,7 @@ struct Recipient<'r> {
 }
 
 impl Recipient<'_> {
-    /// Returns true if the tables have no final status for this recipient on the channel, or an impossible one.
+    /// Returns true if the tables have no final status, or an impossible one, for this recipient and channel.
     fn is_open(&self, request: &Request, channel: Channel) -> bool {
         let Some(planned) = request.recipients.get(&self.user.1) else { return true };
         let skipped = planned.skips.iter().find(|(skipped, _)| skipped == channel.as_str());

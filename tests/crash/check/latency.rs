@@ -11,7 +11,7 @@ const AFTERMATH: i64 = 7_000;
 /// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
 
-/// Number of waiting sends of the large app from which it counts as a flood.
+/// Minimum number of the large app's sends that must be waiting to count as a flood.
 const FLOOD: usize = 20;
 
 /// Sends of small apps that reached the inbox without being delayed by a fault.
@@ -28,7 +28,7 @@ fn undisturbed(record: &Record) -> impl Iterator<Item = &VisibleSend> {
     of_apps(record, true).filter(move |visible| !is_disturbed(visible))
 }
 
-/// Measured sends of the small apps, or of the large app.
+/// Measured sends of the small apps if `small` is true, otherwise of the large app.
 fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
     let is_of = move |visible: &&VisibleSend| {
         record.asked.get(&visible.notice).is_some_and(|asked| asked.is_small == small)
@@ -36,8 +36,8 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
     record.visible.iter().filter(is_of)
 }
 
-/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the maximum number of the
-/// large app's sends that waited at these moments.
+/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app. Also returns the maximum number
+/// of the large app's sends that were waiting at one of these confirmations.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let sorted = |time: fn(&VisibleSend) -> i64| {
         let mut times: Vec<i64> = of_apps(record, false).map(time).collect();
@@ -82,7 +82,7 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
 }
 
 /// Reason why [`small_apps_do_not_wait`] cannot decide: enough sends were measured, but faults delayed too many of them. This
-/// happens on a slow machine, which takes long to recover from each fault.
+/// happens on a slow machine, because recovery from each fault is slow there.
 pub(crate) fn cannot_tell(record: &Record) -> Option<String> {
     let (watched, undisturbed) = (of_apps(record, true).count(), undisturbed(record).count());
     (watched >= LEAST && undisturbed < LEAST)

@@ -32,7 +32,7 @@ impl<T> Fact<T> {
         };
     }
 
-    /// Applies a change of the whole inbox to one of its items. If the present value is unknown, so is the new one.
+    /// Applies a change of the whole inbox to one of its items. If the item's current value is uncertain, its new value is too.
     fn set_visible(&mut self, value: T, answer: Answer) {
         match self {
             Fact::Is(_) => self.set(value, answer),
@@ -80,8 +80,8 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Applies a change and the status of its answer, None if no answer came. Returns a violation if the answer contradicts the
-    /// model.
+    /// Applies a change. `status` is the status of its answer, or None if no answer came. Returns a violation if the answer
+    /// contradicts the model.
     pub(super) fn change(&mut self, change: &Change, status: Option<u16>) -> Option<String> {
         let answer = match status {
             Some(200) => Answer::Shown,
@@ -139,7 +139,7 @@ impl Inbox {
         is_there.then(|| format!("{change:?} got a 404, although the item was listed and never deleted"))
     }
 
-    /// Applies a list. Returns its contradictions of the model.
+    /// Applies a list. Returns the violations if the list contradicts the model.
     pub(super) fn list(&mut self, page: &Page) -> Vec<String> {
         let mut wrong = self.missing(page);
         if !page.more && page.items.len() < 20 {

@@ -6,7 +6,8 @@ use domain::{Channel, DeliveryId, SendId, UserNumber};
 
 use crate::record::Record;
 
-/// Every user has at most one target per channel, so two deliveries of a send to one user on one channel come from two plans.
+/// No chunk was planned twice. Users have at most one email address, phone number, browser and push token per push service, so
+/// several deliveries of one kind to the same recipient prove that two plans differed.
 pub(crate) fn a_chunk_is_planned_once(record: &Record) -> Vec<String> {
     let mut targets: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for delivery in record.tables.deliveries.values() {
@@ -49,7 +50,8 @@ pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Every attempt in the ledger was made under the last claim with its number: it began no earlier than that claim.
+/// An attempt may be claimed more than once. The recorded attempt must have been made under the latest of these claims, so it
+/// started no earlier.
 pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {

@@ -19,7 +19,7 @@ pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String>
     wrong
 }
 
-/// Every plan, item and delivery belongs to a send of a client, with its recipients and channels.
+/// Every plan, item and delivery belongs to a client's send, and has a recipient and channel that this send names.
 pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
     let asked = record.by_title();
     let mut wrong = Vec::new();
@@ -61,8 +61,8 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Deliveries to another user than the recipient at their index, over a channel that the send does not name, or to a target of another
-/// user.
+/// Deliveries whose user is not the recipient at their index, whose channel the send does not name, or whose target belongs to
+/// another user.
 fn misdelivered(record: &Record) -> Vec<String> {
     let (titles, numbers) = (record.by_title(), record.numbers());
     let is_right = |delivery: &Delivery| {
@@ -78,7 +78,7 @@ fn misdelivered(record: &Record) -> Vec<String> {
     wrong.map(|(id, delivery)| format!("{id} belongs to no client's send: {delivery:?}")).collect()
 }
 
-/// Send that the client made, for a planned send.
+/// Finds the client's send that has the title of a planned send.
 fn meant_by<'r>(
     record: &Record,
     titles: &BTreeMap<&str, &'r IntendedSend>,

@@ -64,7 +64,7 @@ fn to_be_reported(record: &Record) -> BTreeSet<ReportedWebhook<'_>> {
     all
 }
 
-/// Returns true if the webhook has the reason that the outcome event in the log has.
+/// Returns true if the webhook gives the same reason as the outcome event in the log.
 fn has_reason(record: &Record, webhook: &Webhook) -> bool {
     match webhook.subject {
         Subject::Item(_) => webhook.reason.is_none(),
@@ -89,7 +89,7 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
     for webhook in &record.webhooks {
         let reported = reported(webhook);
         meant.entry(&webhook.id).or_default().insert(reported);
-        // An item is reported each time it is marked as read.
+        // Skip items: each time an item is marked as read, a new webhook with a new id reports it.
         let Subject::Delivery(id) = webhook.subject else { continue };
         let ids = ids.entry(reported).or_default();
         if ids.is_empty() {

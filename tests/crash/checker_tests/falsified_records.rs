@@ -19,7 +19,7 @@ fn item(record: &mut Record, number: usize) -> &mut Item {
     record.tables.items.get_mut(&ITEMS[number]).unwrap()
 }
 
-/// One of the lists that Ada saw, numbered in the order of time.
+/// One of the lists that Ada saw. Number 0 is the earliest.
 fn page(record: &mut Record, number: usize) -> &mut Page {
     let mut pages = record.journal.iter_mut().filter_map(|line| match line {
         Line::Listed { page, .. } => Some(page),
@@ -34,13 +34,13 @@ fn planned(record: &mut Record, number: usize) -> &mut Recipient {
     request.recipients.values_mut().next().unwrap()
 }
 
-/// Replaces a delivery by a skipped channel with this reason.
+/// Removes a delivery, and records its channel as skipped for this reason.
 fn leave(record: &mut Record, id: Uuid, reason: &str) {
     let delivery = record.tables.deliveries.remove(&id).unwrap();
     planned(record, 0).skips.push((delivery.channel.to_string(), reason.to_owned()));
 }
 
-/// Place of the webhooks' checkpoint in the stream of outcomes.
+/// Key of the checkpoint that the webhooks service has in the stream of outcomes.
 fn outcomes_told() -> Place {
     ("webhooks".to_owned(), "OUTCOME".to_owned())
 }

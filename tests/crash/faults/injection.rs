@@ -8,14 +8,14 @@ use suite::Name;
 
 use super::disturbance::Disturbance;
 
-/// Maximum delay of an injection, which waits while a server restarts.
+/// Maximum delay of an injection. Injections wait while a server restarts.
 const LATE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
     /// kill -9 and a restart.
     Kill(Name),
-    /// kill -9 and a restart. The new process kills itself when it passes the crash point for this number of times.
+    /// kill -9 and a restart. The new process kills itself the n-th time that it passes the crash point; `passage` is n.
     Crash { at: Name, point: CrashPoint, passage: u64 },
     /// SIGSTOP, and SIGCONT after this time.
     Pause(Name, Duration),

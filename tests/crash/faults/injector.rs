@@ -193,7 +193,7 @@ impl<'s> Injector<'s> {
                 self.armed.entry(at).or_default().push_back((point, passage));
                 self.kill(at);
             }
-            // Do not inject a fault of a process again before the first one ends.
+            // Skip the fault if an earlier one of the same kind, on the same process or server, has not ended yet.
             Injection::Pause(name, _)
                 if self.is_open(|undo| matches!(undo, Undo::Resume(who, ..) if who == name)) => {}
             Injection::Withhold { from, .. }

@@ -15,7 +15,7 @@ use crate::workload::{Workload, identifier, read_page};
 
 /// Number of concurrent calls.
 const AT_ONCE: usize = 16;
-/// Maximum number of sends to read over the API. If there are more, every nth send is read.
+/// Maximum number of sends whose reports are read over the API.
 const ASKED: usize = 10_000;
 
 /// Reads every inbox, page by page.
@@ -47,7 +47,7 @@ async fn inbox(api: &Api, user: &str) -> Vec<ShownItem> {
     }
 }
 
-/// Reads the reports about all confirmed sends, or about every nth.
+/// Reads the reports about all confirmed sends or, if there are more than [`ASKED`], about an evenly spaced sample of them.
 pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, ReportedSend> {
     let apis = apis(scene);
     let confirmed: BTreeSet<(usize, Uuid)> = record.confirmed().collect();

@@ -33,8 +33,8 @@ const IMPATIENT: [(&str, &str); 6] = [
 
 /// File of webhooks that the backends accepted.
 pub(super) const WEBHOOKS: &str = "webhooks.jsonl";
-/// Shares of calls that the apps' backends answer with a fault. After the answer `busy`, all webhooks of the app wait for a
-/// second, so a larger share of it would delay them too much.
+/// Fraction of calls that get each fault from the apps' backends. `busy` is rare, because it delays all webhooks of the app by
+/// a second.
 const BACKENDS: Shares = Shares {
     temporary: 0.02,
     busy: 0.0002,
@@ -118,9 +118,9 @@ fn app(system: &System, providers: &Providers, backends: &WebhookReceiver, numbe
     (app, secret)
 }
 
-/// Adapts the document of a provider to an app, or returns None if the app does not use this provider. Most apps have one of the
-/// two SMS providers, which is not declared idempotent. Some apps have both. Their first one is declared idempotent, so that an
-/// unknown outcome is retried there; the other is not.
+/// Adapts the document of a provider to an app, or returns None if the app does not use this provider. Every fourth app uses both
+/// SMS providers and declares the first one idempotent, so that an unknown outcome is retried there. The other apps use one SMS
+/// provider and do not declare it idempotent.
 fn of_app(number: usize, provider: &Value) -> Option<Value> {
     let mut provider = provider.clone();
     match (provider["identifier"].as_str(), number % 4) {

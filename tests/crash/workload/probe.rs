@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 /// Poll interval; also the precision of the measured times.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Time limit for a send to become visible, in milliseconds. After it, the time limit counts as the send's latency. Other checks
-/// find missing items.
+/// Time after which the probe stops waiting for a send to become visible, in milliseconds. It then counts the time it has waited
+/// as the send's latency. Other checks find missing items.
 const GIVEN_UP_AFTER: i64 = 60_000;
-/// The same limit after the last send was made.
+/// The limit that replaces [`GIVEN_UP_AFTER`] once all sends have been made.
 const GIVEN_UP_IN_THE_END_AFTER: i64 = 6_000;
 const WAITING: usize = 1_000;
 
@@ -29,12 +29,12 @@ pub(super) struct PendingProbe {
     pub(super) at: i64,
 }
 
-/// A confirmed send whose items are in all inboxes, or were given up. Times are in milliseconds since 1970.
+/// A confirmed send whose items are in all inboxes, or for which the probe stopped waiting. Times are in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VisibleSend {
     pub(crate) notice: usize,
     pub(crate) confirmed_at: i64,
-    /// Time at which the last item was found, or the send was given up.
+    /// Time at which the probe found the last item, or stopped waiting for the send.
     pub(crate) visible_at: i64,
 }
 
@@ -63,7 +63,7 @@ impl Probe {
         self.0.send(ProbeCommand::Watch(pending)).await.unwrap();
     }
 
-    /// Stops the task, and returns all sends when each is visible or given up.
+    /// Stops the task as soon as it waits for no more sends, and returns all sends.
     pub(super) async fn stop(self) -> Vec<VisibleSend> {
         let (answer, answered) = oneshot::channel();
         self.0.send(ProbeCommand::Stop(answer)).await.unwrap_or_default();

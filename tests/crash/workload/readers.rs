@@ -45,7 +45,7 @@ impl Workload {
         }
         let wanted = 1 + self.dice.below(AT_ONCE, ("changes", about));
         let first = self.dice.below(page.items.len().max(1), ("item", about));
-        // Take neighbours on the page, so that each change has another item.
+        // Choose adjacent items of the page, so that each change is to a different item.
         let items = page.items.iter().cycle().skip(first).take(wanted.min(page.items.len()));
         items.enumerate().map(|(number, item)| self.change(item.id, (user, step, number))).collect()
     }
@@ -68,7 +68,8 @@ impl Workload {
         self.journal.write(Line::Changed { user, change, status, at: clock::now().millis() }).await;
     }
 
-    /// Lists while the changes are made. The list may or may not show each of them, so the journal records only a failure.
+    /// Lists the inbox while its changes are in progress. The list may or may not show each of them, so the journal records the
+    /// call only if it fails.
     async fn glance(&self, user: usize, step: u32) {
         let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;
         let (status, at) = (answer.map(|(status, _)| status), clock::now().millis());

@@ -1,5 +1,5 @@
-//! The apps' backends, which make the sends. A backend repeats every send with the same idempotency key at the other gateway
-//! until it is confirmed.
+//! The apps' backends, which make the sends. A backend repeats a send with the same idempotency key until it is confirmed, and
+//! alternates between the two gateways.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Workload {
                 self.journal.write(Line::Confirmed { notice: notice.number, request, at }).await;
                 return (request, at);
             }
-            // A gateway answers 408 if it was paused while it read the request.
+            // A 408 is retried: a gateway answers it if it was paused while it read the request.
             let refused = status.is_some_and(|status| status < 500 && status != 408);
             assert!(!refused, "{}: {answer:?}", notice.title());
             assert!(began.elapsed() < CONFIRMED_WITHIN, "{}: {answer:?}", notice.title());

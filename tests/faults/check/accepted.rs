@@ -23,7 +23,7 @@ fn count(delivery: &Delivery, outcome: &str) -> usize {
     delivery.attempts.iter().filter(|attempt| attempt.outcome == outcome).count()
 }
 
-/// Providers accepted no delivery more often than its attempts were sent or had an unknown outcome.
+/// For every time that a provider accepted a delivery, the delivery has an attempt with the outcome `sent` or `unknown`.
 pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, times) in times(record) {
@@ -44,8 +44,8 @@ pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {
     twice.map(|(id, times)| format!("{id}: accepted {times} times: {:?}", record.deliveries[id])).collect()
 }
 
-/// A provider accepted every delivery with a `sent` attempt, under the delivery's own id, and every accepted message is in the
-/// ledger.
+/// Every delivery with a `sent` attempt was accepted by a provider. Every accepted message is in the ledger and, if it contains a
+/// delivery id, has the right one.
 pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     let (deliveries, times) = (record.by_content(), times(record));
     let sent = record.deliveries.iter().filter(|(_, delivery)| count(delivery, "sent") > 0);

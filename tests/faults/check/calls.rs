@@ -9,7 +9,7 @@ use stand_ins::faults::{Call, Fault};
 
 use crate::record::{Attempt, Codes, ProviderView, Record, Target};
 
-/// Result of a call, as far as both the worker and the provider can know it.
+/// Result of a call, distinguished only as far as both the worker and the provider can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Sent,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::record::{Delivery, Record, ReportedOutcome, Request};
 
-/// The log has one event for every attempt, and one for each delivery that ended without an attempt. Events may be in another
+/// The log has one event for every attempt, and one for each delivery that ended without an attempt. The events may be out of
 /// order if the log confirmed one of them late.
 pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();

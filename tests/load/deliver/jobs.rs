@@ -14,7 +14,7 @@ const RECIPIENTS: usize = 100;
 /// Number of messages that are published together.
 const CHUNK: usize = 2_000;
 
-/// Replaces the jobs of the previous measurement by `deliveries` new ones.
+/// Replaces the jobs of the previous measurement with `deliveries` new ones.
 pub(super) async fn put(installation: &Installation, subject: &Subject, deliveries: usize) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     let statement = "TRUNCATE delivery, attempt, request, timer, awaiting_receipt, suppression";

@@ -84,7 +84,7 @@ fn altered(name: &str, place: &str, value: Value) -> DecodeError {
 }
 
 #[test]
-fn an_unknown_enum_value_is_of_a_newer_release_in_any_place() {
+fn an_unknown_enum_value_anywhere_marks_a_message_of_a_newer_release() {
     let mut errors: Vec<_> =
         ENUMERATED.iter().map(|(name, place)| altered(name, place, json!("of_the_future"))).collect();
     errors.push(altered("DeliveryJob.v1.json", "/data/content", json!({"of_the_future": {}})));
@@ -110,7 +110,7 @@ fn an_invalid_value_is_malformed_even_if_it_mentions_an_unknown_variant() {
 /// A receipt that arrives early is stored as a row with the answer in JSON. Releases before 0.2.0 wrote such rows too, so the
 /// names in that JSON must not change.
 #[test]
-fn stored_answers_keep_the_names_of_blame() {
+fn stored_names_of_blame_do_not_change() {
     let names = [Blame::Usual, Blame::Provider, Blame::User, Blame::None].map(|blame| json!(blame));
     assert_eq!(names, ["usual", "provider", "user", "nobody"].map(|name| json!(name)));
 }

@@ -27,7 +27,7 @@ fn relative_links_usual_schemes_and_schemes_of_apps_are_links() {
 }
 
 #[test]
-fn schemes_that_run_or_contain_content_are_no_links_in_any_spelling() {
+fn script_and_data_schemes_are_not_links_in_any_spelling() {
     let schemes = ["javascript", "data", "vbscript", "file", "blob", "about", "view-source", "filesystem"];
     for scheme in schemes {
         let (start, end) = scheme.split_at(scheme.len() / 2);

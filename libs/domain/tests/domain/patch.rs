@@ -163,7 +163,7 @@ fn unknown_members_are_problems_only_in_strict_mode() {
 }
 
 #[test]
-fn copies_of_copies_stay_within_the_limit() {
+fn repeated_copies_in_a_patch_stay_within_the_size_limit() {
     let double = json!({"op": "copy", "from": "/a", "path": "/a/-"});
     let profile = json!({"a": ["x".repeat(1024)]});
     let refusal = applied(&profile, &Value::Array(vec![double; 40])).unwrap_err();
@@ -276,7 +276,7 @@ fn a_merge_must_not_exceed_the_size_limit() {
 }
 
 #[test]
-fn an_unproven_author_neither_reads_nor_writes_addresses() {
+fn a_patch_without_proof_neither_reads_nor_writes_addresses() {
     let profile = json!({
         "email": "ada@example.com", "phone": null, "other": "eve@example.com", "fcm": {"tokens": ["a"]}, "app": {"tier": 1},
     });

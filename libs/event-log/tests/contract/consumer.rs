@@ -261,7 +261,7 @@ async fn fetching_from_a_lost_consumer_is_an_error() {
 
 /// nats-server 2.9.10 silently forgets a request if a message arrives at the moment when the request expires.
 #[tokio::test]
-async fn a_request_that_the_server_forgets_costs_no_message_and_no_error() {
+async fn a_fetch_that_the_server_forgets_loses_no_message_and_causes_no_error() {
     const MESSAGES: u64 = 700;
     let world = World::start().await;
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();

@@ -39,7 +39,7 @@ async fn without_an_id_every_message_is_stored() {
 }
 
 #[tokio::test]
-async fn a_full_stream_refuses_and_keeps_what_it_has() {
+async fn a_full_stream_refuses_messages_and_keeps_the_stored_ones() {
     let world = World::empty().await;
     let small = Settings { max_messages: 3, ..settings(world.server.url()) };
     let log = EventLog::connect(small).await.unwrap();

@@ -76,7 +76,7 @@ async fn large_records_are_read_in_order() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_loses_nothing() {
+async fn dropping_a_read_loses_no_record() {
     let world = World::start().await;
     let mut reader = world.log.reader(INBOX, 1);
     let mut records = Vec::new();

@@ -38,7 +38,7 @@ async fn a_context_connects_to_both_servers() {
 }
 
 #[tokio::test]
-async fn servers_may_start_later() {
+async fn connecting_waits_for_a_server_that_starts_later() {
     let mut installation = Installation::start().await;
     installation.servers.nats.kill();
     let config = installation.config.clone();

@@ -66,7 +66,7 @@ fn scheduled_faults_occur_in_turn_for_any_seed_and_are_listed() {
 }
 
 #[test]
-fn dead_targets_stay_dead_also_under_another_name() {
+fn dead_targets_are_also_dead_under_their_aliases() {
     let everybody_gone = Shares { gone: 0.5, ..NEVER };
     let (faults, other) = (Faults::new(7, everybody_gone), Faults::new(7, everybody_gone));
     for number in 0..100 {

@@ -58,7 +58,7 @@ async fn one_run_can_have_another_environment_and_the_log_stays_in_place() {
 }
 
 #[tokio::test]
-async fn a_paused_service_stands_still_and_ends_on_sigterm() {
+async fn a_service_can_be_paused_and_resumed_and_ends_on_sigterm() {
     let mark = tempfile::tempdir().unwrap();
     let mut service = start(mark.path());
     started(&service, 1).await;

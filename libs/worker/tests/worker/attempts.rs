@@ -151,7 +151,7 @@ async fn an_answer_that_does_not_come_in_time_is_unknown() {
 }
 
 #[tokio::test]
-async fn calls_that_panic_are_attempts_and_the_last_one_parks() {
+async fn panicking_calls_count_as_attempts_and_the_last_one_parks_the_job() {
     let world = World::start().await;
     let scripted = ScriptedChannel::new([Step::Panic, Step::Panic]);
     world.serve(&scripted);
@@ -169,7 +169,7 @@ async fn calls_that_panic_are_attempts_and_the_last_one_parks() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_database_refuses_is_settled_without_its_text_and_stops_no_other() {
+async fn an_answer_that_the_database_rejects_is_settled_without_its_text_and_blocks_no_other() {
     let world = World::start().await;
     world.run(NUMBER).await;
     world
@@ -291,7 +291,7 @@ async fn a_short_schedule_counts_its_own_attempts_and_restarts_after_a_redrive()
 }
 
 #[tokio::test]
-async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
+async fn the_failure_count_of_a_job_is_deleted_when_the_job_succeeds() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
     world.run("ALTER TABLE delivery ADD CONSTRAINT refused CHECK (status <> 'sending')").await;
     let scripted = ScriptedChannel::new([]);

@@ -105,7 +105,7 @@ async fn dead_hosts_that_one_user_names_never_close_the_provider_to_another_user
 }
 
 #[tokio::test]
-async fn a_dead_host_is_not_called_while_others_are() {
+async fn an_unreachable_host_is_not_called_while_other_hosts_are() {
     let world = World::start().await;
     let refused = |_| Answer::new(Outcome::RETRY, "connect", "").blaming_provider();
     let provoked = ProvokedChannel::new(true, false, refused);

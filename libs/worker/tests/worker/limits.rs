@@ -10,7 +10,7 @@ use crate::scripted::{ScriptedChannel, Step, overloaded};
 use crate::world::{SOON, World};
 
 #[tokio::test]
-async fn a_provider_that_hangs_leaves_room_for_the_others() {
+async fn a_hanging_provider_does_not_use_up_the_concurrency_of_others() {
     let world = World::with(|config| config.delivery.max_concurrency = 4).await;
     world.provider("second", None).await;
     let scripted = ScriptedChannel::new((0..3).map(|_| Step::Hold(Outcome::Failed)));

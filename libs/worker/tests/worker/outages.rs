@@ -42,7 +42,7 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
 }
 
 #[tokio::test]
-async fn after_a_stop_an_answer_still_waits_for_the_database() {
+async fn a_stopping_worker_waits_for_the_database_to_settle_its_answer() {
     let mut world = World::start().await;
     let scripted = ScriptedChannel::new([Step::Hold(SENT)]);
     world.serve(&scripted);

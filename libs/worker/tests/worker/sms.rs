@@ -66,7 +66,7 @@ async fn a_provider_that_deduplicates_is_called_again_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_lease_that_ended_before_the_call_was_marked_is_free() {
+async fn a_delivery_whose_lease_expired_before_the_call_may_use_any_provider() {
     let world = world().await;
     let scripted = ScriptedChannel::new([]);
     let order = world.sms(1).await;
@@ -119,7 +119,7 @@ async fn a_call_that_cannot_be_marked_is_not_made_and_is_retried_later() {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
+async fn an_sms_with_an_unknown_outcome_is_retried_only_after_a_receipt() {
     let world = world().await;
     let scripted = ScriptedChannel::new([Step::Answer(Outcome::Unknown)]);
     serve_sms(&world.context, &scripted);

@@ -126,7 +126,7 @@ async fn lost_connections_are_unknown_only_once_content_was_sent() {
 }
 
 #[tokio::test]
-async fn silence_is_unknown_only_once_content_was_sent() {
+async fn a_timeout_is_unknown_only_after_content_was_sent() {
     for (stage, outcome) in [
         (Stage::Connect, RETRY),
         (Stage::Hello, RETRY),

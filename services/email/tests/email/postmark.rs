@@ -116,7 +116,7 @@ async fn possibly_accepted_messages_are_unknown_and_certainly_unaccepted_ones_ar
 
 /// Covers a 2xx whose body is not from the API, and a 2xx that lists the recipient as inactive.
 #[tokio::test]
-async fn a_success_counts_only_if_it_is_for_the_recipient() {
+async fn a_success_counts_only_if_its_body_accepts_the_recipient() {
     let (server, provider) = start().await;
     let says = |body: Value| Rule::answer(stand_ins::http::json(200, &body));
     let inactive = |who: &str| {

@@ -14,7 +14,7 @@ const ROWS_OF_THE_ERASED: &str = "SELECT (SELECT count(*) FROM inbox_item WHERE 
                                   + (SELECT count(*) FROM inbox_counter WHERE user_number = 1)";
 
 #[tokio::test]
-async fn nothing_of_an_erased_user_stays_or_comes_back() {
+async fn no_row_of_an_erased_user_remains_or_returns() {
     let world = World::start().await;
     world.publish(vec![added(1, 2), added(2, 2), changed(1, ItemChange::Deleted), added(3, 2)]).await;
     world.context.serve("inbox", inbox::run);
@@ -31,7 +31,7 @@ async fn nothing_of_an_erased_user_stays_or_comes_back() {
 }
 
 #[tokio::test]
-async fn a_rebuild_drops_what_the_log_says_of_the_erased() {
+async fn a_rebuild_ignores_events_of_erased_users() {
     let world = World::start().await;
     assert_eq!(world.app("shop").await, APP);
     world.erase(APP, 1).await;

@@ -217,7 +217,7 @@ impl World {
 }
 
 #[test]
-fn rows_are_those_of_a_model_however_the_log_is_cut() {
+fn rows_equal_a_model_for_any_division_of_the_log_into_batches() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let world = runtime.block_on(async {
         let world = World::start().await;

@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, envelope, stop};
 
 #[tokio::test]
-async fn events_that_come_again_add_nothing() {
+async fn repeated_events_add_nothing() {
     let world = World::start().await;
     // Repeat events within a batch, across batches, with other recipients than before, and after the item was read or deleted.
     world.publish(vec![added(1, 3), added(2, 400), added(2, 300), added(3, 500), added(4, 500)]).await;
@@ -30,7 +30,7 @@ async fn events_that_come_again_add_nothing() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_read_or_written_is_set_aside_and_the_rest_goes_on() {
+async fn unreadable_and_unwritable_events_are_dead_lettered_and_block_no_others() {
     let world = World::start().await;
     let refuse = "ALTER TABLE inbox_item ADD CHECK (send_id <> '00000000-0000-0000-0000-000000000007')";
     sqlx::raw_sql(refuse).execute(&world.pool).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_refused_event_is_tried_five_times() {
 }
 
 #[tokio::test]
-async fn a_new_process_goes_on_where_the_last_one_stopped() {
+async fn a_new_process_continues_after_the_last_projected_event() {
     let world = World::start().await;
     let first = world.another().await;
     first.serve("inbox", inbox::run);
@@ -93,7 +93,7 @@ async fn a_new_process_goes_on_where_the_last_one_stopped() {
 }
 
 #[tokio::test]
-async fn two_processes_end_with_the_rows_of_one() {
+async fn two_processes_produce_the_same_rows_as_one() {
     let world = World::start().await;
     let others = [world.another().await, world.another().await];
     for other in &others {
@@ -114,7 +114,7 @@ async fn two_processes_end_with_the_rows_of_one() {
 }
 
 #[tokio::test]
-async fn events_of_another_partition_are_set_aside() {
+async fn events_of_another_partition_are_dead_lettered() {
     let world = World::with_partitions(2).await;
     let user = (1..).map(UserNumber).find(|user| partition(APP, *user, 2) == 1).unwrap();
     let foreign_item = ItemsAdded {

@@ -36,7 +36,7 @@ async fn changes_of_one_batch_are_made_in_the_order_of_the_log() {
 }
 
 #[tokio::test]
-async fn a_whole_inbox_ends_before_the_event_that_changes_it() {
+async fn a_whole_inbox_change_does_not_affect_items_added_after_it() {
     let world = World::start().await;
     // The bound `up_to` is higher than the ids of all items, including the item that is added after the change.
     world.publish(vec![added(1, 1), all_changed(100, AllChange::Deleted), added(2, 1)]).await;
@@ -48,7 +48,7 @@ async fn a_whole_inbox_ends_before_the_event_that_changes_it() {
 }
 
 #[tokio::test]
-async fn an_items_state_is_set_taken_away_and_gone_with_the_item() {
+async fn an_items_state_is_set_removed_and_deleted_with_the_item() {
     let world = World::start().await;
     let set = |seq, state: Option<&str>| {
         let (user, item) = (UserNumber(1), ItemId::derive(seq, 0, 1, 0).unwrap());
@@ -66,7 +66,7 @@ async fn an_items_state_is_set_taken_away_and_gone_with_the_item() {
 }
 
 #[tokio::test]
-async fn a_whole_inbox_of_another_partition_is_set_aside() {
+async fn a_whole_inbox_change_of_another_partition_is_dead_lettered() {
     let world = World::with_partitions(2).await;
     let user = (1..).map(UserNumber).find(|user| partition(APP, *user, 2) == 1).unwrap();
     let all = AllItemsChanged { user, up_to: ItemId(1) };

@@ -219,7 +219,7 @@ async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
 }
 
 #[tokio::test]
-async fn members_of_a_service_carry_no_forged_id_and_no_script() {
+async fn options_for_apns_and_fcm_cannot_contain_a_forged_id_or_a_script() {
     let (apple, google) = (PushWorld::apns().await, PushWorld::fcm().await);
     for options in forging("https://evil.example/") {
         let content = || PushContent { icon: Some("/i.png".to_owned()), ..with_options(&options) };

@@ -96,7 +96,7 @@ async fn a_lost_connection_is_unknown() {
 /// An attempt waits at several places, and each wait alone may take 15 seconds. The limit of the attempt must end every
 /// one of them.
 #[tokio::test]
-async fn an_attempt_ends_within_its_limit_wherever_it_waits() {
+async fn an_attempt_ends_within_its_limit_whether_it_waits_for_a_token_or_for_fcm() {
     let mut pusher = PushWorld::fcm().await;
     pusher.sender = sender_within(Duration::from_millis(500));
     pusher.server.script_oauth(Rule::new(Reaction::Stall));

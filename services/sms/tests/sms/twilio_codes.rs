@@ -131,7 +131,7 @@ async fn a_retry_waits_as_long_as_twilio_asks() {
 }
 
 #[tokio::test]
-async fn a_success_counts_with_any_body() {
+async fn a_success_status_counts_regardless_of_the_body() {
     let (server, line) = twilio().await;
     for (response, id) in [
         (status(201), None),

@@ -13,7 +13,7 @@ use webhooks::Settings;
 use crate::world::{SOON, World, settings};
 
 #[tokio::test]
-async fn what_is_refused_to_the_last_is_given_up_visibly_and_can_be_told_again() {
+async fn a_webhook_whose_attempts_all_fail_is_listed_as_failed_and_can_be_redelivered() {
     let mut world = World::start().await;
     let endpoint = world.endpoint("/hooks").await;
     world.backend.script(Rule::answer(status(503)).times(7));
@@ -78,7 +78,7 @@ async fn retry_after_is_honoured_for_the_message_and_its_endpoint() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_says_gone_is_turned_off_until_it_is_set_again() {
+async fn an_endpoint_that_answers_410_is_disabled_until_it_is_set_again() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.backend.script(Rule::answer(status(410)));
@@ -107,7 +107,7 @@ async fn an_endpoint_that_says_gone_is_turned_off_until_it_is_set_again() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_down_is_left_alone_with_pauses_and_then_told_everything() {
+async fn a_failing_endpoint_is_paused_and_later_receives_every_webhook() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.backend.script(Rule::answer(status(502)).times(3));
@@ -138,7 +138,7 @@ async fn an_endpoint_that_is_down_is_left_alone_with_pauses_and_then_told_everyt
 }
 
 #[tokio::test]
-async fn what_waited_for_a_day_at_an_endpoint_that_failed_all_the_while_is_given_up_and_old_rows_go() {
+async fn day_old_webhooks_of_an_endpoint_that_failed_for_a_day_fail_and_old_rows_are_deleted() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.settled(1, Status::Sent).await;
@@ -182,7 +182,7 @@ async fn what_waited_for_a_day_at_an_endpoint_that_failed_all_the_while_is_given
 }
 
 #[test]
-fn times_are_as_configured() {
+fn lease_and_pause_follow_the_configured_timeout_and_schedule() {
     let seconds = Duration::from_secs;
     let usual = Settings::new(&Config::default().webhooks);
     assert_eq!(

@@ -58,7 +58,7 @@ fn of(app: AppId, taken: &[DueMessage]) -> usize {
 }
 
 #[tokio::test]
-async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
+async fn an_app_with_many_webhooks_does_not_delay_another_app() {
     let world = World::start().await;
     let (busy, other) = (world.app, world.other_app().await);
     for number in 0..4 {
@@ -86,7 +86,7 @@ async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
 }
 
 #[tokio::test]
-async fn of_an_app_what_has_been_due_for_longest_goes_first_whatever_its_endpoint() {
+async fn the_longest_due_webhook_of_an_app_is_claimed_first_regardless_of_endpoint() {
     let world = World::start().await;
     let mut expected = Vec::new();
     for (number, seconds) in [(1, 100), (2, 300), (3, 200)] {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::world::{SEND, World, settings};
 
 #[tokio::test]
-async fn a_delivery_is_told_with_its_ids_state_and_reason_and_without_an_address() {
+async fn a_webhook_has_the_ids_status_and_reason_of_its_delivery_but_no_address() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.settled(1, Status::Retrying).await;
@@ -47,7 +47,7 @@ async fn a_delivery_is_told_with_its_ids_state_and_reason_and_without_an_address
 }
 
 #[tokio::test]
-async fn an_endpoint_hears_only_of_what_it_wants_of_its_own_app_and_from_when_it_was_set() {
+async fn an_endpoint_receives_only_events_of_its_types_that_follow_its_creation() {
     let mut world = World::start().await;
     world.settled_a_second_ago(1, Status::Failed).await;
     let url = world.backend.url("/failures");
@@ -71,7 +71,7 @@ async fn an_endpoint_hears_only_of_what_it_wants_of_its_own_app_and_from_when_it
 }
 
 #[tokio::test]
-async fn an_event_told_twice_makes_one_message_and_one_that_nobody_can_read_is_set_aside() {
+async fn a_repeated_event_creates_one_webhook_and_an_unreadable_event_is_dead_lettered() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     let first = world.context.log.state(StreamName::Outcome).await.unwrap().last_seq + 1;
@@ -95,7 +95,7 @@ async fn an_event_told_twice_makes_one_message_and_one_that_nobody_can_read_is_s
 }
 
 #[tokio::test]
-async fn while_secrets_are_exchanged_either_of_them_verifies() {
+async fn both_secrets_verify_during_a_rotation() {
     use secrecy::ExposeSecret;
     let mut world = World::start().await;
     let id = world.endpoint("/hooks").await;

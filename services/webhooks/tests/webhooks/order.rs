@@ -9,7 +9,7 @@ use testkit::eventually;
 use crate::world::{SOON, World, settings};
 
 #[tokio::test]
-async fn events_of_a_delivery_are_taken_in_order_whatever_fails_in_between() {
+async fn webhooks_of_a_delivery_arrive_in_order_despite_failed_calls() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     for delivery in 1..=30 {
@@ -36,7 +36,7 @@ async fn events_of_a_delivery_are_taken_in_order_whatever_fails_in_between() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_holds_up_its_own_delivery_alone() {
+async fn a_hanging_call_delays_only_webhooks_of_the_same_delivery() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.settled(1, Status::Sent).await;
@@ -55,7 +55,7 @@ async fn a_call_that_hangs_holds_up_its_own_delivery_alone() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_hangs_takes_no_more_than_its_share_and_slows_nobody() {
+async fn a_hanging_endpoint_has_a_limited_number_of_calls_and_delays_no_other() {
     let mut world = World::start().await;
     world.endpoint("/slow").await;
     world.endpoint("/quick").await;
@@ -84,7 +84,7 @@ async fn an_endpoint_that_hangs_takes_no_more_than_its_share_and_slows_nobody() 
 }
 
 #[tokio::test]
-async fn several_instances_share_the_work_and_tell_each_thing_once() {
+async fn several_instances_share_the_work_and_send_each_webhook_once() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     let other = world.another().await;

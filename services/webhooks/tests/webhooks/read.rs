@@ -61,7 +61,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn each_item_that_becomes_read_is_told_once_and_only_real_ones() {
+async fn each_existing_item_that_becomes_read_is_reported_once() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.items(1..=3).await;
@@ -95,7 +95,7 @@ async fn each_item_that_becomes_read_is_told_once_and_only_real_ones() {
 }
 
 #[tokio::test]
-async fn a_whole_inbox_that_is_read_is_told_item_by_item_after_it_is_projected() {
+async fn marking_a_whole_inbox_as_read_reports_each_item_after_projection() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.items(1..=30).await;
@@ -124,7 +124,7 @@ async fn a_whole_inbox_that_is_read_is_told_item_by_item_after_it_is_projected()
 }
 
 #[tokio::test]
-async fn where_nobody_wants_to_hear_of_reading_nothing_waits_for_the_inbox() {
+async fn without_an_endpoint_for_read_events_nothing_waits_for_the_inbox_projection() {
     let mut world = World::start().await;
     let url = world.backend.url("/hooks");
     world.endpoint_for(&url, &[WebhookEvent::DeliverySent]).await;

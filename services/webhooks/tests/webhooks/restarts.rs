@@ -22,7 +22,7 @@ fn start(config: Config) -> Runtime {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_killed_again_and_again_tells_everything_in_order() {
+async fn a_repeatedly_killed_service_sends_every_webhook_in_order() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     let config = Config::clone(&world.context.config);
@@ -53,7 +53,7 @@ async fn a_service_killed_again_and_again_tells_everything_in_order() {
 }
 
 #[tokio::test]
-async fn a_service_that_stops_settles_what_it_has_begun() {
+async fn a_stopping_service_settles_the_calls_in_progress() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.backend.script(Rule::new(Reaction::Stall));

@@ -53,7 +53,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_answer_of_any_length_is_read_in_part() {
+async fn only_the_beginning_of_a_long_answer_is_read() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     let long = Response::new(Bytes::from(vec![b'x'; 8 << 20]));
@@ -67,7 +67,7 @@ async fn an_answer_of_any_length_is_read_in_part() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_a_person_who_was_erased() {
+async fn no_webhook_reports_an_erased_user() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     world.settled_of(1, 1, Status::Sent).await;

@@ -97,7 +97,7 @@ impl World {
         ]
     }
 
-    /// Tokens whose header names another algorithm than that of their key.
+    /// Tokens whose header does not name the algorithm of their key.
     pub(super) fn swapped_tokens(&self) -> Vec<TokenCase> {
         let fine = self.claims();
         let invalid = |name, token| (name, token, Proof::Wrong("invalid_token"));

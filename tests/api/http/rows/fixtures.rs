@@ -46,7 +46,7 @@ impl<'a> Fixtures<'a> {
         fixtures
     }
 
-    /// Builds the call as this caller, which is ada or acts for ada.
+    /// Builds the call with the credentials of this caller. Every caller except `App` acts as ada.
     pub(super) fn call(&self, by: PermittedCallers, path: &str) -> Call {
         match by {
             PermittedCallers::App => self.service.by(&self.shop, path),
@@ -95,7 +95,7 @@ impl<'a> Fixtures<'a> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Builds calls whose answer must not reveal the resource: by each caller that must not see it, and with an unknown id.
+    /// Builds calls whose answers must not differ: by each caller that must not learn of the resource, and with an unknown id.
     pub(super) async fn foreign(&mut self, row: &Row, call: &str) -> Vec<Call> {
         let own = self.fill(call).await;
         let (service, shop, bank) = (self.service, &self.shop, &self.bank);

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermittedCallers {
-    /// The app, for itself.
+    /// The app's backend, without naming a user.
     App,
     User,
-    /// The app for a user that a header names.
+    /// The app's backend on behalf of a user, named in a header.
     AppForUser,
-    /// The app for a user that the query names.
+    /// The app's backend on behalf of a user, named in the query.
     AppForUserInQuery,
     /// Any caller, because the path contains the credential.
     Anybody,
@@ -25,8 +25,8 @@ pub(super) struct Row {
     /// True if strict handling refuses unknown members of the body.
     pub(super) has_fixed_members: bool,
     pub(super) status: u16,
-    /// Expected members of the answer, or of its first element, in alphabetical order. Empty if the members depend on data of the
-    /// caller.
+    /// Expected members of the answer, or of its first element if it is a list, in alphabetical order. Empty if the caller's data
+    /// determines the members.
     pub(super) members: &'static [&'static str],
 }
 

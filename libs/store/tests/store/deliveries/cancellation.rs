@@ -271,7 +271,7 @@ async fn an_attempt_under_way_is_not_retried_after_cancellation() {
 }
 
 #[tokio::test]
-async fn an_attempt_with_an_expired_lease_is_cancelled_until_its_late_answer() {
+async fn a_late_answer_overrides_the_cancellation_of_an_attempt_with_an_expired_lease() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));

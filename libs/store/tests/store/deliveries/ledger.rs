@@ -115,7 +115,7 @@ async fn earlier_attempts_are_done_and_later_attempts_are_missing() {
 }
 
 #[tokio::test]
-async fn a_claim_of_an_ended_delivery_is_done() {
+async fn claiming_an_ended_delivery_returns_its_final_status() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -159,7 +159,7 @@ async fn expired_and_suppressed_deliveries_end_when_they_are_claimed() {
 }
 
 #[tokio::test]
-async fn a_lease_outlasts_expiry_and_then_the_end_keeps_its_token() {
+async fn an_expired_delivery_ends_only_after_its_lease_and_keeps_the_claim_token() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];

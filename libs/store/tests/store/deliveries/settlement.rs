@@ -111,7 +111,7 @@ async fn the_holder_of_a_claim_settles_once() {
 }
 
 #[tokio::test]
-async fn a_retry_sets_its_timer_and_a_later_one_parks() {
+async fn settling_a_retry_sets_a_timer_and_exhausted_retries_park_the_job() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -176,7 +176,7 @@ async fn a_worker_that_lost_its_lease_does_not_settle() {
 }
 
 #[tokio::test]
-async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
+async fn a_late_answer_overrides_the_expiry_that_a_claim_recorded() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;

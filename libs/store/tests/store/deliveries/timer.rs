@@ -111,7 +111,7 @@ async fn a_timer_of_an_unknown_stream_is_postponed_and_the_others_are_returned()
 }
 
 #[tokio::test]
-async fn large_timers_are_taken_a_few_at_a_time() {
+async fn large_due_timers_are_read_a_few_at_a_time() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let large: Vec<_> = (0..5)

@@ -13,7 +13,7 @@ async fn category(fixture: &Fixture, app: AppId, identifier: &str) -> CategoryId
 }
 
 #[tokio::test]
-async fn given_choices_are_set_and_others_stay() {
+async fn setting_preferences_changes_only_the_given_channels() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let (orders, news) = (category(&fixture, shop, "orders").await, category(&fixture, shop, "news").await);

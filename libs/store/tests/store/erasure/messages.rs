@@ -32,7 +32,7 @@ fn job(user: UserNumber, target: &str) -> Event {
 }
 
 #[tokio::test]
-async fn kept_sends_lose_only_the_erased_user() {
+async fn scheduled_sends_lose_only_the_erased_user() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ada").await;

@@ -111,7 +111,7 @@ async fn filters_apply_to_lists_and_counts_alike() {
 }
 
 #[tokio::test]
-async fn counting_is_bounded() {
+async fn counts_of_inbox_items_stop_at_the_maximum() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.add_items(app, UserNumber(1), 1, MAX_COUNTED + 5).await;
@@ -146,7 +146,7 @@ async fn an_item_is_found_only_in_its_own_inbox() {
 }
 
 #[tokio::test]
-async fn counters_come_with_the_owner_and_with_the_list() {
+async fn looking_up_the_owner_and_listing_both_return_the_counters() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     assert_eq!(fixture.store.inbox().inbox_owner(app, "ada").await.unwrap(), None);

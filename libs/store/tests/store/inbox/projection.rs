@@ -78,7 +78,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn of_two_writers_one_moves_the_checkpoint() {
+async fn only_one_of_two_writers_moves_the_checkpoint() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     for from in [0, 3] {
@@ -111,7 +111,7 @@ async fn a_dropped_batch_writes_nothing() {
 }
 
 #[tokio::test]
-async fn an_inbox_has_one_item_of_a_send() {
+async fn an_inbox_has_at_most_one_item_per_send() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let other = fixture.app("bank").await;
@@ -141,7 +141,7 @@ async fn an_inbox_has_one_item_of_a_send() {
 }
 
 #[tokio::test]
-async fn of_two_items_of_a_send_in_one_batch_the_earlier_stays() {
+async fn the_first_of_two_items_of_a_send_in_one_batch_is_kept() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     // The planner may choose another kind of join for 500 users than for 3.

@@ -182,7 +182,7 @@ async fn sessions_of_other_processes_are_listed() {
 }
 
 #[tokio::test]
-async fn marks_never_decrease() {
+async fn log_marks_never_decrease() {
     let fixture = fixture().await;
     let mark = |seq, second| LogMark { stream: StreamName::Outcome, seq, at: at(second) };
     for (seq, second) in [(5, 1), (7, 2), (6, 3), (7, 4)] {

@@ -28,7 +28,7 @@ async fn switched(shadow: &mut Shadow) -> Result<SwitchResult, Error> {
 }
 
 #[tokio::test]
-async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
+async fn a_switch_is_abandoned_if_a_table_is_locked_and_can_be_retried() {
     let fixture = fixture().await;
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
     shadow.create().await.unwrap();

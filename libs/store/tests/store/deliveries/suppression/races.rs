@@ -12,7 +12,7 @@ use super::LEASE;
 use crate::{NOW, fixture};
 
 #[tokio::test]
-async fn a_registration_under_way_outlives_the_suppression() -> Result<(), Error> {
+async fn a_token_registered_during_the_settlement_is_not_suppressed() -> Result<(), Error> {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ada = fixture.with_profile(app, "ada", &json!({"apns": {"tokens": ["a"]}})).await;

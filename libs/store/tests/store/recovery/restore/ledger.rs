@@ -18,7 +18,7 @@ async fn with_app() -> (Fixture, AppId) {
 }
 
 #[tokio::test]
-async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() {
+async fn outcomes_in_any_order_restore_the_answer_of_the_highest_attempt() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
     let reported = vec![
@@ -74,7 +74,7 @@ async fn a_later_receipt_overrides_the_answer() {
 }
 
 #[tokio::test]
-async fn an_outcome_does_not_change_a_delivery_that_is_further_on() {
+async fn an_outcome_of_an_earlier_attempt_does_not_change_the_delivery() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
     let mut restore = fixture.restore().await;

@@ -125,7 +125,7 @@ async fn a_copy_of_a_job_that_no_worker_received_does_not_reopen_its_delivery() 
 }
 
 #[tokio::test]
-async fn a_delivery_of_the_backup_waits_on_for_its_timer_or_for_its_job_in_the_log() {
+async fn a_restored_delivery_keeps_waiting_if_it_has_a_timer_or_a_job_in_the_log() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let job = |place, attempt| waiting(fixture.job(app, place, Channel::Email, attempt));
@@ -188,7 +188,7 @@ async fn a_delivery_redriven_after_the_backup_follows_its_job() {
 }
 
 #[tokio::test]
-async fn a_job_kept_for_a_receipt_is_removed_when_the_log_is_further_on() {
+async fn a_job_kept_for_a_receipt_is_removed_if_the_log_has_a_later_job_or_outcome() {
     let fixture = fixture().await;
     let app: AppId = fixture.app("shop").await;
     let job = |place, attempt| fixture.job(app, place, Channel::Sms, attempt);
