@@ -7,10 +7,9 @@ use sqlx::Row;
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
-use testkit::eventually;
 use uuid::Uuid;
 
-use crate::{Fixture, LIMIT, NOW, fixture, send_id};
+use crate::{Fixture, NOW, fixture, send_id};
 
 const STREAM: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
 const SENT: Outcome = Outcome::Sent { provider_id: None };
@@ -26,7 +25,26 @@ impl Fixture {
         else {
             panic!("not ours")
         };
-        settlement(app, delivery, attempt, token, outcome)
+        let next = match outcome {
+            Outcome::Sent { .. } => RecordedStep::End(Status::Sent, None),
+            Outcome::TargetGone(_) => RecordedStep::End(Status::Failed, Some(Reason::TargetGone)),
+            _ => RecordedStep::Retry(timer(app, 1)),
+        };
+        Settlement {
+            app,
+            send_id: Some(send_id(1)),
+            delivery,
+            user: UserNumber(1),
+            token,
+            attempt,
+            provider: Some("main".to_owned()),
+            started_at: NOW,
+            ended_at: NOW + Duration::from_millis(5),
+            answer: Answer::new(outcome, "250", "as said"),
+            next,
+            job: (STREAM, b"the job".to_vec().into()),
+            receipts: false,
+        }
     }
 
     async fn settle(&self, settlement: &Settlement) -> bool {
@@ -43,29 +61,6 @@ impl Fixture {
         .fetch_one(&self.pool)
         .await
         .unwrap()
-    }
-}
-
-fn settlement(app: AppId, delivery: DeliveryId, attempt: u32, token: Uuid, outcome: Outcome) -> Settlement {
-    let next = match outcome {
-        Outcome::Sent { .. } => RecordedStep::End(Status::Sent, None),
-        Outcome::TargetGone(_) => RecordedStep::End(Status::Failed, Some(Reason::TargetGone)),
-        _ => RecordedStep::Retry(timer(app, 1)),
-    };
-    Settlement {
-        app,
-        send_id: Some(send_id(1)),
-        delivery,
-        user: UserNumber(1),
-        token,
-        attempt,
-        provider: Some("main".to_owned()),
-        started_at: NOW,
-        ended_at: NOW + Duration::from_millis(5),
-        answer: Answer::new(outcome, "250", "as said"),
-        next,
-        job: (STREAM, b"the job".to_vec().into()),
-        receipts: false,
     }
 }
 
@@ -226,40 +221,4 @@ async fn a_failing_batch_writes_nothing() {
     assert!(error.is_refused_data(), "{error}");
     assert_eq!(fixture.ledger(ids[0]).await, ("sending".to_owned(), 1, 0, 0, 0));
     assert!(fixture.settle(&good).await);
-}
-
-#[tokio::test]
-async fn claims_and_settlements_write_no_index_entries() {
-    let fixture = fixture().await;
-    let app = fixture.app("shop").await;
-    // One connection, which reports the statistics of all its statements.
-    let store = fixture.another("").await;
-    let deliveries = fixture.deliveries(app, 640).await;
-    for batch in deliveries.chunks(16) {
-        let request =
-            |delivery: &DeliveryId| ClaimRequest { app, delivery: *delivery, attempt: 1, provider: None };
-        let requests: Vec<_> = batch.iter().map(request).collect();
-        let claims = store.deliveries().claim(&requests, LIMIT).await.unwrap();
-        let settlements: Vec<_> = batch
-            .iter()
-            .zip(claims)
-            .map(|(delivery, claim)| {
-                let Claim::Granted { token, .. } = claim else { panic!("{claim:?}") };
-                settlement(app, *delivery, 1, token, SENT)
-            })
-            .collect();
-        assert!(store.deliveries().settle(&settlements).await.unwrap().iter().all(|settled| *settled));
-    }
-    let in_place = eventually(LIMIT, "the statistics are complete", async || {
-        store.ping().await.unwrap();
-        let (updates, in_place): (i64, i64) = sqlx::query_as(
-            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'delivery'",
-        )
-        .fetch_one(&fixture.pool)
-        .await
-        .unwrap();
-        (updates == 1_280).then_some(in_place)
-    })
-    .await;
-    assert!(in_place > 1_280 * 8 / 10, "{in_place} of 1,280 updates write no index entry");
 }
