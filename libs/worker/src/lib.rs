@@ -81,7 +81,7 @@ pub struct Call<'a> {
 /// # Errors
 /// Returns an error if the consumers of the jobs cannot be opened.
 pub async fn run<S: ChannelSender>(context: Context, sender: S) -> anyhow::Result<()> {
-    context.store.pin_plans().await;
+    context.store.pin_plans();
     let worker = Arc::new(job::Worker::new(&context, sender));
     for &lane in Lane::ALL {
         let consumer = lane::open(&context, S::CHANNEL, lane).await.context("cannot open the consumer")?;

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -58,8 +57,8 @@ pub struct Settings {
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) writers: Writers,
-    /// True if new sessions get the settings [`PINNED`].
-    pub(crate) pins_plans: Arc<AtomicBool>,
+    /// Time since which sessions get the settings [`PINNED`].
+    pub(crate) pinned_at: Arc<OnceLock<Instant>>,
 }
 
 /// Number of connections of a pool.
@@ -91,25 +90,26 @@ impl Store {
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
         let options = options(&settings.url)?;
         let database = Arc::new(OnceLock::new());
-        let pins_plans = Arc::new(AtomicBool::new(false));
-        let pins = Arc::clone(&pins_plans);
+        let pinned_at = Arc::new(OnceLock::<Instant>::new());
+        let (of_new, of_idle) = (Arc::clone(&pinned_at), Arc::clone(&pinned_at));
         let opened = PgPoolOptions::new()
             .max_connections(settings.max_connections)
             .acquire_timeout(Duration::from_secs(3))
             .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
+            .before_acquire(move |connection, meta| {
+                let is_pinned = of_idle.get().is_none_or(|pinned_at| meta.age < pinned_at.elapsed());
                 Box::pin(async move {
                     if meta.idle_for >= TESTED_AFTER {
                         connection.ping().await?;
                     }
-                    Ok(true)
+                    Ok(is_pinned)
                 })
             })
             .after_connect(move |connection, _| {
-                let (database, pins) = (Arc::clone(&database), Arc::clone(&pins));
+                let (database, pinned_at) = (Arc::clone(&database), Arc::clone(&of_new));
                 Box::pin(async move {
                     set(connection, &SESSION).await?;
-                    if pins.load(Ordering::Relaxed) {
+                    if pinned_at.get().is_some() {
                         set(connection, &PINNED).await?;
                     }
                     check_same_database(connection, &database).await
@@ -120,18 +120,13 @@ impl Store {
         if matches!(opened, Err(sqlx::Error::PoolTimedOut)) {
             try_session(&options).await?;
         }
-        Ok(Store { pool: opened?, writers: Writers::new(), pins_plans })
+        Ok(Store { pool: opened?, writers: Writers::new(), pinned_at })
     }
 
-    /// Pins the plans of all sessions that the pool opens from now on (see [`PINNED`]), and closes the idle ones. For processes
-    /// that run the same small batches all the time.
-    pub async fn pin_plans(&self) {
-        self.pins_plans.store(true, Ordering::Relaxed);
-        while let Some(idle) = self.pool.try_acquire() {
-            if let Err(error) = idle.close().await {
-                tracing::debug!(%error, "cannot close a session; the pool has dropped it");
-            }
-        }
+    /// Pins the plans of all statements that start from now on (see [`PINNED`]): the pool replaces a session that was opened
+    /// before when it would use it again. For processes that run the same small batches all the time.
+    pub fn pin_plans(&self) {
+        self.pinned_at.get_or_init(Instant::now);
     }
 
     /// Checks that each connection has its own PostgreSQL session. Connections through a pooler in transaction or statement

@@ -108,7 +108,7 @@ impl Shadow {
             })
         });
         let pool = shadow.connect_with(options).await?;
-        let store = Store { pool, writers: Writers::new(), pins_plans: Arc::default() };
+        let store = Store { pool, writers: Writers::new(), pinned_at: Arc::default() };
         let version = store.schema_version().await?.unwrap_or_default();
         Ok(Some(Shadow { store, purpose, home, version, live, guard }))
     }
@@ -120,7 +120,7 @@ impl Shadow {
     /// Returns an error if the URL is malformed, or if the server cannot be reached.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
         let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
-        Ok(Store { pool, writers: Writers::new(), pins_plans: Arc::default() })
+        Ok(Store { pool, writers: Writers::new(), pinned_at: Arc::default() })
     }
 }
 

@@ -43,7 +43,7 @@ async fn pinned_plans_apply_to_every_later_session() {
     for delivery in fixture.deliveries(app, 2).await {
         let request = ClaimRequest { app, delivery, attempt: 1, provider: None };
         store.deliveries().claim(&[request], LIMIT).await.unwrap();
-        store.pin_plans().await;
+        store.pin_plans();
     }
     let settings: Vec<(String, String, String)> =
         sqlx::query_as("SELECT mode, hash, merge FROM setting").fetch_all(&fixture.pool).await.unwrap();
