@@ -216,8 +216,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Makes the claimed attempt: calls the provider and settles the answer. Another attempt can start once the provider has
-    /// answered.
+    /// Makes the claimed attempt: calls the provider, leaves its place to another attempt, and settles the answer.
     async fn call_and_settle(&self, job: &Job<'_>, claim: ClaimedAttempt<'_>, place: &mut JobInHand) {
         let ClaimedAttempt { token, until, provider, claimed, serving } = claim;
         let started_at = clock::now();
