@@ -233,8 +233,8 @@ fn paths_and_links_in_the_documentation_exist() {
     report(&problems);
 }
 
-/// The log filter selects log lines by a prefix of their target. To select only ours, it must list all our crates, and also the
-/// dependencies whose names begin with the name of one of our crates.
+/// The log filter selects log lines by a prefix of their target. To select only ours, it must list each of our crates, and
+/// exclude each dependency whose name begins with the name of one of our crates.
 #[test]
 fn a_log_level_without_a_target_applies_to_exactly_our_own_crates() {
     let target = |name: &str| name.replace('-', "_");

@@ -1,9 +1,9 @@
-//! Rebuilds the crate when a migration or the description of a statement changes: both are read at compile time.
+//! Rebuilds the crate when a migration or a file in `.sqlx` changes: the build reads both.
 //!
-//! The macros of sqlx check statements against the descriptions in `.sqlx`, even if a developer has set DATABASE_URL. `cargo
-//! xtask sql` checks them against a database, which it names in a separate variable.
+//! The macros of sqlx check statements against their descriptions in `.sqlx`, even if a developer has set DATABASE_URL. Only
+//! `cargo xtask sql` checks them against a database; it passes the URL in a separate environment variable.
 
-/// Variable with the URL of an empty database that has the schema.
+/// Environment variable with the URL of a database that has the current schema but no data.
 const DATABASE: &str = "TIDINGS_STATEMENTS_DATABASE_URL";
 
 fn main() {

@@ -39,7 +39,7 @@ fn on_a_busy_system_only_the_check_for_idleness_fails() {
     record.log.ends.values_mut().for_each(|end| *end += 1);
     record.inboxes.values_mut().for_each(Vec::clear);
     record.accepted.clear();
-    record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_told = false);
+    record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_in_log = false);
     record.reported.values_mut().for_each(|reported| reported.deliveries.clear());
     let failures = check::failures(&record);
     assert_eq!(failures.into_keys().collect::<Vec<_>>(), ["the system was idle while it was checked"]);

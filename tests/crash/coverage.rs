@@ -110,7 +110,7 @@ fn of_faults(size: Size, tally: &Tally) -> Vec<Need> {
     needs
 }
 
-/// Changes of each kind that were answered with 200: every later list must show them.
+/// Minimum numbers of changes that were answered with 200, by kind. Every later list must show these changes.
 fn of_users(least: usize, record: &Record) -> Vec<Need> {
     let mut answered: BTreeMap<&str, usize> = BTreeMap::new();
     for line in &record.journal {
@@ -126,7 +126,7 @@ fn of_users(least: usize, record: &Record) -> Vec<Need> {
     Change::KINDS.iter().map(need).collect()
 }
 
-/// Faults of providers, and outcomes of attempts.
+/// Minimum numbers of faults of providers, and of attempts by outcome.
 fn of_providers(least: usize, record: &Record) -> Vec<Need> {
     let need = |what: String, seen: usize| Need { what, least, seen };
     let mut attempts: BTreeMap<&str, usize> = BTreeMap::new();

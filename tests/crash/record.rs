@@ -145,7 +145,7 @@ pub(crate) struct Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
     /// True if the log has an event about the suppression.
-    pub(crate) is_told: bool,
+    pub(crate) is_in_log: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -236,7 +236,7 @@ impl Record {
     }
 
     /// Confirmed sends as their clients made them, by request.
-    pub(crate) fn meant(&self) -> BTreeMap<Uuid, &IntendedSend> {
+    pub(crate) fn confirmed_sends(&self) -> BTreeMap<Uuid, &IntendedSend> {
         self.confirmed().filter_map(|(notice, request)| Some((request, self.asked.get(&notice)?))).collect()
     }
 

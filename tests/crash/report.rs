@@ -60,7 +60,7 @@ pub(crate) struct Report {
     /// sends of small apps that no fault delayed.
     small_apps_p99: Option<(i64, usize)>,
     /// Number of these sends that were confirmed during a flood of the large app, and the maximum number of the large app's sends
-    /// that were waiting at one of these confirmations.
+    /// that were waiting when one of them was confirmed.
     beside_a_flood: (usize, usize),
     /// Peak memory of a process by role, in mebibytes.
     peak_mebibytes: Counts,
@@ -176,7 +176,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "seconds             {}", listed(&self.seconds))?;
         let all: f64 = self.seconds.values().sum();
-        writeln!(f, "in all              {all:.0} s, expected at most {} s", self.may_take)?;
+        writeln!(f, "total time          {all:.0} s, expected at most {} s", self.may_take)?;
         writeln!(
             f,
             "notifications       {} of {} sends, {} tries",
@@ -189,7 +189,7 @@ impl fmt::Display for Report {
         writeln!(f, "at crash points     {crashes}: {}", listed(&self.crash_points))?;
         writeln!(f, "disturbances        {}", listed(&self.disturbances))?;
         writeln!(f, "provider faults     {}", listed(&self.provider_faults))?;
-        writeln!(f, "redelivered         {} times all acknowledged sends of a lane", self.redeliveries)?;
+        writeln!(f, "redeliveries        {}, each of all acknowledged sends of a lane", self.redeliveries)?;
         if !self.gave_up.is_empty() {
             writeln!(f, "gave up at start    {}", self.gave_up.join(", "))?;
         }
@@ -200,7 +200,7 @@ impl fmt::Display for Report {
             f,
             "small apps' p99     {waited}; {beside} of them while up to {backlog} sends of the large app waited"
         )?;
-        writeln!(f, "most memory, MiB    {}", listed(&self.peak_mebibytes))?;
+        writeln!(f, "peak memory, MiB    {}", listed(&self.peak_mebibytes))?;
         writeln!(
             f,
             "accepted twice      {}: {}",

@@ -94,7 +94,7 @@ impl System {
     }
 
     /// # Panics
-    /// A process has ended that should run.
+    /// A process that should be running has ended.
     pub(crate) fn assert_all_running(&mut self) {
         self.assert_running();
         self.assert_providers_running();

@@ -114,7 +114,7 @@ impl Workload {
         let database = options.connect(&scene.database_url).await.unwrap();
         claims::record(&database).await;
         checkpoints::record(&database).await;
-        probe::note(&database).await;
+        probe::create_index(&database).await;
         let api = |app: usize, gateway: &String| Api::new(gateway, &scene.apps[app]);
         let apis: Vec<Vec<Api>> = (0..scene.apps.len())
             .map(|app| scene.gateways.iter().map(|gateway| api(app, gateway)).collect())
@@ -122,7 +122,7 @@ impl Workload {
         let people = People { users: size.users, apps: apis.len() };
         let mut browsers = BTreeMap::new();
         for (app, apis) in apis.iter().enumerate() {
-            browsers.extend(introduce(&apis[0], people.of_app(app).collect(), &scene.push_origin).await);
+            browsers.extend(create_users(&apis[0], people.of_app(app).collect(), &scene.push_origin).await);
         }
         let (dice, journal, log) =
             (Dice(scene.seed), Journal::begin(&scene.journals), scene.event_log().await);
@@ -163,7 +163,7 @@ impl Workload {
         for user in (0..self.size.users).filter(|user| people::is_reader(*user)) {
             busy.spawn(Arc::clone(self).read(user));
         }
-        busy.spawn(Arc::clone(self).move_people());
+        busy.spawn(Arc::clone(self).change_addresses());
         busy.join_all().await;
         Observations { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
     }
@@ -207,7 +207,7 @@ fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
 }
 
 /// Creates users, and returns the push endpoints of those who have a browser.
-async fn introduce(api: &Api, users: Vec<usize>, push_origin: &str) -> BTreeMap<usize, String> {
+async fn create_users(api: &Api, users: Vec<usize>, push_origin: &str) -> BTreeMap<usize, String> {
     for users in users.chunks(USERS_AT_ONCE) {
         let documents: Vec<Value> = users.iter().map(|user| people::document(*user)).collect();
         api.create_users(&documents).await;

@@ -1,5 +1,5 @@
-//! Tests of `docker-compose.yml` and the files that it mounts, without Docker. A real nats-server runs with the settings of the
-//! broker, and a real PostgreSQL has the role of the services.
+//! Tests of `docker-compose.yml` and the files that it mounts, without Docker. A real nats-server runs with the broker's
+//! settings, and a real PostgreSQL has the database role that the services use.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `docs/api.md`: every snippet runs, in order, in one shell with a running `tidings up`, and returns the answer in the guide.
+//! `docs/api.md`: all snippets run in order, in one shell with a running `tidings up`. Each returns the answer in the guide.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

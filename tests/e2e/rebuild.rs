@@ -19,7 +19,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 impl Inboxes {
-    /// Reads the titles in an inbox, with a statement that this process has prepared on every connection.
+    /// Lists an inbox through the store, whose connections keep prepared statements. Returns the number of items.
     async fn listed(&self, app: AppId, user: UserNumber) -> usize {
         let start = PageStart::Offset(0);
         self.store.inbox().list_inbox(app, user, InboxFilter::default(), start, 20).await.unwrap().items.len()
@@ -60,7 +60,7 @@ async fn a_rebuild_replaces_equal_tables_without_disturbing_clients() {
     assert_eq!(inboxes.text(ROWS).await, rows);
     assert_eq!(inboxes.text(LEFT).await, "0");
 
-    // These connections are the same as before the switch, and have prepared their statements before it.
+    // Use the connections from before the switch, with the statements that were prepared on them.
     assert_eq!(inboxes.listed(AppId(1), UserNumber(1)).await, listed);
     inboxes.publish(500).await;
     inboxes.assert_equal().await;

@@ -49,7 +49,7 @@ impl Collector {
         Collector { url, received }
     }
 
-    /// Returns true if spans of the trace with each of these names have arrived.
+    /// Returns true if the trace id and all of these span names are in the exports so far.
     fn has(&self, trace: &[u8], names: &[&str]) -> bool {
         let received = self.received.lock().unwrap();
         let holds = |part: &[u8]| received.windows(part.len()).any(|window| window == part);

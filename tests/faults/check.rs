@@ -15,14 +15,17 @@ type Check = check::Check<Record>;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("every delivery has a final status", final_status::every_delivery_has_ended),
-    ("every final status follows from the attempts", final_status::every_end_follows_from_the_attempts),
-    ("every attempt matches the provider's answers", calls::every_attempt_is_what_its_provider_made_of_it),
+    (
+        "every final status follows from the attempts",
+        final_status::every_final_status_follows_from_the_attempts,
+    ),
+    ("every attempt matches the provider's answers", calls::every_attempt_matches_its_provider),
     ("no claim after a suppression", suppression::no_claim_after_a_suppression),
-    ("exactly the dead targets are suppressed", suppression::only_the_dead),
+    ("exactly the dead targets are suppressed", suppression::exactly_the_dead_targets),
     ("nothing is accepted twice without a fault", accepted::nothing_twice_without_a_fault),
     ("no SMS is accepted twice", accepted::no_short_message_twice),
-    ("the ledger agrees with what providers accepted", accepted::what_is_sent_was_taken),
-    ("failover only after a definite failure", failover::only_after_a_certain_no),
+    ("the ledger agrees with what providers accepted", accepted::the_ledger_agrees),
+    ("failover only after a definite failure", failover::only_after_a_definite_failure),
     ("the log agrees with the ledger", outcome_events::the_log_agrees),
     ("the counts of requests add up", outcome_events::the_counts_add_up),
 ];

@@ -59,14 +59,14 @@ impl Round {
             peer.begin(self.weather == Weather::Foul);
         }
         system.prioritize(self.number);
-        self.introduce(system).await;
+        self.create_users(system).await;
         let meter = Meter::start(system.measured());
         let mut sent = self.send(system, 0).await;
         let requests = ids(&sent);
         let first_wave = self.people.len() * self.targets;
         system.until_ended(&requests, first_wave / 4).await;
         let down = match self.weather {
-            Weather::Foul => Some(be_down(system).await),
+            Weather::Foul => Some(take_down(system).await),
             Weather::Fair => None,
         };
         system.until_ended(&requests, first_wave / 2).await;
@@ -76,7 +76,7 @@ impl Round {
         (gather::record(system, &sent, down).await, cost)
     }
 
-    async fn introduce(&self, system: &System) {
+    async fn create_users(&self, system: &System) {
         let people: Vec<Person> = self.people.clone().map(Person).collect();
         for people in people.chunks(USERS) {
             let users: Vec<_> = people.iter().map(|person| person.user()).collect();
@@ -107,7 +107,7 @@ fn ids(sent: &[AcceptedSend]) -> Vec<Uuid> {
 }
 
 /// Keeps a provider down for a while. Returns the start and the end of this time.
-async fn be_down(system: &System) -> (Timestamp, Timestamp) {
+async fn take_down(system: &System) -> (Timestamp, Timestamp) {
     let peer = system.providers.peers.iter().find(|peer| peer.identifier() == UNSTEADY).unwrap();
     let (from, began) = (clock::now(), Instant::now());
     peer.faults.set_down(true);

@@ -17,7 +17,7 @@ const KEY_DIGITS: usize = 20;
 #[derive(Clone)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
-    /// Position of the Idempotency-Key, which changes with each repetition.
+    /// Position of the Idempotency-Key, whose value changes with each repetition.
     key_at: Option<usize>,
 }
 

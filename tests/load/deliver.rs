@@ -47,8 +47,9 @@ struct Subject {
     name: &'static str,
     channel: Channel,
     role: Role,
-    /// Kind of the provider, which is also its identifier, with settings and secrets.
+    /// Kind of the provider; also its identifier.
     kind: &'static str,
+    /// Settings and secrets of the provider.
     settings: (Value, Value),
     /// Additional environment variables of the worker.
     environment: Vec<(&'static str, String)>,
@@ -154,7 +155,7 @@ impl Subject {
 }
 
 /// Removes the members `names` from the settings. Returns the remaining settings and the removed members.
-fn secret_apart(mut settings: Value, names: &[&str]) -> (Value, Value) {
+fn separate_secrets(mut settings: Value, names: &[&str]) -> (Value, Value) {
     let members = settings.as_object_mut().unwrap();
     let secrets = names.iter().map(|name| ((*name).to_owned(), members.remove(*name).unwrap())).collect();
     (settings, Value::Object(secrets))

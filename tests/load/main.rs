@@ -1,7 +1,7 @@
 //! Sends accepted, inbox events projected, deliveries made and webhooks sent per second, each compared with a bare implementation
 //! in the same run.
 //!
-//! Only the ratios of different runs can be compared, because the speed of a machine changes over time.
+//! Compare runs only by these ratios, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
@@ -31,10 +31,10 @@ use crate::role::Role;
 /// Measures sends accepted, inbox events projected, deliveries made and webhooks sent per second.
 #[derive(Parser)]
 struct Arguments {
-    /// Measurement to make; all by default.
+    /// Measurement to make; all by default
     #[arg(value_enum)]
     only: Option<Measurement>,
-    /// Number of rounds; each measures everything once
+    /// Number of rounds; each round makes every selected measurement once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Seconds for each measurement of accepted sends
@@ -46,16 +46,16 @@ struct Arguments {
     /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     deliveries: u32,
-    /// Messages of one measurement of webhooks
+    /// Webhooks for each measurement of the webhook service
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     webhooks: u32,
-    /// Webhooks that wait behind the measured ones, in the second measurement of webhooks
+    /// Additional webhooks in the queue during the second measurement of the webhook service
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100_000..=2_000_000))]
     backlog: u32,
     /// Append the results to this file, as one line of JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The argument that cargo passes to every benchmark
+    /// Flag that cargo passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebhookReport {
-    /// Messages that wait behind those that are measured.
+    /// Number of additional webhooks in the queue during the measurement.
     pub(crate) waiting: u32,
     pub(crate) per_second: Series,
     pub(crate) bare_per_second: Series,
@@ -56,7 +56,7 @@ struct Backend {
     endpoints: Vec<i64>,
 }
 
-/// Measures the sending of `webhooks` messages twice: alone, and while `backlog` other messages wait behind them.
+/// Measures the sending of `webhooks` webhooks twice: alone, and with `backlog` additional webhooks in the queue.
 pub(crate) async fn measure(
     installation: &Installation,
     rounds: u32,
@@ -220,7 +220,7 @@ async fn post_all(client: Client, secret: Arc<Secret>, messages: Vec<(String, St
     }
 }
 
-/// Publishes the outcomes of `count` deliveries; each makes a message for every endpoint.
+/// Publishes the outcomes of `count` deliveries. Each outcome produces one webhook per endpoint.
 async fn publish(installation: &Installation, count: usize) {
     let outcomes: Vec<_> = (0..count).map(|_| outcome(installation.app)).collect();
     for chunk in outcomes.chunks(CHUNK) {

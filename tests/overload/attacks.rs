@@ -27,7 +27,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// Poll interval of an inbox, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// IP address of the attacker, so that the gateway counts it as a different peer from the test itself.
+/// IP address of the attacker. The test uses another one, so the gateway counts the attacker as a separate peer.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 66, 1);
 /// Number of connections whose body never ends. A closed connection is opened again.
 const STALLED: usize = 160;

@@ -19,27 +19,27 @@ use crate::scale::Scale;
 /// Limit of the 99th percentile of the time from 202 to the inbox, for transactional sends.
 const P99_LIMIT: Duration = Duration::from_millis(100);
 
-/// Offers ten times the accepted load, saturates the bulk lane, and attacks.
+/// Measures Tidings at ten times its rate limit, with a saturated bulk lane, and under attack.
 #[derive(Parser)]
 struct Arguments {
-    /// Scenario to run; all by default.
+    /// Scenario to run; all by default
     #[arg(value_enum)]
     only: Option<Part>,
-    /// Duration of each scenario.
+    /// Duration of each scenario, in seconds
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
     seconds: u64,
-    /// Flag that cargo passes to every bench.
+    /// Flag that cargo passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
-    /// Ten times the accepted load.
+    /// Sends at ten times the rate limit
     Flood,
-    /// Transactional sends while the bulk lane is saturated.
+    /// Transactional sends while the bulk lane is saturated
     Lanes,
-    /// One app's sends during attacks that need no secret.
+    /// Sends of one app during attacks by a caller without its secret
     Attacks,
 }
 

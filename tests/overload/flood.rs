@@ -1,5 +1,5 @@
 //! Flood of sends. The email worker does not run at first, so sends fill the streams until the dispatcher pauses and the gateway
-//! refuses more sends. Then a generator offers ten times the accepted load. The email worker starts after a third of that time.
+//! refuses more sends. Then a generator offers ten times the accepted load. A third of the way through, the email worker starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -69,7 +69,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     let accepted = accepted.map(|(send, request)| (*send, request.clone())).collect();
     everything_is_settled(&system, &accepted).await;
     every_recipient_has_it_once(&system, &accepted).await;
-    there_is_room_again(&system).await;
+    log_accepts_sends_again(&system).await;
     let report = Report { filled, offered, scale: *scale, memory: system.most_memory() };
     report.check();
     report
@@ -110,8 +110,9 @@ impl fmt::Display for Report {
         let OfferedLoad { accepted, refused, not_made, took } = offered;
         writeln!(
             f,
-            "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections ({not_made} more found none free), \
-             {} of them accepted and delivered; refused by status: {refused:?}",
+            "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections \
+             ({not_made} more were dropped, because no connection was free), {} of them accepted and delivered; \
+             refused by status: {refused:?}",
             filled.accepted.len(),
             filled.refused,
             offered.made(),
@@ -170,7 +171,7 @@ async fn every_recipient_has_it_once(system: &System, accepted: &Accepted) {
     assert!(sent == promised.collect(), "not every email was sent once");
 }
 
-async fn there_is_room_again(system: &System) {
+async fn log_accepts_sends_again(system: &System) {
     let (request, client) = (system.request(), Client::new());
     eventually(SOON, "a send is accepted again", async || {
         (request.send(&client, &body(0)).await.status() == 202).then_some(())

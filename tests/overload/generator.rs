@@ -20,7 +20,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// Number of users; each send goes to [`RECIPIENTS`] of them.
 pub(crate) const PEOPLE: usize = 500;
 pub(crate) const RECIPIENTS: usize = 5;
-/// One in this many sends is nearly of the maximum size.
+/// One in this number of sends has nearly the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
 /// Number of connections that fill the streams: so few that only full streams cause refusals.
@@ -113,7 +113,7 @@ pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offer
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
     let mut connections = JoinSet::new();
     for _ in 0..scale.connections {
-        connections.spawn(work_off(client.clone(), request.clone(), Arc::clone(&take)));
+        connections.spawn(send_all(client.clone(), request.clone(), Arc::clone(&take)));
     }
     let begin = Instant::now();
     let (mut pace, mut send, mut not_made) = (pace(PACE), 0, 0);
@@ -145,7 +145,7 @@ impl Request {
     }
 }
 
-async fn work_off(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> OfferedLoad {
+async fn send_all(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> OfferedLoad {
     let mut offered = OfferedLoad::default();
     loop {
         let next = sends.lock().await.recv().await;

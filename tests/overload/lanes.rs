@@ -113,7 +113,7 @@ impl fmt::Display for Report {
         let Report { latencies, bulk_recipients, bulk_alone, bulk_beside, fewest_waiting, memory } = self;
         writeln!(
             f,
-            "lanes: {} transactional sends, 202 to inbox p50 {:?}, p99 {:?}, most {:?}",
+            "lanes: {} transactional sends; from 202 to inbox p50 {:?}, p99 {:?}, maximum {:?}",
             latencies.len(),
             self.quantile(50),
             self.p99(),
@@ -142,7 +142,7 @@ impl BulkLane {
     }
 }
 
-/// Makes bulk sends until `end`, always enough that some are waiting. Returns the total number of recipients.
+/// Makes bulk sends until `end`, and keeps [`WAITING`] of them waiting. Returns the total number of recipients.
 async fn feed(
     request: Request,
     lane: BulkLane,

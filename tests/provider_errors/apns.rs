@@ -14,7 +14,7 @@ use crate::state::{State, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// Name of the answer in the table, and the status and reason that the stand-in returns as this answer.
+/// Name of an answer in the table, and the status and reason in the stand-in's response.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str)] = &[
     ("200", 200, ""),

@@ -13,8 +13,8 @@ use crate::state::{ASKED, check_row};
 use crate::table::{Class, Note, Provider, row_of};
 use crate::world::World;
 
-/// Name of the answer in the table; the status, error code and invalid members that the stand-in returns as this answer; and the
-/// code that the ledger records.
+/// Name of an answer in the table; the status, error code and invalid members in the stand-in's response; and the code that the
+/// ledger records.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("404 UNREGISTERED", 404, "UNREGISTERED", &[], "404 UNREGISTERED"),
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("oauth 403", 403, "access_denied", &[], "oauth 403 access_denied"),
 ];
 pub(crate) const OVER_A_FIFTH: &str = "403 SENDER_ID_MISMATCH of over 20 %";
-/// Number of users who get a mismatch before the user whose mismatch exceeds 20 % and pauses the provider.
+/// Number of users whose mismatch does not pause the provider yet. The next mismatch is the fifth and does pause it.
 const BEFORE: i64 = 4;
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn every_answer_of_smtp_has_the_effect_in_the_table() {
     }
 }
 
-/// Number of messages that the first server accepts. It gives the answer of the row first, and accepts all later messages.
+/// Number of messages that the first server accepts, if it gives the answer of the row first and accepts all later messages.
 fn expected_at_first(row: &Row) -> usize {
     match (row.class, row.note) {
         (Class::Unknown, _) => 2,

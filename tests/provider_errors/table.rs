@@ -124,7 +124,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(Provider::Twilio, &["5xx", "timeout"], Class::Unknown, Note::None),
 ];
 
-/// Rules about answers that tests of the channels check: the rule, the name of the test, and its source file.
+/// Rules about answers that tests outside of this suite check: the rule, the name of the test, and its source file.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("SMTP that fails counts for the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",

@@ -51,7 +51,7 @@ pub(crate) const CASES: &[(&str, TwilioAnswer, &str)] = &[
     ("5xx", TwilioAnswer::Refusal(503, 20503), "20503"),
     ("timeout", TwilioAnswer::Nothing, "timeout"),
 ];
-/// Lease of a claim. The worker waits half of this time for an answer of Twilio.
+/// Lease of a claim. The worker waits half of this time for an answer from Twilio.
 const LEASE: Duration = Duration::from_secs(8);
 
 #[tokio::test]

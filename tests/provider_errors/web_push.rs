@@ -16,7 +16,7 @@ use crate::state::check_row;
 use crate::table::{Class, Provider, row_of};
 use crate::world::World;
 
-/// Name of the answer in the table, and the status that the stand-in returns as this answer.
+/// Name of an answer in the table, and the status of the stand-in's response.
 #[rustfmt::skip]
 pub(crate) const CASES: &[(&str, u16)] = &[
     ("200", 200),

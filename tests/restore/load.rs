@@ -93,7 +93,7 @@ impl Load {
     }
 
     /// Erases users and cancels a scheduled send. This happens after the dump.
-    pub(crate) async fn change_minds(&mut self, system: &System) {
+    pub(crate) async fn erase_and_cancel(&mut self, system: &System) {
         // The user `fleeting` is created after the dump, and no send names this user.
         system.api.create_users(&[json!({"identifier": "fleeting", "profile": {}})]).await;
         for identifier in [identifier(10), "new-50".to_owned(), "fleeting".to_owned()] {

@@ -28,9 +28,9 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     // Dump while sends are being made, so that the snapshot contains only some of them.
     let dump = tokio::join!(backup::dump(&system), load.send(&system, 80)).0;
     load.send(&system, 40).await;
-    load.change_minds(&system).await;
+    load.erase_and_cancel(&system).await;
     load.send(&system, 40).await;
-    outcomes::told_of_all(&system, &load).await;
+    outcomes::await_recorded_outcomes(&system, &load).await;
 
     let before = check::LostState::of(&system).await;
     system.kill_services();

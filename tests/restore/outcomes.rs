@@ -50,7 +50,7 @@ impl Outcomes {
 }
 
 /// Waits until the log has all erasures and cancellations, and more final outcomes than there are sends.
-pub(crate) async fn told_of_all(system: &System, load: &Load) {
+pub(crate) async fn await_recorded_outcomes(system: &System, load: &Load) {
     eventually(LONGEST, "the erasures, cancellations and most outcomes are in the log", async || {
         let timers: i64 =
             sqlx::query_scalar("SELECT count(*) FROM timer WHERE stream = 'OUTCOME' OR stream LIKE 'INBOX%'")

@@ -77,7 +77,7 @@ async fn a_restored_dump_is_detected_anywhere_and_accepted_unchanged_only_if_com
     installation.refuses(&moved, &["migrate"], "restored from a backup");
     execute(&moved, "UPDATE installation SET system_identifier = 0, database_oid = 0").await;
     installation.refuses(&moved, &["migrate"], "the log was not read to its end");
-    installation.refuses(&moved, &["restore", "--nothing-lost"], "run `tidings restore` to its end");
+    installation.refuses(&moved, &["restore", "--nothing-lost"], "run `tidings restore` until it completes");
     installation.accepts(&moved, &["restore"]);
 
     moved.restore_in_place(&dump).unwrap();
@@ -109,7 +109,7 @@ async fn a_dump_of_an_earlier_release_is_restored_only_with_the_whole_log() {
     installation.refuses(
         &too_old,
         &["restore"],
-        "stream OUTCOME begins at 3, and the backup knows it up to 0 only",
+        "stream OUTCOME begins at 3, but the backup contains its events only up to 0",
     );
     installation.refuses(&too_old, &["migrate"], "run `tidings restore` first");
 }

@@ -13,7 +13,7 @@ use testkit::{Database, SERVICES, Servers, eventually};
 use crate::providers;
 
 const SOON: Duration = Duration::from_secs(60);
-/// Time limit without progress, longer than a lease, an `ack_wait` and the longest `sendAt` together.
+/// Time limit without progress: longer than a lease, an `ack_wait` and the longest delay of a scheduled send together.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// Identifiers of the providers that the app uses.
 const USED: [&str; 4] = ["smtp", "sms-http", "fcm", "vapid"];

@@ -70,7 +70,7 @@ impl RetryingClient {
         panic!("every try of {} {} failed: {heard:#?}", call.method, call.path);
     }
 
-    /// Number of calls that took at least one try, number that took at least two, and so on.
+    /// Number of calls that needed at least one try, at least two tries, and so on.
     pub fn tries(&self) -> Vec<usize> {
         self.tries.iter().map(|tried| tried.load(Ordering::Relaxed)).collect()
     }

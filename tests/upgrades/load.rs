@@ -19,7 +19,7 @@ const READERS: usize = 2;
 const SEND_PACE: Duration = Duration::from_millis(250);
 /// Pause of a reader between two visits to an inbox.
 const READ_PACE: Duration = Duration::from_millis(100);
-/// Maximum number of sends between two calls of `goes_on`, so that a busy machine can keep up.
+/// Maximum number of sends between two calls of `await_sends`, so that a busy machine can keep up.
 const MOST_SENDS: usize = 30;
 
 /// Load that runs until it is stopped.
@@ -64,7 +64,7 @@ impl Load {
     }
 
     /// Waits until `further` more sends are confirmed. After that the load continues, up to [`MOST_SENDS`] sends.
-    pub(crate) async fn goes_on(&mut self, further: usize) {
+    pub(crate) async fn await_sends(&mut self, further: usize) {
         self.allowed.add_permits(MOST_SENDS.saturating_sub(self.allowed.available_permits()));
         let wanted = *self.confirmed.borrow() + further;
         while *self.confirmed.borrow_and_update() < wanted {

@@ -24,11 +24,11 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
     let client = RetryingClient::new(&system.origins(), &system.app);
     let audience = Audience::create(&client, &system.providers).await;
     let mut load = Load::begin(&client);
-    load.goes_on(SENDS).await;
+    load.await_sends(SENDS).await;
     let client = system.client.clone();
     for number in 0..system.processes.len() {
         system.processes[number].restart_orderly(&client).await;
-        load.goes_on(SENDS).await;
+        load.await_sends(SENDS).await;
     }
     let journal = load.end().await;
     system.assert_running();
@@ -42,8 +42,8 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
     the_backend_receives_every_webhook(&system, &journal).await;
 }
 
-/// Waits until all messages are sent and all items shown. The time limit is shorter than any lease and `ack_wait`. So the test
-/// fails if a stopping process leaves work that other processes can continue only when these expire.
+/// Waits until all messages are sent and all items shown. The time limit is shorter than every lease and `ack_wait`, so the test
+/// fails if a stopping process leaves work that other processes can continue only after these expire.
 async fn all_is_settled(database: &PgPool, journal: &Journal, messages: usize) {
     let items: usize = journal.sends.keys().map(|&send| recipients(send).len()).sum();
     let wanted = (i64::try_from(messages).unwrap(), i64::try_from(items).unwrap());

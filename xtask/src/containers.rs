@@ -38,7 +38,7 @@ impl Container {
         Ok(container)
     }
 
-    /// Starts the container of nats-server with JetStream that belongs to a data directory.
+    /// Starts the nats-server container (with JetStream) that belongs to a data directory.
     pub(crate) fn nats(directory: &Path) -> anyhow::Result<Self> {
         let name = name("nats", directory);
         let mut create = Command::new("docker");

@@ -34,13 +34,15 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
 /// Lifetime of the link by which a browser reports that its user opened a notification.
 pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// First byte of a token: the version of its layout. Keys that earlier releases created sign unencrypted tokens, which have one
-/// layout per purpose.
+/// First byte of a signed, unencrypted token for [`Purpose::Unsubscribe`]. Only keys that earlier releases created sign tokens.
 const SIGNED_UNSUBSCRIBE: u8 = 1;
+/// First byte of a signed, unencrypted token for [`Purpose::Click`].
 const SIGNED_CLICK: u8 = 2;
+/// First byte of an encrypted token.
 const SEALED: u8 = 3;
-/// First byte of the encrypted text: the purpose of the link.
+/// First byte of the plaintext of an encrypted token for [`Purpose::Unsubscribe`].
 const UNSUBSCRIBE: u8 = 1;
+/// First byte of the plaintext of an encrypted token for [`Purpose::Click`].
 const CLICK: u8 = 2;
 
 /// User and purpose of a link.

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn partitions_and_delivery_ids_never_change() {
-        // Rows and streams of running installations depend on these values.
+        // Running installations have stored rows and messages under these values.
         assert_eq!(partition(AppId(1), UserNumber(1), 4), 0);
         assert_eq!(partition(AppId(7), UserNumber(123_456), 4), 1);
         let send = SendId(Uuid::from_u128(7));

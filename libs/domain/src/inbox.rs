@@ -95,7 +95,7 @@ impl ItemState {
 }
 
 impl AllChange {
-    /// Returns the effect of this change on the user's counters. `changed` are the counts of the items that the change affects.
+    /// Returns the effect of this change on the user's counters. `changed` counts the items that the change affects.
     #[must_use]
     pub fn difference(self, changed: Counts) -> Counts {
         let removed = match self {

@@ -1,4 +1,4 @@
-//! Reads the settings of a provider and reports every problem at once. No problem quotes a value, because a value may be a
+//! Reads the settings of a provider and reports every problem at once. The problems never quote a value, because it may be a
 //! secret.
 
 use std::net::IpAddr;

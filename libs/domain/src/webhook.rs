@@ -6,9 +6,9 @@ use crate::text_enum::text_enum;
 text_enum! {
     /// An event that a webhook reports to an app's backend.
     WebhookEvent {
-        /// A provider accepted a delivery.
+        /// A provider accepted the message of a delivery.
         DeliverySent = "delivery.sent",
-        /// A receipt confirms that a delivery arrived.
+        /// A receipt confirms that the message of a delivery arrived.
         DeliveryDelivered = "delivery.delivered",
         /// A delivery ended without being sent. The status of the delivery shows the cause.
         DeliveryFailed = "delivery.failed",

@@ -53,10 +53,10 @@ pub struct Settings {
 /// Certificates and credentials in addition to the credentials in the URL.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Certificates (PEM) of the authorities that may sign the server's certificate. None means the authorities of the operating
-    /// system.
+    /// File with the certificates (PEM) of the authorities that may sign the server's certificate. None means the authorities of
+    /// the operating system.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) of the client, and the private key of the certificate.
+    /// Files with the certificate (PEM) of the client and its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// File with the JWT and the seed of a NATS user, as `nsc` and Synadia write it (`.creds`).
     pub credentials_file: Option<PathBuf>,

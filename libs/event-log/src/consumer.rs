@@ -204,8 +204,8 @@ fn refuse_difference(
 
 impl Consumer {
     /// Fetches up to `max` messages and returns those that are available. If none is available, waits up to `wait` for the first.
-    /// The result is empty if none arrives. If an earlier call received fewer messages than it requested, this call may return
-    /// all that were missing, even if these are more than `max`. One call returns about 8 MiB at most.
+    /// The result is empty if none arrives. If messages that an earlier call requested arrive only now, this call returns them
+    /// too, even if the result then has more than `max` messages. One call returns about 8 MiB at most.
     ///
     /// If messages arrive after the call has returned, the next call returns them, or [`release`](Self::release) returns them to
     /// the server. If a call is dropped, the server redelivers its messages after `ack_wait`.

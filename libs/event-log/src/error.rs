@@ -89,8 +89,9 @@ pub enum PublishError {
     /// The message is certainly not stored.
     #[error("stream {stream} did not accept the message: {refusal}")]
     Refused { stream: String, refusal: Refusal },
-    /// It is uncertain if the message is stored: no acknowledgement arrived in time, or the error can occur before and after
-    /// storing. Publishing it again with the same message id is safe within the duplicate window (10 minutes).
+    /// The message may be stored or not: no acknowledgement arrived in time, or the server can report this error both before and
+    /// after it stores the message. Publishing it again with the same message id is safe within the duplicate window (10
+    /// minutes).
     #[error("stream {stream} did not confirm the message, which may be stored or not: {reason}")]
     Unconfirmed { stream: String, reason: String },
 }

@@ -59,7 +59,7 @@ impl Positions {
             match parse(&message) {
                 Some(position) => return Some(position),
                 None => {
-                    tracing::warn!(subject = %message.subject, "ignoring a message that is not a position");
+                    tracing::warn!(subject = %message.subject, "ignoring a malformed position announcement");
                 }
             }
         }

@@ -53,8 +53,9 @@ impl EventLog {
         self.send(message).await?.confirmation().await
     }
 
-    /// Appends messages in their order without waiting for each acknowledgement. The results are in the same order. After an
-    /// unconfirmed message, no further message is sent, and the result of each of them is [`Refusal::NotSent`].
+    /// Appends messages in their order without waiting for each acknowledgement. The results are in the same order. After the
+    /// call learns that a message is unconfirmed, it sends no further messages. The result of each message that was not sent is
+    /// [`Refusal::NotSent`].
     pub async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<PublishAck, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut in_flight = VecDeque::with_capacity(WINDOW.min(messages.len()));

@@ -13,7 +13,7 @@ use crate::connection::EventLog;
 use crate::error::Error;
 
 /// Time limit for the server's report that a request has expired. If a message arrives at the moment of the expiry, nats-server
-/// 2.9.10 never sends this report, and the caller waits in vain. So the limit is only as long as a slow network needs.
+/// 2.9.10 never sends this report, and the caller waits until this limit. So the limit is only as long as a slow network needs.
 const GRACE: Duration = Duration::from_millis(250);
 /// Maximum bytes of one request: more than the largest message, and small enough for a process's memory.
 const MAX_BYTES: usize = 8 * 1024 * 1024;

@@ -65,7 +65,7 @@ impl NatsContainer {
             .with_network("host")
             .with_user(format!("{}:{}", getuid().as_raw(), getgid().as_raw()))
             .with_label(LABEL.0, LABEL.1)
-            // The configuration may name certificates in the directory for temporary files.
+            // Mount the directory for temporary files too, because the configuration may name certificates in it.
             .with_mount(here(&std::env::temp_dir()))
             .with_mount(here(directory))
             .with_host_config_modifier(|host| host.pid_mode = Some("host".to_owned()))

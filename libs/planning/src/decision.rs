@@ -48,9 +48,9 @@ pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Opt
         .collect()
 }
 
-/// Returns the channels for which a send has content. If the send names no template, these are all channels that Tidings
-/// delivers. Otherwise they are the channels of the template, and the channels for which the send's overrides contain enough
-/// content.
+/// Returns the channels for which a send has content. If the send names no template, these are all channels on which Tidings
+/// sends messages. Otherwise they are the channels of the template, and the channels for which the send's overrides contain
+/// enough content.
 fn offered_channels(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),

@@ -21,8 +21,8 @@ const FUEL: u64 = 100_000;
 const MAX_OUTPUT: usize = 256 * 1024;
 /// Maximum total size of the values that one rendering creates, in bytes. Its variables do not count.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
-/// Maximum number of bytes that the instructions of one rendering may process. A text with large values may execute fewer
-/// instructions.
+/// Maximum number of bytes that the instructions of one rendering may process. The larger the values of a text can be, the fewer
+/// instructions it may execute.
 const MAX_WORK: u64 = 4 * 1024 * 1024 * 1024;
 /// Overhead of a value in addition to its text, in bytes.
 const VALUE: u64 = 32;
@@ -109,7 +109,7 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
 }
 
 /// Renders every text of a template with sample variables of a send: `data`, `recipient`, `app` and `category`. The template must
-/// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size is a problem.
+/// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size counts as a problem.
 ///
 /// # Errors
 /// Returns a problem with the reason for every text that cannot be rendered.

@@ -19,21 +19,21 @@ pub const CRASHES: &str = "SABOTAGE_CRASHES";
 named! {
     /// A place between two steps. If the process crashes there, the first step is done and the second is not.
     CrashPoint {
-        /// Gateway: the log has confirmed a send, but the caller has no answer.
+        /// Gateway: the log has confirmed a send, but the caller has not received a response yet.
         AfterPublish = "after_publish",
-        /// Dispatcher: a plan is committed, but nothing of it is published.
+        /// Dispatcher: the plans of a group of chunks are committed, but none of their messages is published yet.
         AfterFreeze = "after_freeze",
-        /// Worker: a delivery is claimed, but its provider is not called.
+        /// Worker: a delivery is claimed, but the provider is not called yet.
         AfterClaim = "after_claim",
-        /// Worker: the provider has accepted the message, but nothing is recorded.
+        /// Worker: the provider has accepted the message, but the outcome is not recorded yet.
         AfterYes = "after_yes",
-        /// Worker: a provider's answer of any kind is about to be settled.
+        /// Worker: the outcome of an attempt (of any kind) is known, but not recorded yet.
         BeforeSettle = "before_settle",
-        /// Worker: the attempt is settled, but the outcome is not published.
+        /// Worker: the outcome is recorded, but not published yet.
         AfterSettle = "after_settle",
-        /// Worker: the outcome is published, but the job is not acknowledged.
+        /// Worker: the outcome is published, but the job is not acknowledged yet.
         BeforeAck = "before_ack",
-        /// Inbox projection: its commit is on its way to the database.
+        /// Inbox projection: `COMMIT` has been sent to PostgreSQL, but its result has not arrived yet.
         InCommit = "in_commit",
     }
 }

@@ -140,15 +140,15 @@ pub struct WebPush {
 pub struct Webhooks {
     /// Timeout of one call, including its whole answer.
     pub timeout: Duration,
-    /// Delay after each failed attempt. Each delay varies randomly by ±20 %. If the attempt after the last delay fails, Tidings
-    /// gives up the message.
+    /// Delay after each failed attempt. Each delay varies randomly by ±20 %. If the attempt after the last delay also fails,
+    /// Tidings gives up on the message.
     pub retry_schedule: Vec<Duration>,
 }
 
 /// Allowed destinations of calls to providers and webhooks.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// True if the hosts that operators configure may have private addresses. An SMTP relay in the same network is an example.
+    /// True if the hosts that operators configure may have private addresses, for example an SMTP relay in the same network.
     pub allow_private: bool,
 }
 

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{Config, ServerUrl};
 
-/// Time limit for connecting at start-up. It is long enough even if both servers start at the same time as this process on a
-/// small machine.
+/// Time limit for connecting at start-up. It is long enough even if PostgreSQL and NATS start at the same time as this process on
+/// a small machine.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);

@@ -34,7 +34,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Reads the master key and connects to both servers. Waits at most 60 s for a server that is not available yet.
+    /// Reads the master key and connects to PostgreSQL and NATS. Waits at most 60 s for a server that is not available yet.
     ///
     /// # Errors
     /// Returns an error if a setting is missing, or a server cannot be reached in time. Also returns an error if the key file is

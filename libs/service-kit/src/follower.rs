@@ -72,11 +72,11 @@ pub struct EventBatch<'a, E> {
     pub dead: Vec<(&'a Record, String)>,
 }
 
-/// Handling of rows that a batch adds although they already exist.
+/// Handling of rows that already exist when a batch adds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// The batch is expected to add only new rows, because events are published twice only after a crash. If a row already
-    /// exists, the write may fail.
+    /// Rows of a batch are normally new: an event is published twice only after a crash. If a row already exists, the write may
+    /// fail.
     Unexpected,
     /// Rows of the batch that already exist stay unchanged.
     Skipped,
@@ -111,7 +111,7 @@ pub struct Follower<P> {
 }
 
 impl<P: Projection> Follower<P> {
-    /// Creates a follower. [`load`](Self::load) must read its position before it projects.
+    /// Creates a follower. Before it projects events, [`load`](Self::load) must read its position.
     pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
         Follower { store, stream, position: 0, projection }
     }

@@ -48,7 +48,7 @@ pub struct FailingDependency {
 }
 
 impl Readiness {
-    /// Creates a check of these servers. `tasks` show whether the process is stopping.
+    /// Creates the readiness check of PostgreSQL and NATS. `tasks` show whether the process is stopping.
     #[must_use]
     pub fn new(store: Store, log: EventLog, tasks: Tasks) -> Readiness {
         Readiness { store, log, tasks, needs_servers: Arc::new(AtomicBool::new(true)), last: Arc::default() }

@@ -66,8 +66,8 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
 }
 
 /// Sets the configured message limit and replicas on the streams of a prepared installation, and returns the streams that
-/// changed. A value that is not configured stays unchanged. Repeating this call is safe. Services can keep running, and follow
-/// the new limit.
+/// changed. A value that is not configured stays unchanged. Repeating this call is safe. Services can keep running, and use the
+/// new limit soon afterwards.
 ///
 /// # Errors
 /// Returns an error if a stream holds too many messages for its new limit, or the server cannot provide that many replicas.

@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// Parses a level without a target; None for any other directive. The library would read another directive without `=` as the
+/// Parses a level without a target; None for any other directive. The library would read any other directive without `=` as the
 /// name of a crate, and an empty directive as `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
     if directive.is_empty() { None } else { directive.parse().ok() }

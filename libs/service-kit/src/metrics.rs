@@ -32,7 +32,7 @@ pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
 pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
 /// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
 pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
-/// Counter: connections closed at once, because their peer had used up its share of the connections.
+/// Counter: connections closed at once because their peer already had as many connections as one peer may have.
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 /// Counter, by `code`: requests whose credentials were refused (401).
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
@@ -59,8 +59,8 @@ pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
 /// Gauge in seconds: age of the oldest webhook message that is not delivered yet.
 pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
 
-/// Counter, by `channel`: messages that a provider refused because of their sender, for example by a block list. Such a refusal
-/// affects every message of the channel.
+/// Counter, by `channel`: messages that a provider refused because of their sender, for example because the sender is on a block
+/// list. Such a refusal affects every message of the channel.
 pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 
 /// Counter, by `type`: messages skipped because this release does not know their type.

@@ -21,8 +21,8 @@ pub struct Build {
     pub revision: &'static str,
 }
 
-/// Runs the service `name` until SIGTERM, SIGINT or a failure. Reads the configuration, starts telemetry, connects to both
-/// servers, calls `run`, and serves metrics and health.
+/// Runs the service `name` until SIGTERM, SIGINT or a failure. Reads the configuration, starts telemetry, connects to PostgreSQL
+/// and NATS, calls `run`, and serves metrics and health.
 ///
 /// The exit code is 0 after a graceful stop, 2 if the configuration is not usable, and 1 after any other failure.
 pub fn service_main<F, Fut>(name: &'static str, build: Build, file: Option<&Path>, run: F) -> ExitCode

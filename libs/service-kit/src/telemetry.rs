@@ -24,7 +24,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 /// Failure to set up telemetry.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// `log.level` is not a filter.
+    /// `log.level` is not a valid filter.
     #[error("log.level")]
     Level(#[from] tracing_subscriber::filter::ParseError),
     /// The exporter of spans cannot be built.
@@ -35,7 +35,7 @@ pub enum TelemetryError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends the remaining spans to the collector when dropped, for at most 5 s.
+/// When dropped, sends the remaining spans to the collector, for at most 5 s.
 #[derive(Debug)]
 #[must_use = "dropping this early loses spans"]
 pub struct TelemetryGuard {
@@ -73,7 +73,7 @@ where
 {
     let lines = fmt::layer().with_writer(std::io::stderr);
     match format {
-        // Leave the current span out, because the list of spans includes it.
+        // Omit the current span, because the list of spans already includes it.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
     }

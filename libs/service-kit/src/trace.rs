@@ -1,5 +1,5 @@
-//! Traces across processes (W3C Trace Context): from the HTTP request through the event log to the provider's call.
-//! Without `otlp.endpoint` there are no traces, and both functions do almost nothing.
+//! Traces across processes (W3C Trace Context): from the HTTP request through the event log to the call to the provider. Without
+//! `otlp.endpoint` there are no traces, and both functions do almost nothing.
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::TraceContextExt;

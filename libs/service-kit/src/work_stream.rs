@@ -17,8 +17,8 @@ use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 /// `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
-/// Handling of the messages of one work stream. If an acknowledgement fails, the log delivers the message again and the consumer
-/// finds the work done. Such a failure is therefore logged only at debug level.
+/// Handling of the messages of one work stream. If an acknowledgement is lost, the log delivers the message again, and the
+/// consumer finds that its work is already done. So a failed acknowledgement is logged only at debug level.
 #[derive(Clone, Debug)]
 pub struct WorkStream {
     store: Store,

@@ -159,7 +159,7 @@ impl ApnsStandIn {
         self.apple.script.left()
     }
 
-    /// Sets the clock of the stand-in and stops it at this time.
+    /// Sets the stand-in's clock to this time, and stops it.
     pub fn set_clock(&self, now: Timestamp) {
         *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }

@@ -1,7 +1,7 @@
 //! Random faults of providers. A seed determines the fault of each call, so a run can be repeated. All calls are
 //! recorded.
 //!
-//! A stand-in produces these faults if its script contains a rule by [`crate::http::Rule::by_chance`] or
+//! A stand-in produces these faults if its script contains a rule created by [`crate::http::Rule::by_chance`] or
 //! [`crate::smtp::Rule::by_chance`].
 
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ const DEALT: [Fault; 7] = [
 struct State {
     is_resting: bool,
     is_down: bool,
-    /// Names of targets, by target. If a target has a name, its faults depend on the name instead of the target.
+    /// Names by target ([`Faults::name`]). The faults of a target with a name depend on the name, not on the target.
     names: HashMap<String, String>,
     /// Number of calls so far, by target.
     numbers: HashMap<String, u32>,
@@ -136,19 +136,19 @@ impl Faults {
         Faults { dealt_every: Some(every), ..self }
     }
 
-    /// Appends the name of every fault to `list`, one per line.
+    /// Sets a file to which the name of each fault is appended, one per line.
     #[must_use]
     pub fn listed(self, list: Arc<File>) -> Self {
         Faults { list: Some(list), ..self }
     }
 
-    /// Makes the faults of `target` depend on `name` instead of on the target. Use this if a target differs between
-    /// runs with the same seed.
+    /// Gives `target` a name that determines its faults in place of the target. Use this if the target is different in
+    /// every run, so that runs with the same seed still have the same faults.
     pub fn name(&self, target: &str, name: &str) {
         self.lock().names.insert(target.to_owned(), name.to_owned());
     }
 
-    /// Suspends all faults while `resting` is true.
+    /// Suspends all faults if `resting` is true, and resumes them if it is false.
     pub fn rest(&self, resting: bool) {
         self.lock().is_resting = resting;
     }
@@ -177,7 +177,7 @@ impl Faults {
         fault
     }
 
-    /// Returns true if the provider is down and refuses a client that has not named a target yet. Counts the refusal.
+    /// Returns true if the provider is down and must refuse a client before the client names a target. Counts the refusal.
     pub(crate) fn rejects_caller(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;

@@ -154,7 +154,7 @@ impl FcmStandIn {
         self.google.script.left()
     }
 
-    /// Sets the clock of the stand-in and stops it at this time.
+    /// Sets the stand-in's clock to this time, and stops it.
     pub fn set_clock(&self, now: Timestamp) {
         *self.google.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }

@@ -1,4 +1,4 @@
-//! Network interface on which stand-ins listen, and host in their URLs. Both are the loopback interface unless
+//! Network interface on which stand-ins listen, and the host in their URLs. Stand-ins use the loopback interface unless
 //! [`serve_as`] was called.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 static HOST: OnceLock<String> = OnceLock::new();
 
-/// Makes stand-ins that this process starts from now on listen on all interfaces and use `host` in their URLs. Only the
-/// first call has an effect.
+/// Sets the host of the stand-ins that this process starts from now on: their URLs contain `host`, and they listen on all
+/// interfaces. Only the first call has an effect.
 pub fn serve_as(host: &str) {
     HOST.get_or_init(|| host.to_owned());
 }

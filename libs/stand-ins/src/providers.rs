@@ -55,8 +55,9 @@ impl Providers {
         document("smtp", "email", "smtp", &settings)
     }
 
-    /// Documents for `tidings provider set` that describe all providers. The HTTP provider for SMS does de-duplicate by
-    /// idempotency key, but its document sets `idempotent` to false. So workers never retry its unknown outcomes.
+    /// Documents for `tidings provider set` that describe all providers. The document of the HTTP provider for
+    /// SMS sets `idempotent` to false, although the provider de-duplicates by idempotency key. So if the outcome of a call
+    /// to it is unknown, a worker never repeats the call.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let mut sms_http = self.sms_http.provider_settings();

@@ -33,8 +33,9 @@ use refused::Refusal;
 use registry::Registry;
 pub use registry::WaitingMessage;
 
-/// Path for subscribing. [`ENDPOINTS`] is the prefix of the paths to which messages are sent.
+/// Path to which a browser posts to subscribe.
 const SUBSCRIPTIONS: &str = "/subscriptions";
+/// Prefix of the paths of endpoints, to which messages are sent.
 const ENDPOINTS: &str = "/push/";
 
 /// A running stand-in for a push service.

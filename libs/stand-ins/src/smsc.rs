@@ -234,7 +234,7 @@ impl SmscStandIn {
         self.centre.counts.submissions.load(Ordering::Relaxed)
     }
 
-    /// Maximum number of submissions of one session that waited for an answer at the same time.
+    /// Largest number of unanswered submissions in one session so far.
     #[must_use]
     pub fn most_unanswered(&self) -> usize {
         self.centre.counts.most_unanswered.load(Ordering::Relaxed)

@@ -159,7 +159,7 @@ impl SmtpStandIn {
         self.server.open.load(Ordering::Relaxed)
     }
 
-    /// Maximum number of connections that were open at the same time.
+    /// Largest number of connections open at the same time so far.
     #[must_use]
     pub fn most_open_connections(&self) -> usize {
         self.server.most_open.load(Ordering::Relaxed)

@@ -143,7 +143,7 @@ impl WebhookReceiver {
         state.attempts.clear();
     }
 
-    /// Header `webhook-id` of every correctly signed call in order, including the calls that a rule made fail.
+    /// Header `webhook-id` of every correctly signed call in order, including calls that failed because of a rule.
     #[must_use]
     pub fn attempts(&self) -> Vec<String> {
         self.inner.lock().attempts.clone()

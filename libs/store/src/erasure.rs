@@ -44,7 +44,7 @@ pub struct Erasure {
 }
 
 impl Erasures<'_> {
-    /// Starts to erase a user. Returns None if the app has no such user. A send that was accepted at or before `at` does not
+    /// Starts erasing a user. Returns None if the app has no such user. A send that was accepted at or before `at` does not
     /// create the user again.
     pub async fn erase_user(
         self,

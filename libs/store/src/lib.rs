@@ -1,8 +1,8 @@
 //! Access to PostgreSQL: the directory, the control plane, plans, the ledger, timers and the tables of inboxes.
 //!
 //! Only this crate contains SQL. Each module contains the statements for one kind of object. A statement that reads or writes
-//! many rows receives them as arrays and expands them with `UNNEST`, instead of running once per row. The key of every table
-//! that belongs to apps starts with the app id.
+//! many rows receives them as arrays and expands them with `UNNEST`, instead of running once per row. The primary
+//! key of every table with data of apps starts with the app id.
 
 pub mod control;
 pub mod database;

@@ -3,6 +3,7 @@
 pub mod chunk;
 pub mod facts;
 pub mod idempotency;
+pub mod pairs;
 pub mod plan;
 pub mod send;
 pub mod status;

@@ -55,7 +55,7 @@ pub struct EndpointDraft {
 }
 
 impl Webhooks<'_> {
-    /// Starts to create or change the endpoint with this URL. A disabled endpoint is enabled again. Returns None if the app
+    /// Starts creating or changing the endpoint with this URL. A disabled endpoint is enabled again. Returns None if the app
     /// already has [`MAX_ENDPOINTS`] other endpoints.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! One call of a provider. It has a time limit and always results in an answer. If a call must not be repeated (SMS), it is
-//! first marked in the ledger.
+//! One call to a provider. It has a time limit and always results in an answer. If a call must not be repeated (SMS), the
+//! worker first records in the ledger that the call starts.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -48,9 +48,9 @@ impl<S: ChannelSender> Worker<S> {
                 Ok(true) => {}
                 Ok(false) => return CallResult::ClaimLost,
                 Err(error) => {
-                    // The mark may have been written despite the error. Then no other worker will make the call, so this worker
-                    // must settle the attempt.
-                    tracing::warn!(%error, "cannot mark the call in the ledger; settling the attempt without calling the provider");
+                    // The ledger may have recorded the start despite the error. Then no other worker will make the call, so this
+                    // worker must settle the attempt.
+                    tracing::warn!(%error, "cannot record the start of the call in the ledger; settling the attempt without calling the provider");
                     return without_call(
                         "not_marked",
                         "could not mark the call; the provider was not called",
@@ -67,8 +67,8 @@ impl<S: ChannelSender> Worker<S> {
         CallResult::Answer(self.call_provider(job, provider, entry).await)
     }
 
-    /// Marks the call in the ledger. If the database fails, retries as long as enough time for the call is left. Returns false
-    /// if another worker has the claim.
+    /// Records in the ledger that the call starts. If the database fails, retries as long as enough time for the call is left.
+    /// Returns false if another worker has the claim.
     async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
         let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
         loop {
@@ -111,11 +111,11 @@ impl<S: ChannelSender> Worker<S> {
         let answer = match answer {
             Ok(Ok(answer)) => answer.storable(),
             Ok(Err(_panic)) => {
-                // Settle this attempt like any other: it then counts, and the job is parked after the last retry. The panic
-                // does not count against the provider's health.
+                // Settle this attempt like any other, so that it counts and the job is parked after the last retry. The panic does
+                // not count against the provider's health.
                 tracing::error!(
                     provider = provider.identifier,
-                    "the call of the provider panicked; settling the attempt with an unknown outcome"
+                    "the call to the provider panicked; settling the attempt with an unknown outcome"
                 );
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
             }

@@ -74,7 +74,7 @@ impl Caller {
         Caller { deadline: Instant::now().checked_add(limit), ..self.clone() }
     }
 
-    /// Returns the time that is left for a call, or for a wait before a call, if it starts now.
+    /// Returns the time that is left for a call that starts now, or for a wait before it.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

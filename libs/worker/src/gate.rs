@@ -58,8 +58,8 @@ pub(crate) struct TargetPath {
 }
 
 impl Gates {
-    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. So a provider that hangs leaves
-    /// attempts for the other providers until its breaker opens.
+    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. If a provider hangs, the
+    /// rest stays available to the other providers until the breaker of that provider opens.
     pub(crate) fn new(channel: Channel, max_concurrency: usize) -> Gates {
         let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
         let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();
@@ -158,7 +158,7 @@ impl Gate {
 }
 
 impl TargetPath {
-    /// Returns the time until which the provider or the host admits no call, or None if both admit a call now.
+    /// Returns None if the provider and the host both admit a call now, otherwise the time at which to check again.
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
         locked(&self.gate.health).closed_until(now, self.user).max(of_host)

@@ -111,8 +111,8 @@ impl<S: ChannelSender> Worker<S> {
         self.with_progress_reports(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
     }
 
-    /// Runs `work`. Meanwhile, reports to the log every third of `ack_wait` that the job is in progress, so that the log does
-    /// not redeliver it.
+    /// Runs `work`. Meanwhile, reports to the log that the job is in progress, three times per `ack_wait`, so that the log does
+    /// not redeliver the job.
     async fn with_progress_reports(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
         let interval = self.context.config.delivery.ack_wait / 3;
         let mut work = pin!(work);
@@ -178,7 +178,8 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Leased(wait)) => job.work_stream.return_after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
                 tracing::error!(
-                    "the delivery of a job is missing in the database, which may be older than the log; the log redelivers the job"
+                    "a job names a delivery that is missing from the database, which may be older than the log; \
+                     the log will redeliver the job"
                 );
             }
             Err(refused) if refused.is_refused_data() => {
@@ -199,7 +200,7 @@ impl<S: ChannelSender> Worker<S> {
         let timer = match self.timer(job, due_at, Box::new(job.order.clone())) {
             Ok(timer) => timer,
             Err(error) => {
-                tracing::error!(%error, "cannot encode the job; retrying it");
+                tracing::error!(%error, "cannot encode the job; retrying the job");
                 return job.work_stream.return_later(job.delivered).await;
             }
         };
@@ -210,7 +211,7 @@ impl<S: ChannelSender> Worker<S> {
                 job.work_stream.acknowledge(job.delivered).await;
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot postpone the job; retrying it");
+                tracing::warn!(%error, "cannot postpone the job; retrying the job");
                 job.work_stream.return_later(job.delivered).await;
             }
         }

@@ -61,7 +61,7 @@ pub(crate) async fn run<S: ChannelSender>(
     if let Err(error) = consumer.release().await {
         tracing::warn!(
             channel = %S::CHANNEL, %lane, %error,
-            "cannot release a job; it is redelivered after `ack_wait`"
+            "cannot release a job; the log will redeliver it after `ack_wait`"
         );
     }
     while let Some(ended) = running.join_next().await {
@@ -74,6 +74,6 @@ pub(crate) async fn run<S: ChannelSender>(
 /// retries the job after the lease of its claim has ended.
 fn reap(ended: &Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "the task of a job panicked; the job is redelivered");
+        tracing::error!(%error, "the task of a job panicked; the log will redeliver the job");
     }
 }

@@ -11,7 +11,7 @@ use store::{Error, Store};
 
 /// Maximum number of rows of one statement.
 const BATCH: usize = 256;
-/// Maximum number of messages of one statement. A message may be half a megabyte large.
+/// Maximum number of messages of one statement. A message may be up to half a megabyte in size.
 const MESSAGES: usize = 32;
 
 /// Collects the requests of concurrent jobs and sends them to the database in batches.

@@ -44,7 +44,7 @@ pub trait ChannelSender: Send + Sync + 'static {
     const CHANNEL: Channel;
 
     /// True if the channel's providers send receipts for accepted messages (see [`store::deliveries::receipt`]). The job is
-    /// then stored until the receipt arrives, so that a message that was not delivered can be sent again.
+    /// then stored until the receipt arrives, and is used to send the message again if the receipt reports a failure.
     const RECEIPTS: bool = false;
 
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.

@@ -21,8 +21,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Maximum wait that `Retry-After` may request. A longer wait is shortened to this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Restriction of calls to public addresses. Without it, an app could configure a name that resolves to an address in Tidings'
-/// own network.
+/// Rule that only public addresses may be called. Without it, an app could configure a name that resolves to an address in
+/// Tidings' own network.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
@@ -66,7 +66,7 @@ impl UnresolvedHost {
 }
 
 impl Outbound {
-    /// Creates the restriction. If `allow_private` is true, private addresses may be called too.
+    /// Creates the rule. If `allow_private` is true, private addresses may be called too.
     #[must_use]
     pub fn new(allow_private: bool) -> Outbound {
         Outbound { allow_private }

@@ -37,7 +37,7 @@ impl<S: ChannelSender> Worker<S> {
         let is_suppressed = match self.has_suppressed(job, reason).await {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
-                tracing::warn!(%error, "cannot read whether the target is suppressed; publishing the outcome when the job is redelivered");
+                tracing::warn!(%error, "cannot read the target's suppression; publishing the outcome when the job is redelivered");
                 return job.work_stream.return_later(job.delivered).await;
             }
         };
@@ -94,7 +94,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Publishes messages to the log. If the stream is full, a message becomes a timer.
+    /// Publishes messages to the log. If the stream of a message is full, the message becomes a timer.
     async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
         let results = self.context.log.publish_all(messages.clone()).await;
         let mut refused = Vec::new();

@@ -89,7 +89,10 @@ impl Providers {
                 let (identifier, max_per_second) = (row.identifier.clone(), row.max_per_second);
                 let opened = Provider::open(&self.master_key, app, row).inspect_err(|error| {
                     let error = format!("{error:#}");
-                    tracing::error!(%app, provider = identifier, error, "cannot open the settings of a provider; not using it");
+                    tracing::error!(
+                        %app, provider = identifier, error,
+                        "cannot decrypt the secrets of a provider; not using the provider"
+                    );
                 });
                 Some(UsableProvider { provider: opened.ok()?, max_per_second })
             })

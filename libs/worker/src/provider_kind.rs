@@ -35,14 +35,14 @@ pub trait ProviderKind: Send + Sync + 'static {
     /// Parses complete settings, including secrets. The result is kept as long as this version of the provider is in use.
     ///
     /// # Errors
-    /// Returns every problem. No problem repeats a secret.
+    /// Returns every problem. The problems contain no secrets.
     fn parse(settings: &Value) -> Result<Self::Settings, Vec<Problem>>;
 
     /// Checks the settings of a new or changed provider. This may refuse more than [`parse`](Self::parse), which must also
     /// accept settings that were stored earlier.
     ///
     /// # Errors
-    /// Returns every problem. No problem repeats a secret.
+    /// Returns every problem. The problems contain no secrets.
     fn check_new(settings: &Value) -> Result<(), Vec<Problem>> {
         Self::parse(settings).map(drop)
     }
@@ -90,7 +90,7 @@ pub trait Kind: Send + Sync + 'static {
     /// See [`ProviderKind::check_new`].
     ///
     /// # Errors
-    /// Returns every problem. No problem repeats a secret.
+    /// Returns every problem. The problems contain no secrets.
     fn check(&self, settings: &Value) -> Result<(), Vec<Problem>>;
 
     /// Parses the provider's settings and probes the provider, see [`ProviderKind::probe`].
@@ -105,7 +105,7 @@ pub trait ChannelKind<C: ChannelResources>: Kind {
     /// Parses the settings of a provider.
     ///
     /// # Errors
-    /// Returns every problem. No problem repeats a secret.
+    /// Returns every problem. The problems contain no secrets.
     fn open(&self, settings: &Value) -> Result<Box<dyn OpenProvider<C>>, Vec<Problem>>;
 }
 

@@ -1,4 +1,4 @@
-//! Rate limit of a provider in calls per second. As many calls as are allowed in one second may also be made at once.
+//! Rate limit of a provider in calls per second. This number is also the burst size.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +10,9 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
-/// Minimum and maximum delay of a postponed call.
+/// Minimum delay of a postponed call.
 const NEAREST: Duration = Duration::from_secs(1);
+/// Maximum delay of a postponed call.
 const FARTHEST: Duration = Duration::from_secs(3_600);
 
 pub(crate) struct Rate<C: Clock = DefaultClock> {
@@ -105,7 +106,7 @@ mod tests {
         let rate = Rate::new(2);
         let promised: Vec<_> = (0..3).map(|_| rate.next_free_time(at(0))).collect();
         assert_eq!(promised, [at(1_500), at(2_000), at(2_500)]);
-        assert_eq!(rate.next_free_time(at(10_000)), at(11_500), "earlier promises still delay new calls");
+        assert_eq!(rate.next_free_time(at(10_000)), at(11_500), "past times do not delay new calls");
         let last = (0..10_000).map(|_| rate.next_free_time(at(0))).last().unwrap();
         assert_eq!(last, at(3_600_000));
     }

@@ -40,8 +40,8 @@ mod tests {
         let mut users = (0..).map(UserNumber);
         let mut note = |is_refused| sends.too_many_with(users.next().unwrap_or(UserNumber(0)), is_refused);
         assert!((0..80).all(|_| !note(false)));
-        assert!((0..20).all(|_| !note(true)), "a fifth");
-        assert!(note(true), "more than a fifth of the last hundred");
+        assert!((0..20).all(|_| !note(true)), "refusals for a fifth of the users do not prove a problem");
+        assert!(note(true), "refusals for more than a fifth of the users prove a problem");
         assert!(!note(false), "a sent message is not a refusal");
     }
 

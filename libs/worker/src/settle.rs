@@ -105,7 +105,10 @@ impl<S: ChannelSender> Worker<S> {
                 _ => tracing::warn!("another worker has claimed the delivery; leaving it to that worker"),
             },
             Err(error) => {
-                tracing::warn!(%error, "another worker has claimed the delivery, and the ledger cannot be read; leaving it to that worker");
+                tracing::warn!(
+                    %error,
+                    "cannot read the state of a delivery that another worker has claimed; leaving the delivery to that worker"
+                );
             }
         }
     }

@@ -8,7 +8,8 @@ use domain::UserNumber;
 
 /// Minimum pause before the retry of a delivery whose share is used up.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum pause, however many deliveries wait for the share.
+/// Maximum pause before the retry of a delivery whose share is used up. The pause grows with the number of deliveries refused, up
+/// to this limit.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// Calls to one provider that are in progress in one lane, counted by user and by host.

@@ -1,4 +1,4 @@
-//! Classes of providers' answers, which channels list in tables, and look-up of rows in these tables.
+//! Classes of providers' answers. Each channel has a table that maps statuses and codes to classes; [`row`] searches it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Back-pressure from nearly full streams. If a stream has little room left, the sends and timers whose messages would go to it
-//! wait: the sends in the log, the timers in the database. The remaining room is for outcomes and erasures.
+//! Back-pressure from nearly full streams. If a stream has little room left, sends and timers that would add messages to it have
+//! to wait: sends stay in the log, timers in the database. The remaining room is kept for outcomes and erasures.
 
 use domain::{Lane, StreamName};
 use event_log::EventLog;
@@ -42,8 +42,8 @@ impl Backpressure {
     }
 
     /// Returns the streams to which no due timer is published now. The outcome stream always accepts timers. A send stream
-    /// accepts timers until its fill reaches [`CRAMMED`]. The gateway alone may fill it to 90 %, and the timers that continue
-    /// accepted sends must still fit.
+    /// accepts timers until its fill reaches [`CRAMMED`]. The gateway may fill it to 90 %, and the timers that continue accepted
+    /// sends must still fit.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
         let crammed = self.fullness.above(CRAMMED).filter(|&stream| matches!(stream, StreamName::Send(_)));
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()

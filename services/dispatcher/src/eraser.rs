@@ -38,8 +38,8 @@ async fn round(context: &Context) -> anyhow::Result<bool> {
     if pass.is_empty() {
         return Ok(false);
     }
-    // Check the log before the rows are deleted. A message that is processed by now has already written its rows, so the deletion
-    // finds them. A message that is not processed yet may write more rows; the erasure then needs another pass.
+    // Check the log before the rows are deleted. If a message is already processed, its rows exist, and this pass deletes them.
+    // If a message is not processed yet, more rows may be written for it, so the erasure needs another pass.
     let is_last = match pass.settled_since() {
         Some(since) => !is_anything_ahead(context, since).await?,
         None => false,

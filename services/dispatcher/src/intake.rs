@@ -28,16 +28,18 @@ use crate::planner::{PlanError, Planner};
 pub const DURABLE: &str = "dispatcher";
 /// Maximum number of messages per batch.
 const BATCH: usize = 200;
-/// Number of recipients at which a batch is full. The limit for bulk is lower, because inbox items of transactional sends wait
-/// behind the items of bulk sends.
+/// Number of recipients at which a batch of transactional sends is full.
 const BATCH_RECIPIENTS: usize = 2_000;
+/// Number of recipients at which a batch of bulk sends is full. It is lower, because inbox items of transactional sends wait
+/// behind the items of bulk sends.
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
 /// Size in memory, in bytes, at which a batch is full. A chunk counts with the size of its whole send: the message for a later
 /// chunk is short, but planning the chunk loads the send.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of chunks that wait for locks outside of a batch, per lane and per app. Each has its own database connection.
+/// Maximum number of chunks of a lane that wait for locks outside of a batch. Each has its own database connection.
 const ALONE: usize = 4;
+/// Maximum number of chunks of one app in a lane that wait for locks outside of a batch.
 const ALONE_OF_APP: usize = 2;
 /// Lag of an inbox partition, in items, above which bulk sends wait. The projection processes that many items quickly, so a lower
 /// lag delays inbox items of transactional sends only briefly.
@@ -93,7 +95,7 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
         }
     }
     if let Err(error) = consumer.release().await {
-        tracing::warn!(%lane, %error, "cannot release a send; it is redelivered after `ack_wait`");
+        tracing::warn!(%lane, %error, "cannot release a send; the log will redeliver it after `ack_wait`");
     }
     Ok(())
 }
@@ -132,7 +134,7 @@ impl Intake {
         }
     }
 
-    /// Returns true if bulk sends must wait because an inbox lags. Otherwise bulk sends would delay transactional ones.
+    /// Returns true if bulk sends must wait because an inbox lags: they would delay the inbox items of transactional sends.
     async fn is_inbox_behind(&self, waited: Duration) -> bool {
         let most = if waited < INBOX_PATIENCE {
             inbox_backlog(self.largest_chunk, self.context.partitions)

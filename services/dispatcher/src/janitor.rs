@@ -1,5 +1,5 @@
-//! Removal of data that is no longer needed. In the log, these are messages older than the retention that every reader has
-//! read. In the database, these are expired idempotency keys, messages whose receipts never arrived, and attachments of
+//! Removal of data that is no longer needed. In the log, these are messages that every reader has read and that are older than
+//! the retention. In the database, these are expired idempotency keys, messages whose receipts never arrived, and attachments of
 //! finished sends.
 
 use std::time::Duration;
@@ -17,13 +17,14 @@ use crate::intake::DURABLE;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill at which messages that every reader has read are removed early, until the fill is down to [`ROOMY`].
+/// Fill of a stream at which the janitor starts to remove messages before the end of their retention. It removes only messages
+/// that every reader has read, and stops when the fill is down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
 /// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages waiting for receipts that one statement removes. A message may be half a megabyte large.
+/// Maximum number of messages waiting for receipts that one statement removes. A message may be up to half a megabyte in size.
 const MESSAGES: u32 = 1_000;
 /// Maximum number of attachments that one statement reviews.
 const FILES: u32 = 100;
@@ -42,7 +43,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             tracing::warn!(%error, "cannot remove expired idempotency keys; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
-            tracing::warn!(%error, "cannot remove messages whose wait for a receipt has expired; trying again");
+            tracing::warn!(%error, "cannot remove messages that have waited too long for a receipt; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
             tracing::warn!(error = format!("{error:#}"), "cannot remove old attachments; trying again");
@@ -80,8 +81,7 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
 }
 
 /// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
-/// retention: the message may belong to a send that needs its attachments, but whose rows, which protect them, are not written
-/// yet.
+/// retention. The send of that message may still need its attachments, and the rows that protect them may not exist yet.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
@@ -90,8 +90,8 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the log contains a message, published up to `since`, that is not processed yet. Such a message may still
-/// need the data that is about to be removed, or may write that data again.
+/// Returns true if the log contains a message, published up to `since`, that is not processed yet. Processing
+/// such a message may still need the data that is about to be removed, or may write that data again.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {
         if stream == StreamName::Outcome {
@@ -183,7 +183,8 @@ fn durable_of(stream: StreamName) -> Option<&'static str> {
     }
 }
 
-/// Returns the first sequence in `from..to` that is younger than the retention, or `to` if there is none. Uses binary search.
+/// Returns the sequence of the first message in `from..to` that is younger than the retention, or `to` if there is none. Uses
+/// binary search.
 async fn first_younger(context: &Context, stream: StreamName, from: u64, to: u64) -> anyhow::Result<u64> {
     let oldest = clock::now() - context.config.streams.retention;
     let (mut low, mut high) = (from, to);

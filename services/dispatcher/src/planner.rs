@@ -247,7 +247,7 @@ impl Planner {
                     template = version.identifier,
                     version = version.version,
                     %error,
-                    "cannot compile a template; planning the send without its content"
+                    "cannot compile the template of a send; skipping its deliveries (no_content)"
                 );
                 None
             }

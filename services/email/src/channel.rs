@@ -27,8 +27,8 @@ pub struct EmailSender {
     sources: Arc<Sources>,
     connections: Arc<Connections>,
     providers: OpenProviders<Connections>,
-    /// Time limit for loading attachments and the unsubscribe link, including the wait for a permit if the email is
-    /// large.
+    /// Time limit for loading attachments and the unsubscribe link. If the email is large, the limit includes the wait for
+    /// other large emails.
     preparing: Duration,
     large: Arc<Semaphore>,
 }

@@ -61,7 +61,7 @@ impl AllowedSender {
             return Some(AllowedSender::Any);
         }
         match text.strip_prefix('@') {
-            // The parser accepts only whole addresses, so the local part `a` is put before the domain.
+            // The parser accepts only whole addresses, so parse the domain with the local part `a`.
             Some(_) => Some(AllowedSender::Domain(
                 address::parse(&format!("a{text}"))?.domain().to_ascii_lowercase(),
             )),

@@ -109,7 +109,7 @@ impl<'a> Letter<'a> {
             html: content.html.as_deref(),
             headers: options.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             attachments: options.attachments.iter().zip(enclosed.attachments).collect(),
-            // With the link, cc and bcc recipients could turn the category off for the user.
+            // Cc and bcc recipients must not get the link: they could turn the category off for the delivery's recipient.
             unsubscribe: enclosed.unsubscribe.filter(|_| options.cc.is_empty() && options.bcc.is_empty()),
             job,
         })

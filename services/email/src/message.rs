@@ -74,7 +74,7 @@ impl OutgoingMail {
             write!(headers, "Content-Type: multipart/mixed;\r\n boundary=\"{mixed}\"\r\n").map_err(build)?;
             write!(body, "--{mixed}\r\n").map_err(build)?;
         }
-        // If there are attachments, the text is a part of the multipart body, so its headers go into the body.
+        // If there are attachments, the text is one part of a multipart body, and the text's headers go into that body.
         write_text(letter, if has_files { None } else { Some(&mut headers) }, &mut body)?;
         let mut files = Vec::with_capacity(letter.attachments.len());
         for (file, content) in &letter.attachments {
@@ -91,8 +91,7 @@ impl OutgoingMail {
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
             signature = signer.sign(&headers, whole, at).ok_or(LetterError::Build)?;
         }
-        // The signature must cover the lines before their leading dots are doubled, so the dots are doubled after
-        // signing.
+        // Double the dots at line starts only now: the signature must cover the lines without the doubled dots.
         let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
         for part in [signature.as_str(), headers.as_str(), "\r\n", body.as_str()] {
             push_stuffed(&mut head, part);

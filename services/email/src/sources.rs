@@ -109,7 +109,7 @@ impl Sources {
     async fn unsubscribe(&self, app: AppId, job: &DeliveryJob) -> Result<Option<String>, Answer> {
         let Some(category) = job.category else { return Ok(None) };
         (self.link)(app, job.user, category).await.map_err(|cause| {
-            tracing::warn!(cause, "cannot create the unsubscribe link; the delivery is retried");
+            tracing::warn!(cause, "cannot create the unsubscribe link; retrying the delivery");
             Answer::new(Outcome::RETRY, "unsubscribe", "the unsubscribe link could not be created")
         })
     }
@@ -123,15 +123,15 @@ impl AttachmentError {
                 Answer::new(Outcome::Failed, "attachment_gone", message)
             }
             AttachmentError::Unavailable(cause) => {
-                tracing::warn!(cause, "cannot read an attachment; the delivery is retried");
+                tracing::warn!(cause, "cannot read an attachment; retrying the delivery");
                 Answer::new(Outcome::RETRY, "attachment", "an attachment could not be read")
             }
         }
     }
 }
 
-/// Encodes bytes as lines of base64 (MIME). Base64 has no dots and hyphens, so no line looks like the end of the email
-/// or a boundary.
+/// Encodes bytes as lines of base64 (MIME). Base64 contains no dots or hyphens, so no line looks like the end of the
+/// email or like a boundary.
 fn in_lines(bytes: &[u8]) -> Arc<str> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {

@@ -33,8 +33,8 @@ pub const BODY_ROOM: usize = 128 * 1024;
 /// Limit, in KiB, on the memory of all callback bodies in progress. It is separate because a callback's signature can only be
 /// verified after its body was read.
 pub const CALLBACK_ROOM: usize = 4 * 1024;
-/// Limit, in KiB, on the memory for the part of each body beyond `MAX_BODY`; only bodies with files are that large. While a
-/// file is decoded and written to the database, it occupies about three times the counted memory.
+/// Limit, in KiB, on the memory that the bodies in progress occupy beyond `MAX_BODY` bytes each. Only bodies with files are that
+/// large. While a file is decoded and written to the database, it occupies about three times the counted memory.
 pub const FILE_ROOM: usize = 64 * 1024;
 /// Limit, in KiB, on the memory of all large answers that clients have not finished reading.
 pub const ANSWER_ROOM: usize = 64 * 1024;
@@ -86,8 +86,8 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Builds the gateway and starts its background tasks. The tasks keep running while requests are in progress: the caller
-    /// cancels `served` after the last request.
+    /// Builds the gateway and starts its background tasks, which run until `served` is cancelled. The caller cancels it after the
+    /// last request.
     pub(crate) fn start(context: &Context, served: &CancellationToken) -> anyhow::Result<web::Data<Gateway>> {
         let partitions = context.partitions;
         let (reservations, reserving) = context.store.sends().reservations();

@@ -115,9 +115,9 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until the process starts to stop, and then for the configured time `drain`; the server stops accepting connections after
-/// that. During `drain`, `/readyz` reports to the load balancer that the process is stopping, and every answer closes its
-/// connection.
+/// Waits until the process starts to stop, and then for the configured time `drain`. During `drain`, `/readyz` reports to the
+/// load balancer that the process is stopping, and every answer closes its connection. Afterwards, the server stops accepting
+/// connections.
 async fn until_drained(context: Context) {
     context.tasks.stopping().await;
     sleep(context.config.gateway.drain).await;

@@ -13,9 +13,9 @@ use crate::progress::{Phase, Step, StepCallback};
 use crate::replay::Replay;
 use crate::verification::{Verification, replay_and_compare};
 
-/// Maximum number of attempts to switch to the new tables, and the pause between them. An attempt fails while another session
-/// reads the live tables.
+/// Maximum number of attempts to switch to the new tables. An attempt fails while another session reads the live tables.
 const TRIES: u32 = 60;
+/// Pause between two attempts to switch.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub struct Rebuild<'a> {
@@ -52,7 +52,7 @@ impl Rebuild<'_> {
         if !rebuilt.as_ref().is_ok_and(|rebuilt| rebuilt.is_switched)
             && let Err(error) = shadow.discard().await
         {
-            tracing::warn!(%error, "cannot drop the new tables; the next rebuild drops them");
+            tracing::warn!(%error, "cannot drop the new tables; the next rebuild will drop them");
         }
         rebuilt
     }

@@ -14,12 +14,14 @@ use crate::partition::PartitionProjection;
 use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
-/// Maximum number of events per read, and the time for which a read gathers them.
+/// Maximum number of events per read.
 const BATCH: u64 = 500;
+/// Maximum time for which a read gathers events.
 const LINGER: Duration = Duration::from_millis(20);
 /// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;
-/// Maximum lag, in events, at which a switch or a comparison may lock the live tables until the replay has caught up.
+/// Maximum lag of the replay, in events, before the live tables are locked for a switch or read for a comparison. The remaining
+/// events are replayed after that.
 const CLOSE: u64 = 1_000;
 /// Maximum number of rounds in which a replay catches up with the live inbox.
 const ROUNDS: u32 = 10;

@@ -37,7 +37,7 @@ pub async fn verify(
     let compared = replay_and_compare(&shadow, log, backup, partitions, most, report).await;
     let discarded = shadow.discard().await;
     let (_, verification) = compared?;
-    discarded.context("cannot drop the tables of the comparison; the next one drops them")?;
+    discarded.context("cannot drop the tables of the comparison; the next comparison drops them")?;
     Ok(verification)
 }
 

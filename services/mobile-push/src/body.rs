@@ -10,8 +10,8 @@ pub(crate) fn fitting(body: String, most: usize, size: impl Fn(&str) -> usize) -
     if size(&body) <= most {
         return Some(body);
     }
-    // Search for the longest body that fits, because JSON escapes some characters. Escaping never shortens a text, so a
-    // body of more than `most` bytes cannot fit.
+    // JSON escapes some characters, so the size cannot be computed from the length: search for the longest body that fits.
+    // Escaping never shortens a text, so a body of more than `most` bytes cannot fit.
     let (mut fits, mut exceeds) = (0, body.len().min(most) + 1);
     while exceeds - fits > 1 {
         let middle = usize::midpoint(fits, exceeds);

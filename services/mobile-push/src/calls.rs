@@ -6,8 +6,8 @@ use domain::content::PushContent;
 use domain::{Answer, Outcome};
 use worker::{ChannelResources, Outbound};
 
-/// Time limit of one call to a push service, including the response. If the attempt has less time left, that limit
-/// applies.
+/// Time limit of one call to a push service, including the response. If the attempt has less time left, the call
+/// ends with the attempt.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(15);
 /// Time limit of a probe.
 pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(20);

@@ -13,8 +13,8 @@ const LINKS: [&str; 6] = ["url", "link", "deeplink", "deep_link", "click_action"
 /// Names of members, at any depth of a push, that phones and browsers load as images.
 const IMAGES: [&str; 3] = ["icon", "image", "badge"];
 
-/// Removes the keys that Tidings sets from an object of the send. If the message has no `url` or no `icon`, the send's
-/// own value stays, and must be a valid link or icon.
+/// Removes from `data` the keys that Tidings sets. If the message has no `url` or no `icon`, the value in `data` stays,
+/// and must be a valid link or icon.
 pub(crate) fn defend(data: &mut Object, message: &Message) -> Result<(), Answer> {
     data.remove("deliveryId");
     for (name, own) in [("url", &message.url), ("icon", &message.icon)] {

@@ -1,4 +1,4 @@
-//! Answers for HTTP calls to SMS providers, if the provider's own code is unknown or no response arrived.
+//! Answers for HTTP calls to SMS providers if the provider's response has no known code, or if no response arrived.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
@@ -30,13 +30,14 @@ pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| with_retry_after(outcome.clone(), reply))
 }
 
-/// Marks a 403 as possibly caused by the user: either the account may not send to this number, or the credential is
-/// bad. Only 403s for several users show that the credential is bad.
+/// Marks a 403 as possibly caused by the recipient. A 403 means that the account may not send to this number, or that the
+/// credential is bad; only 403s for several users show that it is the credential.
 pub(crate) fn blaming_user_if_forbidden(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
-/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if the reply has this header.
+/// Replaces the delay before the next call with the reply's `Retry-After`. Changes nothing if the reply has no such
+/// header, or if the outcome is neither `Retry` nor `Repeat`.
 pub(crate) fn with_retry_after(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },
@@ -45,7 +46,7 @@ pub(crate) fn with_retry_after(outcome: Outcome, reply: &Reply) -> Outcome {
     }
 }
 
-/// Returns the answer for a message that got no reply.
+/// Returns the answer for a call that got no reply.
 pub(crate) fn answer_without_reply(no_reply: NoReply, private: &PrivateTexts) -> Answer {
     let answer = no_reply.answer();
     Answer { message: redacted(&answer.message, private), ..answer }

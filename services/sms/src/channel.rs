@@ -86,8 +86,8 @@ impl ChannelSender for SmsSender {
     }
 }
 
-/// Returns the sender that the send sets for this provider (`_config.from` in its overrides), or else for all
-/// providers. Returns None if the send sets no sender.
+/// Returns the sender that the send sets for this provider (`_config.from` in its overrides), or else the sender that it
+/// sets for all providers. Returns None if it sets neither.
 fn sender(call: &Call<'_>, content: &SmsContent) -> Option<String> {
     let config = call.job.overrides.get(&call.provider.identifier).and_then(|members| members.get("_config"));
     let from = config.and_then(|config| config.get("from")).and_then(Value::as_str);

@@ -118,7 +118,7 @@ fn row(receipt: &Receipt) -> receipt::Receipt {
     }
 }
 
-/// Records receipts one by one, so that one that PostgreSQL rejects does not block the others. A rejected receipt is
+/// Records receipts one by one, so that a receipt that PostgreSQL rejects does not block the others. A rejected receipt is
 /// dropped, because PostgreSQL would reject every repetition.
 async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPolicy) -> Vec<RecordResult> {
     let mut recorded = Vec::with_capacity(rows.len());

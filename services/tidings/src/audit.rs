@@ -8,7 +8,7 @@ use store::database::audit::AuditRow;
 use crate::listing::Listing;
 use crate::options::Options;
 
-/// Read the audit log: changes by operators, and erasures of users and cancellations of requests through the API.
+/// Read the audit log: the changes by operators, and the users erased and requests cancelled through the API.
 ///
 /// The audit log is append-only. It names users by number, never by identifier or address.
 #[derive(Debug, Subcommand)]

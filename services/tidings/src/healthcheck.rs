@@ -28,7 +28,7 @@ Examples:
   tidings healthcheck
   tidings healthcheck --live --address 127.0.0.1:9091")]
 pub(crate) struct Arguments {
-    /// Only check that the process is alive (/healthz), even if its servers are unavailable
+    /// Only check that the process is alive (/healthz); it may be alive while PostgreSQL or NATS is unavailable
     #[arg(long)]
     live: bool,
     /// IP address and port to call [default: metrics.listen]

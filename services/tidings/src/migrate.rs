@@ -63,7 +63,7 @@ pub(crate) enum Partitions {
     AsInstalledElse(u32),
 }
 
-/// Result of a migration: versions and numbers before and after it.
+/// Result of a migration: schema version and number of streams, before and after it, and the keys that it created.
 pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
@@ -73,7 +73,7 @@ pub(crate) struct MigrationReport {
     resized: Vec<ResizedStream>,
     /// Id of the master key, if this run created it.
     made_master_key: Option<String>,
-    /// Keys created for apps. None if no master key is configured, because it would have to seal them.
+    /// Keys created for apps. None if no master key is configured, because these keys are sealed with it.
     keys: Option<NewKeys>,
 }
 
@@ -178,7 +178,7 @@ pub(crate) async fn install(
 }
 
 /// Creates the master key if its file does not exist, and returns its id. Fails if the database contains sealed secrets,
-/// because only the key that sealed them can open them.
+/// because only the key that sealed them can decrypt them.
 async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Option<String>> {
     let file = config.security.master_key_file.as_deref();
     let file = file.context("--make-master-key needs security.master_key_file, which is not set")?;

@@ -73,7 +73,7 @@ pub(crate) struct ShowArguments {
     options: Options,
 }
 
-/// Redrive parked messages: each delivery gets another attempt, and each send is planned.
+/// Redrive parked messages: each delivery gets another attempt, and each send is planned again.
 ///
 /// Messages that are no longer useful stay parked, and the report counts them by reason: expired, user erased, request
 /// cancelled, target suppressed, already read in the inbox, or already delivered over the same channel to another

@@ -39,8 +39,8 @@ impl Progress {
     pub(crate) fn report(&self, step: Step) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
-            // If events arrived during a phase, the same phase is reported again. Its total grows, and the display
-            // continues.
+            // The same phase begins again if new events arrived during it. Add them to the total and continue the
+            // display.
             Step::Begins(phase, total) if state.phase == Some(phase) => state.total = state.done + total,
             Step::Begins(phase, total) => {
                 self.end_line(&state);

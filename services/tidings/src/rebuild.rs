@@ -25,7 +25,7 @@ pub(crate) enum Command {
 /// Replays the log into new tables. Compares the rows, checksums and counters of every user with the live tables at the
 /// same position of the log. If they are equal, replaces the live tables in one transaction. If they differ, prints the
 /// differences and drops the new tables, unless --accept-differences is given. Services keep running; while the tables
-/// are replaced, changes and lists of inboxes wait a moment. If the command is interrupted, run it again: it starts
+/// are replaced, reading and changing inboxes is delayed for a moment. If the command is interrupted, run it again: it starts
 /// from the beginning of the log. The new tables need as much disk space as the inbox.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

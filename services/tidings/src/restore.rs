@@ -24,7 +24,7 @@ use report::Report;
 
 /// Maximum number of sessions that an error message lists.
 const SESSIONS_SHOWN: usize = 5;
-/// Time to wait until PostgreSQL and NATS have removed the sessions and consumers of a process that has just stopped.
+/// Time that PostgreSQL and NATS may take to remove the sessions and consumers of a process that has just stopped.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Interval between two checks for remaining sessions and consumers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -60,7 +60,8 @@ pub(crate) struct Arguments {
     /// Accept the database as it is. Use this only if it lost no data and was moved while every service was stopped
     #[arg(long, conflicts_with = "dry_run")]
     nothing_lost: bool,
-    /// Restore a physical copy, whose age cannot be detected: a base backup, a recovery to a point in time, a standby
+    /// Restore a database that is a physical copy (a base backup, a point-in-time recovery or a standby). Tidings cannot
+    /// detect the age of such a copy
     #[arg(long, conflicts_with = "nothing_lost")]
     physical_copy: bool,
     /// Print the report as JSON
@@ -145,7 +146,7 @@ async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
 }
 
 /// Fails if this is the database that services currently use, unless the arguments declare that it is a copy. A restore
-/// would damage such a database: deliveries that a worker has postponed would end as unknown.
+/// would damage a database that is in use: deliveries that a worker has postponed would end as unknown.
 async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.nothing_lost
@@ -160,8 +161,8 @@ async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<
 async fn adopt(store: &Store) -> anyhow::Result<Report> {
     ensure!(
         store.recovery().adopt_database().await?,
-        "a restore of this database has begun but not ended, so the database holds only a part of the log's data: run \
-         `tidings restore` to its end"
+        "a restore of this database has begun but not ended, so the database lacks a part of the log's data: run \
+         `tidings restore` until it completes"
     );
     Ok(Report::adopted())
 }

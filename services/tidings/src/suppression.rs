@@ -134,7 +134,7 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
         RestoreResult::Subscription => ("subscription", "The subscription is back on its device.".to_owned()),
         RestoreResult::NotNeeded => (
             "notNeeded",
-            "Nothing was restored: its users or device no longer exist, or already have a target again."
+            "Nothing was restored: the target's users or device no longer exist, or already have this target or a newer one."
                 .to_owned(),
         ),
     };

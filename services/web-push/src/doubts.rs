@@ -11,7 +11,7 @@ use domain::{Answer, AppId, Outcome, UserNumber};
 use moka::future::Cache;
 use worker::{Provider, Refusals};
 
-/// Time without rejections and successes after which the history of a push service is dropped.
+/// A history is dropped if it has recorded no rejection and no success for this time.
 const IDLE: Duration = Duration::from_secs(3600);
 /// Maximum number of histories in memory.
 const MOST: u64 = 10_000;

@@ -75,7 +75,7 @@ fn encrypt_with(
     Ok(body)
 }
 
-/// Derives as many bytes as the array has, with HKDF-Expand (RFC 5869, section 2.3).
+/// Derives `LENGTH` bytes with HKDF-Expand (RFC 5869, section 2.3).
 fn expand<const LENGTH: usize>(key: &hkdf::Prk, info: &[&[u8]]) -> Result<[u8; LENGTH], EncryptionError> {
     let mut output = [0; LENGTH];
     key.expand(info, Length(LENGTH))?.fill(&mut output)?;

@@ -21,7 +21,7 @@ pub(crate) struct Payload<'a> {
     delivery_id: DeliveryId,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<SendId>,
-    /// URL to which the browser reports a click, with a POST without a body.
+    /// URL to which the browser reports a click, by an empty POST.
     #[serde(skip_serializing_if = "Option::is_none")]
     click_url: Option<&'a str>,
 }

@@ -63,7 +63,7 @@ fn prove(signer: &Signer, settings: &VapidSettings, now: Timestamp) -> Result<St
     let point = URL_SAFE_NO_PAD.decode(signer.public_key()).map_err(|error| refused(&error))?;
     let mut validation = Validation::new(Algorithm::ES256);
     validation.set_audience(&[NOWHERE]);
-    // The expiry is not checked, because `now` may differ from the system clock, which the library compares it with.
+    // Do not check the expiry: the library would compare it with the system clock, which may differ from `now`.
     validation.validate_exp = false;
     decode::<Value>(&token, &DecodingKey::from_ec_der(&point), &validation)
         .map_err(|error| refused(&error))?;

@@ -1,4 +1,4 @@
-//! One call of a webhook endpoint.
+//! One call to a webhook endpoint.
 
 use std::time::Duration;
 

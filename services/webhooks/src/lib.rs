@@ -24,9 +24,11 @@ pub use signature::Secret;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Delay after each failed attempt, ±20 %. The message is given up if the attempt after the last delay fails too.
+    /// Delay after each failed attempt, ±20 %. If the attempt after the last delay also fails, the service gives up on the
+    /// message.
     pub schedule: Vec<Duration>,
-    /// Age at which a message is given up, whatever its number of attempts, if its endpoint accepted no message in that time.
+    /// Age at which the service gives up on a message even if attempts remain. Applies only to endpoints that have been failing
+    /// for that long.
     pub give_up_after: Duration,
     /// Time limit of one call, including the whole answer.
     pub call_limit: Duration,

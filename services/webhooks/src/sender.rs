@@ -121,7 +121,7 @@ impl WebhookSender {
                     app = %due.app,
                     endpoint = due.endpoint,
                     error,
-                    "cannot open the secrets of an endpoint; retrying its webhooks later"
+                    "cannot load the secrets of an endpoint; retrying its webhooks later"
                 );
             })
             .ok()
@@ -195,9 +195,9 @@ fn name(settled: AttemptResult) -> &'static str {
     }
 }
 
-/// Logs a call that panicked. Its message is due again after its lease.
+/// Logs a call that panicked. Its message is due again when its lease ends.
 fn reap(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a webhook call panicked; retrying it after its lease");
+        tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");
     }
 }

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Pause before settling is tried again for messages that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Sender of ended calls to the task that settles them.
+/// Handle that passes ended calls to the task that settles them.
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
@@ -31,7 +31,7 @@ struct EndedCall {
     settled: AttemptResult,
     code: String,
     until: Instant,
-    /// Dropped when the attempt is settled, or when settling is given up.
+    /// Dropped when the attempt is settled, or when its time limit is over.
     _done: oneshot::Sender<()>,
 }
 
@@ -68,7 +68,7 @@ impl Settler {
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {
             return tracing::warn!(
-                "cannot record the answer to a webhook because the settler has stopped; sending the webhook again after its lease"
+                "cannot record the answer to a webhook because the settler has stopped; sending the webhook again when its lease ends"
             );
         }
         // The settler sends no value. It drops its half of the channel when the attempt is settled.
@@ -97,7 +97,7 @@ async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -
         let is_left = left.binary_search(&index).is_ok();
         index += 1;
         if is_left && now >= ended.until {
-            tracing::warn!(id = %ended.due.id, "cannot settle a webhook in time; sending it again after its lease");
+            tracing::warn!(id = %ended.due.id, "cannot settle a webhook in time; sending it again when its lease ends");
         }
         is_left && now < ended.until
     });

@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Time for which accepted messages are kept. It is longer than the time within which an event may be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
-/// Time for which messages that were given up are kept, so that operators can inspect and resend them.
+/// Time for which failed messages are kept after the service gave up on them, so that operators can inspect and resend them.
 const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 
 /// Cleans up until the process stops. Several processes may do this at the same time.

@@ -40,8 +40,8 @@ fn subscribe(service: &Service, app: &App, user: &str, device: &str, name: &str)
     service.of(app, user, &format!("POST /v3/devices/{device}/webPushSubscription")).json(&subscription(name))
 }
 
-/// Returns the user as the backend sees it, without times.
-async fn known(service: &Service, app: &App, user: &str) -> Value {
+/// Reads the user as the app's backend, and removes the timestamps.
+async fn read_user(service: &Service, app: &App, user: &str) -> Value {
     let mut user = service.by(app, &format!("GET /v3/users/{user}")).send().await.is(200);
     for device in user["devices"].as_array_mut().unwrap() {
         device.as_object_mut().unwrap().remove("connectedAt");
@@ -61,7 +61,7 @@ async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_pus
     let by_app = |what: &str| service.by(&shop, what).header("X-SERVICE-USER-ID", "ada");
     let laptop = "POST /v3/devices/laptop/webPushSubscription";
     by_app(laptop).json(&subscription("laptop")).send().await.is(200);
-    let before = known(&service, &shop, "ada").await;
+    let before = read_user(&service, &shop, "ada").await;
 
     let writes = [
         json!({"fcm": {"token": "mallory"}}),
@@ -111,7 +111,7 @@ async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_pus
         let answer = connect(&service, &shop, "ada", &format!("junk{number}"), None).send().await.is(200);
         assert_eq!(answer["deviceSecret"], Value::Null);
     }
-    let mut after = known(&service, &shop, "ada").await;
+    let mut after = read_user(&service, &shop, "ada").await;
     let devices = after["devices"].as_array_mut().unwrap();
     assert_eq!(devices.len(), 50);
     devices.retain(|device| !device["deviceId"].as_str().unwrap().starts_with("junk"));
@@ -120,7 +120,7 @@ async fn a_caller_with_the_public_key_never_redirects_or_stops_another_users_pus
     assert_eq!(seen, json!({"note": "x"}), "a caller without a proof sees no addresses");
     let written = service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"name": "Ada"})).send().await;
     assert_eq!(written.is(200), json!({"note": "x", "name": "Ada"}));
-    assert_eq!(known(&service, &shop, "ada").await["profile"]["email"], "ada@example.com");
+    assert_eq!(read_user(&service, &shop, "ada").await["profile"]["email"], "ada@example.com");
     assert_eq!(service.context.store.directory().find_user(shop.id, "eve").await.unwrap(), None);
 }
 
@@ -133,7 +133,7 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     let again = connect(&service, &shop, "install-1", "phone", Some("two")).send().await;
     again.fails(403, "address_guarded");
     let signed = |call: Call| call.header("X-SERVICE-DEVICE-SECRET", &secret);
-    let profile = async || known(&service, &shop, "install-1").await["profile"].clone();
+    let profile = async || read_user(&service, &shop, "install-1").await["profile"].clone();
 
     let next = signed(connect(&service, &shop, "install-1", "phone", Some("two"))).send().await.is(200);
     assert_eq!(next["deviceSecret"], Value::Null, "the secret is shown once");
@@ -169,7 +169,7 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     signed(subscribe(&service, &shop, "install-1", "phone", "mine")).send().await.is(200);
     let stolen = signed(subscribe(&service, &shop, "install-1", "phone", "adas")).send().await;
     stolen.fails(403, "address_guarded");
-    assert_eq!(known(&service, &shop, "ada").await["devices"][0]["webPush"], true);
+    assert_eq!(read_user(&service, &shop, "ada").await["devices"][0]["webPush"], true);
     let remove = service.of(&shop, "install-1", "DELETE /v3/devices/phone/webPushSubscription");
     signed(remove).send().await.is(200);
 }
@@ -188,7 +188,7 @@ async fn a_call_with_a_proof_invalidates_the_device_secret() {
     let connected = connected.header("X-SERVICE-DEVICE-ID", "phone").json(&json!({"pushToken": "two"}));
     connected.send().await.is(200);
     signed().send().await.fails(401, "invalid_device_secret");
-    let profile = known(&service, &shop, "install-1").await["profile"].clone();
+    let profile = read_user(&service, &shop, "install-1").await["profile"].clone();
     assert_eq!(profile, json!({"fcm": {"tokens": ["one", "two"]}}));
     let digests = "SELECT coalesce(proof_digest::text, 'none') FROM device";
     assert_eq!(service.rows(digests).await, ["none"]);

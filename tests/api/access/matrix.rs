@@ -22,7 +22,7 @@ struct Switches {
     require_exp: bool,
 }
 
-/// The kind of caller that a call admits.
+/// The kind of caller that may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     User,
@@ -113,7 +113,7 @@ impl World {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let tokens = [self.good_tokens(), self.bad_tokens(), self.stolen_tokens(), self.swapped_tokens()];
+        let tokens = [self.good_tokens(), self.bad_tokens(), self.foreign_tokens(), self.swapped_tokens()];
         let tokens = tokens.into_iter().flatten().flat_map(|(name, token, proof)| {
             // A token together with the key and the user gives the same access as the token alone.
             let alone = vec![bearer(&token)];
@@ -149,7 +149,7 @@ impl World {
             ("a key", vec![key.clone()], Proof::Key),
             ("an empty user", vec![key.clone(), user("")], Proof::Key),
             ("key and user", vec![key.clone(), ada.clone()], unsigned),
-            ("another scheme", vec![key.clone(), ada.clone(), basic], unsigned),
+            ("basic authentication", vec![key.clone(), ada.clone(), basic], unsigned),
             ("an unknown key", vec![("API-KEY", "unknown".to_owned()), ada.clone()], invalid),
             ("key and secret", vec![key.clone(), secret.clone()], Proof::Secret),
             ("key, secret and user", vec![key.clone(), secret.clone(), ada.clone()], Proof::SecretForUser),
@@ -178,12 +178,12 @@ impl World {
             case("signed in URL-safe base64", &[URL_SAFE_NO_PAD.encode(good)], Proof::Signed),
             case("signed in hex", &[hex(&good)], Proof::Signed),
             case("signed in capital hex", &[hex(&good).to_uppercase()], Proof::Signed),
-            case("signed twice alike", &[hex(&good), hex(&good)], Proof::Signed),
+            case("the same signature twice", &[hex(&good), hex(&good)], Proof::Signed),
             case("an empty signature", &[String::new()], Proof::Unsigned("signature_required")),
             case("null as a signature", &["null".to_owned()], wrong),
             case("undefined as a signature", &["undefined".to_owned()], wrong),
             case("a signature that is not ASCII", &["ä".repeat(32)], wrong),
-            case("a cut signature", &[base64[..40].to_owned()], wrong),
+            case("a truncated signature", &[base64[..40].to_owned()], wrong),
             case("a signature of another user", &[hex(&signature(&self.app.secret, "bob"))], wrong),
             case("a signature of another app", &[hex(&foreign)], wrong),
             case("a signature with the key as secret", &[hex(&signature(&self.app.key, "ada"))], wrong),

@@ -1,4 +1,4 @@
-//! Changes of secrets, keys and switches while callers are active, and the access of each kind of caller.
+//! Effect of changed secrets, keys and switches on active callers, and the access of each kind of caller.
 
 use std::time::Duration;
 

@@ -30,10 +30,10 @@ impl Service {
         .await;
     }
 
-    /// Waits until all rows of a request's `inApp` channel are settled, and returns recipient, status and reason of each.
+    /// Waits until no `inApp` delivery of a request is queued, and returns the recipient, status and reason of each.
     async fn in_app(&self, app: &App, request: &str) -> Vec<(Value, Value, Value)> {
         let path = format!("GET /v3/requests/{request}/deliveries?channel=inApp");
-        eventually(SOON, "the inApp rows of the request are settled", async || {
+        eventually(SOON, "no inApp delivery of the request is queued", async || {
             let answer = self.by(app, &path).send().await;
             // The gateway answers 404 until the dispatcher has planned the send.
             let rows = answer.body["data"].as_array()?;

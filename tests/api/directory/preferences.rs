@@ -172,7 +172,7 @@ async fn strict_handling_refuses_unknown_members_and_wrong_calls_fail() {
     assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
-/// Returns the reasons for which a send skips ada, by channel; null for channels that it uses.
+/// Makes a send. Returns, for each channel, the reason why the send skips ada there, or null if it does not.
 async fn skipped(service: &Service, app: &App, send: &Value) -> Value {
     let receipt = service.by(app, "POST /v3/notifications").json(send).send().await.is(202);
     let path = format!("GET /v3/requests/{}/deliveries", receipt["requestId"].as_str().unwrap());

@@ -229,7 +229,7 @@ async fn concurrent_writers_of_every_kind_lose_no_update() {
     context.tasks.stop();
 }
 
-/// On a busy machine the gateway may answer some writes with 503. The test accepts that such a write was applied or not.
+/// On a busy machine the gateway may answer some writes with 503. The test does not check whether such a write was applied.
 #[tokio::test]
 async fn concurrent_writers_lose_no_update() {
     let service = Arc::new(Service::start_with(Backing::Nothing).await);
@@ -264,7 +264,7 @@ async fn patches_with_a_test_never_overwrite_each_other() {
     for _ in 0..WRITERS {
         let (service, shop) = (service.clone(), shop.clone());
         writers.spawn(async move {
-            // Number of writes without a clear answer, which may or may not have raised the count.
+            // Number of writes that were answered with 503, and may or may not have raised the count.
             let mut unknown = 0;
             loop {
                 let read = service.of(&shop, "ada", "GET /v3/profile").send().await;

@@ -36,7 +36,7 @@ type Counts = BTreeMap<u16, u64>;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_malformed_request_causes_a_500_or_a_slow_answer() {
     let service = Service::start().await;
-    let known = Arc::new(known(&service).await);
+    let known = Arc::new(create_resources(&service).await);
     let url = format!("http://{}", service.address).parse().unwrap();
     let contract = Contract::of(&reqwest::Client::new(), &url).await;
     let operations = Arc::new(Operation::all(contract.document()));
@@ -72,7 +72,7 @@ fn setting<T: FromStr>(name: &str, default: T) -> T {
 }
 
 /// Creates an app with a user, items in the inbox, a category and a send.
-async fn known(service: &Service) -> KnownResources {
+async fn create_resources(service: &Service) -> KnownResources {
     let app = service.app("shop").await;
     service.deliver(&app, "ada", 20).await;
     let category = json!({"identifier": "orders", "name": "Orders"});

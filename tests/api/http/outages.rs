@@ -72,7 +72,7 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
     for _ in 0..18 {
         send().await.is(202);
     }
-    // Until the gateway knows that the log is nearly full, nats-server itself refuses the sends, and the message is different.
+    // Until the gateway knows that the log is nearly full, nats-server refuses the sends, with a different error message.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
         let reported = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));

@@ -8,7 +8,7 @@ use crate::service::{App, Backing, Service, plain_send};
 const LIST: &str = "GET /v3/notifications";
 
 /// Returns the headers `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`.
-fn standing(answer: &Answer) -> Option<[u32; 3]> {
+fn rate_limit_headers(answer: &Answer) -> Option<[u32; 3]> {
     let number = |name| answer.header(name).map(|value| value.parse::<u32>().unwrap());
     Some([number("ratelimit-limit")?, number("ratelimit-remaining")?, number("ratelimit-reset")?])
 }
@@ -26,7 +26,7 @@ async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
-    // Calls that count against the limit of the user, the app's backend, or the peer if the credentials are wrong.
+    // Calls, with their status and the limit against which they count: of the user, of the backend, or for a 401 of the peer.
     let counted = [
         (service.of(&shop, "ada", LIST), 200, 100),
         (service.of(&shop, "ada", "GET /v3/notifications/7"), 404, 100),
@@ -40,7 +40,7 @@ async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     for (call, status, expected) in counted {
         let answer = call.send().await;
         assert_eq!(answer.status, status, "{answer:?}");
-        let [limit, remaining, reset] = standing(&answer).unwrap();
+        let [limit, remaining, reset] = rate_limit_headers(&answer).unwrap();
         assert_eq!((limit, reset), (expected, 1), "{answer:?}");
         assert!((expected * 9 / 10..expected).contains(&remaining), "{answer:?}");
     }
@@ -51,7 +51,7 @@ async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     ];
     for call in uncounted {
         let answer = call.send().await;
-        assert_eq!(standing(&answer), None, "{answer:?}");
+        assert_eq!(rate_limit_headers(&answer), None, "{answer:?}");
     }
 }
 
@@ -66,7 +66,7 @@ async fn an_app_beyond_its_limit_gets_a_429_and_others_do_not() {
     })
     .await;
     refused.fails(429, "rate_limited");
-    assert_eq!(standing(&refused), Some([2, 0, 1]));
+    assert_eq!(rate_limit_headers(&refused), Some([2, 0, 1]));
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.header("access-control-allow-origin"), None);
     service.of(&other, "ada", LIST).send().await.is(200);
@@ -76,7 +76,7 @@ async fn an_app_beyond_its_limit_gets_a_429_and_others_do_not() {
         (answer.status == 200).then_some(answer)
     })
     .await;
-    assert_eq!(standing(&taken).unwrap()[0], 2);
+    assert_eq!(rate_limit_headers(&taken).unwrap()[0], 2);
 }
 
 #[tokio::test]

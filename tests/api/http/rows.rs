@@ -68,8 +68,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that the endpoint refuses callers without credentials, with a wrong secret or with an unknown key. It must also
-    /// refuse a user if the row is for the app, and the app without a user if the row is for users.
+    /// Asserts that the endpoint refuses calls without credentials, or with a wrong secret or an unknown key. An endpoint for the
+    /// app only must also refuse users, and an endpoint for users only must refuse the app if it names no user.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
         if row.by == [PermittedCallers::Anybody] {
             return;
@@ -126,7 +126,7 @@ impl Rows<'_> {
 
     /// Asserts that an id of another app, an id of another user, and an unknown id get the same answer.
     async fn hides_foreign_resources(&mut self, row: &Row, call: &str) {
-        if !row.is_of_something() {
+        if !row.names_a_resource() {
             return;
         }
         let body = row.body.map(|body| body());

@@ -284,8 +284,7 @@ async fn connections_whose_second_head_never_ends_are_closed_while_connections_a
             open.push(connection);
         }
     }
-    // These 16 connections are not enough to make connections scarce. Eight more are, so the gateway must close eight of the
-    // first 16.
+    // The 16 connections so far do not make connections scarce. Eight more do, so the gateway must close eight of the first 16.
     let _scarce = Attacker::new(3, service.address).stall(8, b"GET /healthz HTTP/1.1\r\nHo");
     let until_closed =
         |mut connection: TcpStream| async move { connection.read_to_end(&mut Vec::new()).await.ok() };

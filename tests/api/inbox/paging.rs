@@ -37,7 +37,7 @@ async fn a_list_pages_by_number_and_by_cursor() {
     assert!(titles(&service.list(&shop, "ada", "limit=3&pageNo=4").await).is_empty());
 
     let cursor = pagination["nextCursor"].as_str().unwrap().to_owned();
-    // A new item shifts the pages by number. The cursor still continues after the last listed item.
+    // A new item shifts all numbered pages. The cursor still continues after the last listed item.
     service.deliver(&shop, "ada", 1).await;
     let second = service.list(&shop, "ada", &format!("limit=3&cursor={cursor}")).await;
     assert_eq!(titles(&second), ["4", "3", "2"]);

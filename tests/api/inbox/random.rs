@@ -67,7 +67,7 @@ impl User<'_> {
             0..=3 => self.receive().await,
             4..=8 => self.change_one().await,
             9 | 10 => self.set_state().await,
-            11 => self.see_first().await,
+            11 => self.mark_first_seen().await,
             12 => self.read_all().await,
             _ if self.random.below(3) == 0 => self.delete_all().await,
             _ => self.retrieve().await,
@@ -135,7 +135,7 @@ impl User<'_> {
         }
     }
 
-    async fn see_first(&mut self) {
+    async fn mark_first_seen(&mut self) {
         let answer = self.call("POST /v3/notifications/markAllNotificationsAsSeen", None).await;
         let unseen = self.items.values_mut().rev().filter(|item| !item.seen).take(15);
         let count = unseen.map(|item| item.seen = true).count();

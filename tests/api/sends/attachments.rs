@@ -63,7 +63,7 @@ async fn a_repeat_stores_no_second_file_and_a_different_file_is_a_different_body
     assert_eq!(send(b"one").await.is(202), first);
     send(b"two").await.fails(409, "idempotency_key_reused");
     assert_eq!(service.one_text(FILES).await, "1");
-    // If the first call stopped before it stored its files, a repeat stores them.
+    // Simulate a first call that stopped before it stored its files. A repeat must store them.
     service.run("DELETE FROM attachment").await;
     assert_eq!(send(b"one").await.is(202), first);
     let request = first["requestId"].as_str().unwrap();
@@ -103,7 +103,7 @@ async fn only_files_raise_the_size_limit_of_a_body() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
-    // Three bodies over the normal limit: a call that is no send, a send without files, and a send whose file is small.
+    // Three bodies over the normal limit: of a call other than a send, of a send without files, and of a send with a small file.
     let user = json!({"identifier": "ada", "attachments": large});
     service.by(&shop, "POST /v3/users").json(&user).send().await.fails(413, "too_large");
     let mut send = plain_send(&["ada"]);

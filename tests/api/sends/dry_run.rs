@@ -59,7 +59,7 @@ impl Service {
     }
 }
 
-/// Returns the members of a row that planning sets. A delivered row was planned as `queued`.
+/// Returns the members of a delivery that planning sets. Replaces the status `delivered` by `queued`, which planning had set.
 fn decision(row: &Value) -> Value {
     let status = if row["status"] == "delivered" { &json!("queued") } else { &row["status"] };
     let [recipient, channel, target, reason] =

@@ -103,7 +103,7 @@ async fn a_repeat_skips_checks_that_the_first_call_passed() {
     service.run("DELETE FROM app_user").await;
     assert_eq!(send("taken").send().await.is(202), first);
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
-    // A refusal reserves no key, so a repeat is refused as well.
+    // A refused send does not reserve its key, so a repeat is checked and refused again.
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
     assert_eq!(service.sends().await, 1);
 }

@@ -117,7 +117,7 @@ async fn deliveries_are_paged_with_masked_targets() {
 async fn an_unknown_or_foreign_request_is_a_404() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    // The third id has a current time, so the gateway first waits for the send to be planned before it answers 404.
+    // The third id contains the current time, so the gateway waits for the send to be planned before it answers 404.
     let fresh = service_kit::clock::new_id().to_string();
     for id in ["abc", "018f0000-0000-7000-8000-000000000002", &fresh, "%FF"] {
         service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.fails(404, "not_found");

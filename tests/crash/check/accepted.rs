@@ -40,7 +40,7 @@ fn bare_target(delivery: &Delivery) -> &str {
 }
 
 /// Every delivery with a `sent` attempt was accepted by a provider, and every message that a provider accepted is in the ledger.
-pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
+pub(crate) fn the_ledger_agrees(record: &Record) -> Vec<String> {
     let taken = by_delivery(record);
     let mut wrong = Vec::new();
     for accepted in &record.accepted {
@@ -69,10 +69,10 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
         let mut explained = BTreeSet::new();
         for pair in taken.windows(2) {
             let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
-            // An attempt with an unknown outcome explains one repeat. Only a fault can explain a second repeat of it.
+            // An attempt with an unknown outcome explains one repeat. If it is repeated again, only a fault can explain that.
             let made_it = attempts.iter().rev().find(|attempt| attempt.started_at <= first);
-            let unheard = made_it.filter(|made_it| is_unheard(made_it) && explained.insert(made_it.number));
-            let because = match unheard {
+            let unknown = made_it.filter(|made_it| is_unknown(made_it) && explained.insert(made_it.number));
+            let because = match unknown {
                 Some(attempt) => Some(format!("attempt {} was not answered", attempt.number)),
                 None => fault(record, channel, first, second),
             };
@@ -83,22 +83,23 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
 }
 
 /// Returns true if the outcome of the attempt is unknown: the connection broke, or the call timed out.
-fn is_unheard(attempt: &Attempt) -> bool {
+fn is_unknown(attempt: &Attempt) -> bool {
     attempt.outcome == "unknown"
 }
 
 /// Finds a fault that may have prevented the worker from recording the acceptance at `first`.
 fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
     let until = second.min(first + LEASE);
-    let fault = record.faults.iter().find(|fault| {
-        fault.from <= until && fault.until >= first && can_part_a_yes_from_the_ledger(fault, channel)
-    });
+    let fault = record
+        .faults
+        .iter()
+        .find(|fault| fault.from <= until && fault.until >= first && can_prevent_recording(fault, channel));
     fault.map(|fault| format!("{} from {} until {}", fault.what, fault.from, fault.until))
 }
 
 /// Returns true if the fault hit a worker of the channel, its connection to the database, or PostgreSQL. Faults of the broker do
 /// not count: a redelivered job finds the claim in the ledger.
-fn can_part_a_yes_from_the_ledger(fault: &Fault, channel: Channel) -> bool {
+fn can_prevent_recording(fault: &Fault, channel: Channel) -> bool {
     let worker = match channel {
         Channel::Email => "email",
         Channel::WebPush => "web-push",
@@ -110,7 +111,7 @@ fn can_part_a_yes_from_the_ledger(fault: &Fault, channel: Channel) -> bool {
     (fault.what.contains(worker) || fault.what.contains("postgres")) && !is_of_the_broker
 }
 
-pub(crate) fn twice_only_by_a_fault(record: &Record) -> Vec<String> {
+pub(crate) fn a_fault_explains_every_repeat(record: &Record) -> Vec<String> {
     let unexplained = repeats(record).into_iter().filter(|repeat| repeat.because.is_none());
     let reported =
         |repeat: Repeat| format!("{repeat:?} of {:?}", record.tables.deliveries.get(&repeat.delivery));

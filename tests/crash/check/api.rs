@@ -11,10 +11,10 @@ use crate::record::Record;
 type Row = (String, String, String);
 
 /// The API reports every send as completed, and reports for each recipient and channel the status that the tables have.
-pub(crate) fn tells_how_every_send_ended(record: &Record) -> Vec<String> {
-    let (meant, mut rows, mut wrong) = (record.meant(), rows(record), Vec::new());
+pub(crate) fn every_send_is_reported(record: &Record) -> Vec<String> {
+    let (confirmed, mut rows, mut wrong) = (record.confirmed_sends(), rows(record), Vec::new());
     for (request, reported) in &record.reported {
-        let Some(asked) = meant.get(request) else { continue };
+        let Some(asked) = confirmed.get(request) else { continue };
         if reported.status != "completed" {
             wrong.push(format!("{request} ({}) is {:?}", asked.title, reported.status));
         }

@@ -26,12 +26,12 @@ fn replay(record: &Record) -> (BTreeMap<usize, Inbox>, Vec<String>) {
     (inboxes, wrong)
 }
 
-pub(crate) fn no_list_denies_what_was_answered(record: &Record) -> Vec<String> {
+pub(crate) fn no_list_contradicts_a_response(record: &Record) -> Vec<String> {
     replay(record).1
 }
 
 /// At the end, the tables contain every accepted change, including those answered with 202 because they were not visible yet.
-pub(crate) fn every_change_came_true(record: &Record) -> Vec<String> {
+pub(crate) fn every_accepted_change_was_made(record: &Record) -> Vec<String> {
     let (inboxes, _) = replay(record);
     let mut wrong = Vec::new();
     for (user, inbox) in inboxes {

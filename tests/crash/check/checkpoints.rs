@@ -19,7 +19,7 @@ pub(crate) fn only_grow(record: &Record) -> Vec<String> {
     }
     for (place, end) in &record.log.ends {
         let at = record.tables.checkpoints.get(place).copied().unwrap_or_default();
-        // If the log grew while the record was assembled, a checkpoint may be behind the end that was read later.
+        // The checkpoints were read before the ends of the streams. If the log grew in between, a checkpoint may be behind.
         let is_behind = at != *end && record.meanwhile == 0;
         if is_behind || last.get(place).is_some_and(|seen| *seen > at) {
             wrong.push(format!("{place:?} is at {at}, but the stream ends at {end}"));

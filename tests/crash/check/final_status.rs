@@ -21,7 +21,7 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
         record.tables.items.values().map(|item| (item.send, item.user)).collect();
     let numbers = record.numbers();
     let mut wrong = Vec::new();
-    for (id, asked) in record.meant() {
+    for (id, asked) in record.confirmed_sends() {
         let Some(request) = record.tables.requests.get(&id) else {
             wrong.push(format!("{id} ({}) was confirmed, but never planned", asked.title));
             continue;
@@ -73,7 +73,7 @@ impl Recipient<'_> {
             deliveries.filter(move |delivery| (delivery.index, delivery.channel) == (planned.index, channel))
         };
         match (skipped, channel) {
-            (Some((_, reason)), _) => !self.is_left_for(channel, reason) || of_channel().next().is_some(),
+            (Some((_, reason)), _) => !self.may_be_skipped(channel, reason) || of_channel().next().is_some(),
             (None, _) if !self.asked.channels.contains(&channel) => true,
             (None, Channel::InApp) => !(planned.in_app && self.in_inbox),
             (None, _) => !of_channel().any(|delivery| delivery.status.is_terminal()),
@@ -82,7 +82,7 @@ impl Recipient<'_> {
 
     /// Returns true if the channel may be skipped for this reason. Dead push tokens and browser subscriptions are removed, so
     /// their users have no address any more. Dead email addresses and phone numbers stay in the profile.
-    fn is_left_for(&self, channel: Channel, reason: &str) -> bool {
+    fn may_be_skipped(&self, channel: Channel, reason: &str) -> bool {
         if !self.asked.channels.contains(&channel) {
             return reason == "not_selected";
         }

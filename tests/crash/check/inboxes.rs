@@ -83,7 +83,7 @@ pub(crate) fn every_counter_is_right(record: &Record) -> Vec<String> {
 }
 
 /// Compares the rows of items with the items of a replay of the log.
-pub(crate) fn the_log_gives_the_same(record: &Record) -> Vec<String> {
+pub(crate) fn the_log_gives_the_same_inboxes(record: &Record) -> Vec<String> {
     let (live, replayed) = (&record.tables.items, &record.log.items);
     let ids: BTreeSet<&i64> = live.keys().chain(replayed.keys()).collect();
     let differing = ids.into_iter().filter(|id| live.get(id) != replayed.get(id));

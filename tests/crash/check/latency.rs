@@ -11,7 +11,7 @@ const AFTERMATH: i64 = 7_000;
 /// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
 
-/// Minimum number of the large app's sends that must be waiting to count as a flood.
+/// The large app floods if at least this number of its sends are waiting.
 const FLOOD: usize = 20;
 
 /// Sends of small apps that reached the inbox without being delayed by a fault.
@@ -36,8 +36,8 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
     record.visible.iter().filter(is_of)
 }
 
-/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app. Also returns the maximum number
-/// of the large app's sends that were waiting at one of these confirmations.
+/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the maximum number of the
+/// large app's sends that were waiting when one of them was confirmed.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let sorted = |time: fn(&VisibleSend) -> i64| {
         let mut times: Vec<i64> = of_apps(record, false).map(time).collect();
@@ -76,14 +76,14 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
             reported.extend(slowest(record));
             reported
         }
-        None if cannot_tell(record).is_some() => Vec::new(),
+        None if reason_undecided(record).is_some() => Vec::new(),
         None => vec![format!("only {} sends of small apps were watched", of_apps(record, true).count())],
     }
 }
 
 /// Reason why [`small_apps_do_not_wait`] cannot decide: enough sends were measured, but faults delayed too many of them. This
 /// happens on a slow machine, because recovery from each fault is slow there.
-pub(crate) fn cannot_tell(record: &Record) -> Option<String> {
+pub(crate) fn reason_undecided(record: &Record) -> Option<String> {
     let (watched, undisturbed) = (of_apps(record, true).count(), undisturbed(record).count());
     (watched >= LEAST && undisturbed < LEAST)
         .then(|| format!("only {undisturbed} of {watched} sends of small apps were undisturbed"))

@@ -152,7 +152,7 @@ impl Inbox {
         for shown in &page.items {
             match self.items.get(&shown.id) {
                 Some(known) => wrong.extend(known.denied_by(shown)),
-                None => wrong.extend(self.meet(shown)),
+                None => wrong.extend(self.add_item(shown)),
             }
         }
         wrong
@@ -171,7 +171,7 @@ impl Inbox {
     }
 
     /// Applies an item that a list shows for the first time.
-    fn meet(&mut self, shown: &ShownItem) -> Option<String> {
+    fn add_item(&mut self, shown: &ShownItem) -> Option<String> {
         let twin = self.items.iter().find(|(_, known)| known.title == shown.title);
         let twin = twin.map(|(id, known)| format!("{} is listed as {id} and as {}", known.title, shown.id));
         let is_new = !shown.seen && !shown.read && shown.state.is_none();

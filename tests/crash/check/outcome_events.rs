@@ -14,12 +14,12 @@ pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
         let reported = record.log.outcomes.get(id).map(Vec::as_slice).unwrap_or_default();
         let ends: BTreeSet<Status> =
             reported.iter().map(|reported| reported.status).filter(|status| status.is_terminal()).collect();
-        let is_told = ends.contains(&delivery.status) || !delivery.status.is_terminal();
-        let is_denied = ends.iter().any(|status| *status != delivery.status && !is_provisional(*status));
+        let is_in_log = ends.contains(&delivery.status) || !delivery.status.is_terminal();
+        let conflicts = ends.iter().any(|status| *status != delivery.status && !is_provisional(*status));
         let is_behind = reported
             .iter()
             .any(|reported| reported.attempt > delivery.attempt || retries_after_end(reported, delivery));
-        if !is_told || is_denied || is_behind {
+        if !is_in_log || conflicts || is_behind {
             wrong.push(format!("{id}: the log holds {reported:?}, the ledger {delivery:?}"));
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn delivery_ids_are_derived(record: &Record) -> Vec<String> {
 }
 
 /// Every attempt has a job with its number in the log, and the numbers of attempts have no gaps.
-pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
+pub(crate) fn every_attempt_has_a_job(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
         for (attempt, number) in delivery.attempts.iter().zip(1..) {
@@ -50,8 +50,8 @@ pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// An attempt may be claimed more than once. The recorded attempt must have been made under the latest of these claims, so it
-/// started no earlier.
+/// An attempt may be claimed more than once. Only the worker with the latest claim may record it, so the recorded attempt must
+/// not have started before that claim.
 pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {

@@ -20,7 +20,7 @@ pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String>
 }
 
 /// Every plan, item and delivery belongs to a client's send, and has a recipient and channel that this send names.
-pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
+pub(crate) fn nothing_was_unrequested(record: &Record) -> Vec<String> {
     let asked = record.by_title();
     let mut wrong = Vec::new();
     for (id, request) in &record.tables.requests {
@@ -29,8 +29,8 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
             continue;
         };
         for (name, planned) in &request.recipients {
-            let is_meant = at(asked, planned.index) == Some(name);
-            if !is_meant || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
+            let is_requested = at(asked, planned.index) == Some(name);
+            if !is_requested || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
                 wrong
                     .push(format!("request {id}: planned {planned:?} for {name}, the client sent {asked:?}"));
             }
@@ -39,23 +39,23 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
     wrong.extend(misdelivered(record));
     for (id, item) in &record.tables.items {
         let to = record.tables.users.get(&item.user);
-        let asked = meant_by(record, &asked, item.send);
-        let is_meant = asked.zip(to).is_some_and(|(asked, (app, name))| {
+        let asked = client_send_of(record, &asked, item.send);
+        let is_requested = asked.zip(to).is_some_and(|(asked, (app, name))| {
             asked.channels.contains(&Channel::InApp) && asked.app == *app && asked.recipients.contains(name)
         });
         let title_is_right = item.title.is_none() || item.title.as_ref() == asked.map(|asked| &asked.title);
-        if !is_meant || !title_is_right {
+        if !is_requested || !title_is_right {
             wrong.push(format!("item {id} belongs to no client's send: {item:?}"));
         }
     }
     for (user, shown) in &record.inboxes {
-        let meant = |title: &str| {
+        let was_sent = |title: &str| {
             asked.get(title).is_some_and(|asked| {
                 let is_to_user = asked.app == user.0 && asked.recipients.contains(&user.1);
                 is_to_user && asked.channels.contains(&Channel::InApp)
             })
         };
-        let foreign = shown.iter().filter(|item| !meant(&item.title));
+        let foreign = shown.iter().filter(|item| !was_sent(&item.title));
         wrong.extend(foreign.map(|item| format!("{user:?} sees {:?}", item.title)));
     }
     wrong
@@ -66,7 +66,7 @@ pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
 fn misdelivered(record: &Record) -> Vec<String> {
     let (titles, numbers) = (record.by_title(), record.numbers());
     let is_right = |delivery: &Delivery| {
-        let asked = meant_by(record, &titles, delivery.send)?;
+        let asked = client_send_of(record, &titles, delivery.send)?;
         let user = (asked.app, at(asked, delivery.index)?.clone());
         let targets = record.targets.get(&user)?.get(&delivery.channel)?;
         let is_named = asked.app == delivery.app && asked.channels.contains(&delivery.channel);
@@ -79,7 +79,7 @@ fn misdelivered(record: &Record) -> Vec<String> {
 }
 
 /// Finds the client's send that has the title of a planned send.
-fn meant_by<'r>(
+fn client_send_of<'r>(
     record: &Record,
     titles: &BTreeMap<&str, &'r IntendedSend>,
     send: Uuid,
@@ -93,7 +93,7 @@ fn at(asked: &IntendedSend, index: i32) -> Option<&String> {
 }
 
 /// All 202s for one idempotency key name the same request, and the send was planned only once.
-pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
+pub(crate) fn a_repeat_is_the_same_send(record: &Record) -> Vec<String> {
     let mut reported: BTreeMap<usize, BTreeSet<Uuid>> = BTreeMap::new();
     for (notice, request) in record.confirmed() {
         reported.entry(notice).or_default().insert(request);

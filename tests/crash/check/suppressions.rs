@@ -9,7 +9,7 @@ pub(crate) fn no_suppressed_target_is_claimed(record: &Record) -> Vec<String> {
         let late = delivery.claims.iter().filter(|claim| claim.is_late);
         wrong.extend(late.map(|claim| format!("{id}: {} was suppressed before {claim:?}", delivery.target)));
     }
-    let unreported = record.tables.suppressions.iter().filter(|(_, suppression)| !suppression.is_told);
+    let unreported = record.tables.suppressions.iter().filter(|(_, suppression)| !suppression.is_in_log);
     wrong.extend(
         unreported.map(|(target, _)| format!("the log has no event about the suppressed target {target:?}")),
     );

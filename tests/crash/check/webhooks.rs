@@ -15,7 +15,7 @@ fn reported(webhook: &Webhook) -> ReportedWebhook<'_> {
 }
 
 /// The app's endpoint receives a webhook for every final status, every dead target and every read item, and no other webhook.
-pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
+pub(crate) fn everything_is_reported(record: &Record) -> Vec<String> {
     let taken: BTreeSet<ReportedWebhook<'_>> = record.webhooks.iter().map(reported).collect();
     let to_be_reported = to_be_reported(record);
     let unreported = to_be_reported.difference(&taken);
@@ -82,13 +82,13 @@ fn has_reason(record: &Record, webhook: &Webhook) -> bool {
 }
 
 /// A repeated webhook has the id of the first one, and the webhooks of a delivery arrive in the order of its outcomes.
-pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
+pub(crate) fn each_delivery_is_in_order(record: &Record) -> Vec<String> {
     let mut ids: BTreeMap<ReportedWebhook<'_>, BTreeSet<&str>> = BTreeMap::new();
-    let mut meant: BTreeMap<&str, BTreeSet<ReportedWebhook<'_>>> = BTreeMap::new();
+    let mut by_id: BTreeMap<&str, BTreeSet<ReportedWebhook<'_>>> = BTreeMap::new();
     let mut firsts: BTreeMap<Uuid, Vec<(WebhookEvent, &str)>> = BTreeMap::new();
     for webhook in &record.webhooks {
         let reported = reported(webhook);
-        meant.entry(&webhook.id).or_default().insert(reported);
+        by_id.entry(&webhook.id).or_default().insert(reported);
         // Skip items: each time an item is marked as read, a new webhook with a new id reports it.
         let Subject::Delivery(id) = webhook.subject else { continue };
         let ids = ids.entry(reported).or_default();
@@ -102,10 +102,10 @@ pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
         .filter(|(_, ids)| ids.len() > 1)
         .map(|(reported, ids)| format!("{reported:?} came under several ids: {ids:?}"))
         .collect();
-    let ambiguous = meant.iter().filter(|(_, meant)| meant.len() > 1);
-    wrong.extend(ambiguous.map(|(id, meant)| format!("one id {id} for {meant:?}")));
+    let ambiguous = by_id.iter().filter(|(_, webhooks)| webhooks.len() > 1);
+    wrong.extend(ambiguous.map(|(id, webhooks)| format!("the id {id} is shared by {webhooks:?}")));
     for (id, mut reported) in firsts {
-        // `tell_everything` finds missing and additional webhooks. Here only the order counts.
+        // `everything_is_reported` finds missing and additional webhooks. Here only the order counts.
         let mut in_log = in_log(record, id);
         in_log.retain(|one| reported.contains(one));
         reported.retain(|one| in_log.contains(one));

@@ -35,13 +35,13 @@ fn planned(record: &mut Record, number: usize) -> &mut Recipient {
 }
 
 /// Removes a delivery, and records its channel as skipped for this reason.
-fn leave(record: &mut Record, id: Uuid, reason: &str) {
+fn skip(record: &mut Record, id: Uuid, reason: &str) {
     let delivery = record.tables.deliveries.remove(&id).unwrap();
     planned(record, 0).skips.push((delivery.channel.to_string(), reason.to_owned()));
 }
 
 /// Key of the checkpoint that the webhooks service has in the stream of outcomes.
-fn outcomes_told() -> Place {
+fn webhooks_checkpoint() -> Place {
     ("webhooks".to_owned(), "OUTCOME".to_owned())
 }
 
@@ -83,10 +83,10 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         planned(record, 1).skips.push(("inApp".to_owned(), "recipient_unknown".to_owned()));
     }),
     ("every confirmed send has ended for every recipient", |record| {
-        leave(record, short(), "no_address");
+        skip(record, short(), "no_address");
     }),
-    ("every confirmed send has ended for every recipient", |record| leave(record, short(), "suppressed")),
-    ("every confirmed send has ended for every recipient", |record| leave(record, short(), "preference_off")),
+    ("every confirmed send has ended for every recipient", |record| skip(record, short(), "suppressed")),
+    ("every confirmed send has ended for every recipient", |record| skip(record, short(), "preference_off")),
     ("every confirmed send has ended for every recipient", |record| {
         of(record, repeated()).status = Status::Unknown;
     }),
@@ -213,12 +213,12 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         let again = record.accepted[2].clone();
         record.accepted.push(again);
     }),
-    ("no suppressed target is claimed", |record| of(record, dead()).claims[0].is_late = true),
-    ("no suppressed target is claimed", |record| {
-        record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_told = false);
+    ("no delivery to a suppressed target is claimed", |record| of(record, dead()).claims[0].is_late = true),
+    ("no delivery to a suppressed target is claimed", |record| {
+        record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_in_log = false);
     }),
     ("checkpoints only grow, to the end of the log", |record| {
-        record.tables.stepped_back.push((outcomes_told(), 5, 4));
+        record.tables.stepped_back.push((webhooks_checkpoint(), 5, 4));
     }),
     ("checkpoints only grow, to the end of the log", |record| record.samples[1].seq = 8),
     ("checkpoints only grow, to the end of the log", |record| record.tables.checkpoints.clear()),
@@ -226,7 +226,7 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         record.log.ends.insert(("inbox".to_owned(), "INBOX_0".to_owned()), 8);
     }),
     ("checkpoints only grow, to the end of the log", |record| {
-        record.tables.checkpoints.remove(&outcomes_told());
+        record.tables.checkpoints.remove(&webhooks_checkpoint());
     }),
     ("the log agrees with the ledger", |record| drop(record.log.outcomes.remove(&short()))),
     ("the log agrees with the ledger", |record| {

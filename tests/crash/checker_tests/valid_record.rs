@@ -135,8 +135,8 @@ pub(super) fn shown(number: usize) -> ShownItem {
     ShownItem { id: ITEMS[number], title: title(number), created_at, ..ShownItem::default() }
 }
 
-/// The email is sent by the second attempt, which a second worker repeats because the first worker was killed. The SMS is sent at
-/// once. The delivery to the dead phone fails.
+/// The second attempt sends the email. Its worker is killed, so another worker repeats the attempt. The SMS is sent by its first
+/// attempt. The delivery to the dead phone fails.
 fn deliver(record: &mut Record) {
     let emails = [attempt(1, "retry", 11_000), attempt(2, "sent", 23_600)];
     let address = email(0, 0);
@@ -146,7 +146,7 @@ fn deliver(record: &mut Record) {
     deliver_one(record, 2, (BOB, Channel::MobilePush, TOKEN), &[attempt(1, "target_gone", 11_000)], gone);
     record.tables.deliveries.get_mut(&repeated()).unwrap().claims.push(claim(2, 20_400));
     let key = (SMALL, Channel::MobilePush.to_string(), TOKEN.to_owned());
-    record.tables.suppressions.insert(key, Suppression { is_told: true });
+    record.tables.suppressions.insert(key, Suppression { is_in_log: true });
     record.log.suppressed.insert(dead());
     record.accepted = vec![
         accepted(repeated(), Channel::Email, &address, 20_490),

@@ -157,8 +157,8 @@ impl<'s> Injector<'s> {
             Undo::Resume(name, process, at) if at <= Instant::now() => {
                 let service = &mut self.system.process_mut(name).service;
                 service.resume().unwrap();
-                // Count the pause only if the process was not killed during it. A killed process does not resume with expired
-                // claims, which is what the pause tests.
+                // Count the pause only if the process was not killed during it: the test needs processes that resume with expired
+                // claims.
                 if service.id() == process {
                     self.tally.add(Disturbance::Pause);
                 }

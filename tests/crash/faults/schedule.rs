@@ -66,7 +66,7 @@ impl Schedule {
         let mut all: Vec<ScheduledFault> = kills(dice, size);
         let end = all.last().map_or(size.calm, |last| last.at);
         all.extend(disturbances(dice, size, end));
-        all.extend(companions(dice, &all));
+        all.extend(kills_at_bad_moments(dice, &all));
         all.sort_by_key(|planned| planned.at);
         Schedule(all)
     }
@@ -117,7 +117,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         | CrashPoint::BeforeSettle
         | CrashPoint::AfterSettle
         | CrashPoint::BeforeAck => {
-            // Each point kills processes of all channels in turn.
+            // In successive rounds, a crash point kills workers of all channels in turn.
             let first = dice.below(Role::WORKERS.len(), (point.as_str(), "first"));
             Role::WORKERS[(first + round) % Role::WORKERS.len()]
         }
@@ -128,7 +128,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
     Injection::Crash { at: Name { role, number }, point, passage }
 }
 
-/// Victim of a kill. The first kills hit processes that have no crash point.
+/// Victim of a kill. The first two kills hit the webhooks processes, which have no crash point.
 fn victim(dice: Dice, number: usize) -> Name {
     match number {
         0 | 1 => Name { role: Role::Webhooks, number: number + 1 },
@@ -137,8 +137,8 @@ fn victim(dice: Dice, number: usize) -> Name {
 }
 
 /// Additional kills at bad moments: of a process that was just restarted, or of a process while a server is stopped.
-fn companions(dice: Dice, all: &[ScheduledFault]) -> Vec<ScheduledFault> {
-    let mut companions = Vec::new();
+fn kills_at_bad_moments(dice: Dice, all: &[ScheduledFault]) -> Vec<ScheduledFault> {
+    let mut kills = Vec::new();
     for (number, planned) in all.iter().enumerate() {
         let (delay, name) = match planned.injection {
             Injection::Kill(name) if dice.percent(30, ("twice", number)) => {
@@ -149,9 +149,9 @@ fn companions(dice: Dice, all: &[ScheduledFault]) -> Vec<ScheduledFault> {
             }
             _ => continue,
         };
-        companions.push(ScheduledFault { at: planned.at + delay, injection: Injection::Kill(name) });
+        kills.push(ScheduledFault { at: planned.at + delay, injection: Injection::Kill(name) });
     }
-    companions
+    kills
 }
 
 /// A random process, in most cases a worker.

@@ -56,13 +56,13 @@ pub(super) async fn requests(scene: &Scene, record: &Record) -> BTreeMap<Uuid, R
         let app = record.asked[&notice].app;
         let index = scene.apps.iter().position(|known| known.id == app).unwrap();
         let api = &apis[notice / share % apis.len()][index];
-        async move { (request, request_told(api, request).await) }
+        async move { (request, reported_send(api, request).await) }
     });
     stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
 }
 
 /// Reads the report about a send. The report is empty if the API does not know the send.
-async fn request_told(api: &Api, request: Uuid) -> ReportedSend {
+async fn reported_send(api: &Api, request: Uuid) -> ReportedSend {
     let path = format!("/v3/requests/{request}");
     let Some(answer) = api.find(&path).await else { return ReportedSend::default() };
     let mut reported =

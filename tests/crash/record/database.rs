@@ -36,7 +36,7 @@ async fn read_all(database: &mut PgConnection) -> Tables {
         deliveries: deliveries(database).await,
         suppressions: suppressions
             .into_iter()
-            .map(|(app, channel, target)| ((AppId(app), channel, target), Suppression { is_told: false }))
+            .map(|(app, channel, target)| ((AppId(app), channel, target), Suppression { is_in_log: false }))
             .collect(),
         items: items(database).await,
         counters: counters

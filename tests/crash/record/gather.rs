@@ -20,13 +20,16 @@ pub(crate) async fn gather(
     let (database, event_log) =
         (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
     let before = log::written(&event_log, scene.partitions).await;
-    // This list is read before the ledger, so that the ledger has every message in it.
+    // Read the accepted messages before the ledger, so that the ledger has all of them.
     let accepted = accepted(scene);
     let mut tables = database::read(&database).await;
     let log = log::read(&event_log, scene.partitions).await;
     for delivery in log.suppressed.iter().filter_map(|delivery| tables.deliveries.get(delivery)) {
         let key = (delivery.app, delivery.channel.to_string(), delivery.target.clone());
-        tables.suppressions.entry(key).and_modify(|suppression| *suppression = Suppression { is_told: true });
+        tables
+            .suppressions
+            .entry(key)
+            .and_modify(|suppression| *suppression = Suppression { is_in_log: true });
     }
     let journal = Journal::read(&scene.journals);
     let mut record = Record {

@@ -39,7 +39,7 @@ pub(crate) struct VisibleSend {
 }
 
 /// Creates the index by which the database finds the items of a send.
-pub(super) async fn note(database: &PgPool) {
+pub(super) async fn create_index(database: &PgPool) {
     sqlx::query("CREATE INDEX seen_from_beside ON inbox_item (send_id)").execute(database).await.unwrap();
 }
 
@@ -55,7 +55,7 @@ enum ProbeCommand {
 impl Probe {
     pub(super) fn start(database: &PgPool) -> Probe {
         let (commands, received) = mpsc::channel(WAITING);
-        tokio::spawn(look(database.clone(), received));
+        tokio::spawn(poll(database.clone(), received));
         Probe(commands)
     }
 
@@ -71,7 +71,7 @@ impl Probe {
     }
 }
 
-async fn look(database: PgPool, mut commands: mpsc::Receiver<ProbeCommand>) {
+async fn poll(database: PgPool, mut commands: mpsc::Receiver<ProbeCommand>) {
     let (mut pending, mut seen) = (HashMap::new(), Vec::new());
     let mut end: Option<oneshot::Sender<_>> = None;
     let mut pace = tokio::time::interval(INTERVAL);

@@ -31,7 +31,7 @@ impl Workload {
             let Some(page) = self.list(user, step).await else { continue };
             let changes = self.choose(user, step, &page).into_iter().enumerate();
             let making = changes.map(|(number, change)| self.make(user, (step, number), change));
-            tokio::join!(join_all(making), self.glance(user, step));
+            tokio::join!(join_all(making), self.list_during_changes(user, step));
             self.list(user, step + 1).await;
         }
     }
@@ -70,7 +70,7 @@ impl Workload {
 
     /// Lists the inbox while its changes are in progress. The list may or may not show each of them, so the journal records the
     /// call only if it fails.
-    async fn glance(&self, user: usize, step: u32) {
+    async fn list_during_changes(&self, user: usize, step: u32) {
         let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;
         let (status, at) = (answer.map(|(status, _)| status), clock::now().millis());
         if status != Some(200) {

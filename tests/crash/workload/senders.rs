@@ -70,16 +70,16 @@ impl Workload {
                 self.journal.write(Line::Confirmed { notice: notice.number, request, at }).await;
                 return (request, at);
             }
-            // A 408 is retried: a gateway answers it if it was paused while it read the request.
+            // Retry after a 408, which a gateway answers if it was paused while it read the request.
             let refused = status.is_some_and(|status| status < 500 && status != 408);
             assert!(!refused, "{}: {answer:?}", notice.title());
             assert!(began.elapsed() < CONFIRMED_WITHIN, "{}: {answer:?}", notice.title());
         }
-        unreachable!("the loop has no end")
+        unreachable!("the loop ends only by returning")
     }
 
     /// Changes the addresses of some users repeatedly.
-    pub(super) async fn move_people(self: Arc<Self>) {
+    pub(super) async fn change_addresses(self: Arc<Self>) {
         let mut pace = self.pace(self.size.moves);
         let movers = self.size.movers;
         for number in 0..self.size.moves {

@@ -23,7 +23,7 @@ fn count(delivery: &Delivery, outcome: &str) -> usize {
     delivery.attempts.iter().filter(|attempt| attempt.outcome == outcome).count()
 }
 
-/// For every time that a provider accepted a delivery, the delivery has an attempt with the outcome `sent` or `unknown`.
+/// A delivery was accepted by providers at most as often as it has attempts with the outcome `sent` or `unknown`.
 pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, times) in times(record) {
@@ -46,7 +46,7 @@ pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {
 
 /// Every delivery with a `sent` attempt was accepted by a provider. Every accepted message is in the ledger and, if it contains a
 /// delivery id, has the right one.
-pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
+pub(crate) fn the_ledger_agrees(record: &Record) -> Vec<String> {
     let (deliveries, times) = (record.by_content(), times(record));
     let sent = record.deliveries.iter().filter(|(_, delivery)| count(delivery, "sent") > 0);
     let never = sent.filter(|(id, _)| !times.contains_key(id.as_str()));

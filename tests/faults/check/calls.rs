@@ -9,7 +9,7 @@ use stand_ins::faults::{Call, Fault};
 
 use crate::record::{Attempt, Codes, ProviderView, Record, Target};
 
-/// Result of a call, distinguished only as far as both the worker and the provider can.
+/// Result of a call, in the detail that both the worker and the provider know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Sent,
@@ -26,7 +26,7 @@ type Numbers = BTreeMap<End, usize>;
 /// Maximum time until a worker notices that a multiplexed connection was cut. Calls that it starts in this time are lost too.
 const UNNOTICED: Duration = Duration::from_secs(1);
 
-pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> Vec<String> {
+pub(crate) fn every_attempt_matches_its_provider(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut attempts: BTreeMap<&str, BTreeMap<&Target, Vec<&Attempt>>> = BTreeMap::new();
     for (id, delivery) in &record.deliveries {
@@ -87,7 +87,7 @@ fn agree(
         *at_caller.entry(end).or_default() += 1;
         let unnoticed = if seen.multiplexed { UNNOTICED } else { Duration::ZERO };
         let during = |at: Timestamp| attempt.started_at <= at + unnoticed && at <= attempt.ended_at;
-        let is_cut_short = end == End::Lost || is_wordless(&seen.codes, attempt);
+        let is_cut_short = end == End::Lost || lacks_the_text(&seen.codes, attempt);
         if is_cut_short && !cuts.iter().copied().any(during) {
             return Err(format!("no connection was cut during this lost attempt: {attempt:?}"));
         }
@@ -98,7 +98,7 @@ fn agree(
     }
     let number = |of: &Numbers, end| of.get(&end).copied().unwrap_or_default();
     let lost = number(&at_caller, End::Lost);
-    let mut unheard = 0;
+    let mut unanswered = 0;
     for end in [End::Sent, End::Temporary, End::Busy, End::Gone] {
         let (called, heard) = (number(&at_provider, end), number(&at_caller, end));
         if heard > called {
@@ -106,11 +106,11 @@ fn agree(
                 "{heard} attempts have the result {end:?}, but the provider gave it {called} times"
             ));
         }
-        unheard += called - heard;
+        unanswered += called - heard;
     }
     // If a multiplexed connection is cut, the answers to its other calls are lost too.
-    if unheard > if seen.multiplexed { lost } else { 0 } {
-        return Err(format!("{unheard} answers of the provider are missing from the attempts"));
+    if unanswered > if seen.multiplexed { lost } else { 0 } {
+        return Err(format!("{unanswered} answers of the provider are missing from the attempts"));
     }
     let taken_and_cut = calls.iter().filter(|call| call.fault == Some(Fault::CutAfter)).count();
     if lost < taken_and_cut {
@@ -152,7 +152,7 @@ fn end_of_attempt(codes: &Codes, attempt: &Attempt) -> Option<End> {
 }
 
 /// Returns true if the attempt has the status of the answer but not its text, because the connection was cut in between.
-fn is_wordless(codes: &Codes, attempt: &Attempt) -> bool {
+fn lacks_the_text(codes: &Codes, attempt: &Attempt) -> bool {
     [codes.temporary, codes.busy].iter().any(|whole| is_status_of(whole, &attempt.code))
 }
 

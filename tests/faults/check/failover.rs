@@ -3,7 +3,7 @@
 use crate::record::{Attempt, Record};
 
 /// After an attempt with an unknown outcome, all later attempts call the same provider.
-pub(crate) fn only_after_a_certain_no(record: &Record) -> Vec<String> {
+pub(crate) fn only_after_a_definite_failure(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
         let mut bound: Option<&Attempt> = None;

@@ -9,7 +9,7 @@ pub(crate) fn every_delivery_has_ended(record: &Record) -> Vec<String> {
     live.map(|(id, delivery)| format!("{id} is {}", delivery.status)).collect()
 }
 
-pub(crate) fn every_end_follows_from_the_attempts(record: &Record) -> Vec<String> {
+pub(crate) fn every_final_status_follows_from_the_attempts(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.deliveries {
         if !in_order(&delivery.attempts) {
@@ -25,7 +25,7 @@ pub(crate) fn every_end_follows_from_the_attempts(record: &Record) -> Vec<String
                 attempt.number
             ));
         }
-        if !fits(record, delivery, last) {
+        if !status_fits(record, delivery, last) {
             wrong.push(format!("{id}: {delivery:?}"));
         }
     }
@@ -47,7 +47,7 @@ fn is_final(record: &Record, delivery: &Delivery, attempt: &Attempt) -> bool {
     }
 }
 
-fn fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
+fn status_fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
     let end = (delivery.status.as_str(), delivery.reason.as_deref());
     match last.map(|attempt| attempt.outcome.as_str()) {
         Some("sent") => matches!(end, ("sent" | "delivered", None)),
@@ -58,7 +58,7 @@ fn fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
         Some("unknown") if last.is_some_and(|last| record.is_lost(delivery, last)) => {
             end == ("unknown", Some("outcome_unknown"))
         }
-        // Another delivery found the target dead before the first or the next attempt of this one.
+        // Before the first or the next attempt of this delivery, another delivery found the target dead.
         None | Some("retry" | "unknown" | "pause_provider") => {
             end == ("skipped", Some("suppressed")) && record.suppressions.contains_key(&delivery.target)
         }

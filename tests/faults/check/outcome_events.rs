@@ -57,7 +57,7 @@ pub(crate) fn the_counts_add_up(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Every recipient counts at least once on every channel.
+/// Channels whose counts add up to less than the number of recipients.
 fn all_are_counted(request: &Request) -> impl Iterator<Item = String> {
     let recipients = i64::try_from(request.recipients).unwrap();
     let sum = |counts: &BTreeMap<String, i64>| counts.values().sum::<i64>();

@@ -25,7 +25,7 @@ pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
     wrong
 }
 
-pub(crate) fn only_the_dead(record: &Record) -> Vec<String> {
+pub(crate) fn exactly_the_dead_targets(record: &Record) -> Vec<String> {
     let dead: BTreeSet<Target> = record.providers.values().flat_map(ProviderView::gone).collect();
     let suppressed: BTreeSet<Target> = record.suppressions.keys().cloned().collect();
     let alive = suppressed.difference(&dead).map(|target| format!("{target:?} is not dead, but suppressed"));

@@ -12,7 +12,7 @@ use stand_ins::fcm::FcmStandIn;
 use stand_ins::outbox::{Capture, Outbox};
 
 use super::http::{Http, repeat};
-use super::{Subject, secret_apart};
+use super::{Subject, separate_secrets};
 use crate::role::Role;
 
 const PEOPLE: i64 = 1_000;
@@ -48,7 +48,7 @@ pub(super) async fn apns() -> Subject {
         channel: Channel::MobilePush,
         role: Role::MobilePush,
         kind: "apns",
-        settings: secret_apart(settings, &["key"]),
+        settings: separate_secrets(settings, &["key"]),
         environment: Vec::new(),
         targets: (1..=PEOPLE).map(|number| (UserNumber(number), format!("apns:{number:064x}"))).collect(),
         content: content(),
@@ -81,7 +81,7 @@ pub(super) async fn fcm() -> Subject {
         channel: Channel::MobilePush,
         role: Role::MobilePush,
         kind: "fcm",
-        settings: secret_apart(settings, &["serviceAccount"]),
+        settings: separate_secrets(settings, &["serviceAccount"]),
         environment: Vec::new(),
         targets: (1..=PEOPLE).map(|number| (UserNumber(number), format!("fcm:token-{number:020}"))).collect(),
         content: content(),

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio_util::codec::Framed;
 
 use super::http::{Http, repeat};
-use super::{AT_ONCE, BareClient, Subject, secret_apart};
+use super::{AT_ONCE, BareClient, Subject, separate_secrets};
 use crate::role::Role;
 
 const PEOPLE: i64 = 1_000;
@@ -50,7 +50,7 @@ pub(super) async fn twilio() -> Subject {
         channel: Channel::Sms,
         role: Role::Sms,
         kind: "twilio",
-        settings: secret_apart(stand_in.provider_settings(), &["authToken"]),
+        settings: separate_secrets(stand_in.provider_settings(), &["authToken"]),
         environment: Vec::new(),
         targets: targets(),
         content: content(),
@@ -70,7 +70,7 @@ pub(super) async fn smpp() -> Subject {
         channel: Channel::Sms,
         role: Role::Sms,
         kind: "smpp",
-        settings: secret_apart(settings, &["password"]),
+        settings: separate_secrets(settings, &["password"]),
         environment: Vec::new(),
         targets: targets(),
         content: content(),

@@ -83,7 +83,7 @@ async fn a_token_verifies_only_as_the_link_that_was_signed() {
         for longer in [format!("{token}A"), format!("{token}{token}"), "A".repeat(100_000), "ä".into()] {
             assert_eq!(links.verify(&longer).await.unwrap(), None);
         }
-        // Replace the key id in the token by the id of the other app's key.
+        // Replace the key id in the token with the id of the other app's key.
         let other = links.sign(&Link { app: world.apps[1], ..link }).await.unwrap();
         let mut moved = bytes;
         moved[1..17].copy_from_slice(&URL_SAFE_NO_PAD.decode(other).unwrap()[1..17]);

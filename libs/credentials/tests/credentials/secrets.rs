@@ -27,7 +27,7 @@ fn every_changed_or_missing_byte_is_detected() {
         let mut changed = sealed.clone();
         changed[place] ^= 1;
         assert!(key.open("a", &changed).is_err(), "byte {place}");
-        assert!(key.open("a", &sealed[..place]).is_err(), "the first {place} bytes");
+        assert!(key.open("a", &sealed[..place]).is_err(), "only the first {place} bytes");
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// A channel, by its name in the API. The API accepts all of these names, but Tidings delivers only [`Channel::DELIVERED`].
+    /// A channel, by its name in the API. The API accepts all of these names, but Tidings sends messages only on the channels in
+    /// [`Channel::DELIVERED`].
     Channel {
         /// The in-app inbox.
         InApp = "inApp",
@@ -22,7 +23,7 @@ text_enum! {
 }
 
 impl Channel {
-    /// The channels that Tidings delivers, in the order in which responses list them.
+    /// The channels on which Tidings sends messages, in the order in which responses list them.
     pub const DELIVERED: [Channel; 5] =
         [Channel::InApp, Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
@@ -41,7 +42,7 @@ impl Channel {
         !Channel::ONCE.contains(&self)
     }
 
-    /// Returns true if Tidings delivers this channel.
+    /// Returns true if Tidings sends messages on this channel. It does not for the other names that the API accepts.
     #[must_use]
     pub fn is_delivered(self) -> bool {
         Channel::DELIVERED.contains(&self)

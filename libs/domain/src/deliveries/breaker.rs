@@ -66,7 +66,8 @@ impl Breaker {
         true
     }
 
-    /// Records that an admitted call was not made. The next call may then be the trial.
+    /// Records that a call was not made although [`enter`](Self::enter) allowed it. If the call was the trial, the next call
+    /// becomes the trial.
     pub fn leave(&mut self, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now, rests };
@@ -75,8 +76,9 @@ impl Breaker {
 
     /// Records the outcome of a call.
     ///
-    /// If the provider refused the message or the target, the provider works. A temporary failure with its own retry schedule
-    /// (`limit`) shows the same, because such a failure concerns only one target.
+    /// If the provider refused the message or the target, the outcome counts as a success, because the provider works. A
+    /// temporary failure with a [`RetryLimit`](crate::outcome::RetryLimit) counts as a success too, because it concerns only one
+    /// target.
     pub fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         match outcome {
             Outcome::Sent { .. }

@@ -7,7 +7,7 @@ text_enum! {
     Status {
         /// Planned, not yet claimed by a worker.
         Queued = "queued",
-        /// Claimed by a worker. A call of the provider may be in progress.
+        /// Claimed by a worker. A call to the provider may be in progress.
         Sending = "sending",
         /// The last attempt failed temporarily. A timer starts the next attempt.
         Retrying = "retrying",
@@ -16,8 +16,8 @@ text_enum! {
         /// A receipt confirms that the message arrived. For the in-app channel: the inbox lists the item.
         Delivered = "delivered",
         /// Permanently failed: the provider refused the message or reported the target dead, the content could not be rendered,
-        /// or the retries of a [`RetryLimit`](crate::outcome::RetryLimit) are used up. When the retries of the usual schedule are
-        /// used up, the delivery is parked instead.
+        /// or a [`RetryLimit`](crate::outcome::RetryLimit) allows no further retry. If the usual schedule allows no further
+        /// retry, the delivery is parked instead.
         Failed = "failed",
         /// The outcome of the call is unknown (SMS only). The message is never sent again.
         Unknown = "unknown",
@@ -40,8 +40,8 @@ impl Status {
     /// Statuses that allow another attempt. When an attempt ends with one of them, the delivery's attempt number is increased by
     /// one.
     pub const CONTINUED: [Status; 2] = [Status::Retrying, Status::Parked];
-    /// Statuses that end a delivery before the answer to its last call arrives. If the answer arrives later, the status that
-    /// follows from it replaces the recorded status.
+    /// Statuses that a delivery can get while a call to the provider may still be in progress. If the provider's answer arrives
+    /// later, the status that follows from the answer replaces the recorded status.
     pub const CORRECTABLE: [Status; 3] = [Status::Cancelled, Status::Expired, Status::Skipped];
     /// Statuses that a receipt can change.
     pub const REPORTABLE: [Status; 2] = [Status::Sent, Status::Unknown];
@@ -76,7 +76,7 @@ text_enum! {
         Suppressed = "suppressed",
         /// The API accepts the channel's name, but Tidings does not deliver to this channel.
         ChannelUnavailable = "channel_unavailable",
-        /// The provider refused the message. The row of the attempt contains the provider's code and text.
+        /// The provider refused the message. The provider's code and text are stored with the attempt.
         ProviderRefused = "provider_refused",
         /// The provider reported the target dead.
         TargetGone = "target_gone",

@@ -11,7 +11,7 @@ use crate::{Answer, Outcome, Timestamp, UserNumber};
 const MOST_SUSPECTS: usize = 64;
 /// Maximum time for which a suspect waits in addition to the breaker's rest.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);
-/// Maximum pause before the next trial if the target of the last trial may have caused the failure.
+/// Maximum pause before the next trial if the target of the last trial may have caused that trial's failure.
 const LONGEST_DOUBT: Duration = Duration::from_secs(30);
 /// Maximum time for which a call waits while another user's trial is in flight.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,8 +21,8 @@ const PROOF: Duration = Duration::from_secs(600);
 /// One worker's view of the health of a provider, or of a host to which targets point.
 ///
 /// A failure that a target may have caused counts once per user until an answer shows the provider alive. Such failures open the
-/// breaker only if they affect [`RUN`](crate::breaker::RUN) users. After a user's trial failed, other users may make a trial
-/// before this user may make another.
+/// breaker only if they affect [`RUN`](crate::breaker::RUN) users. After a failed trial for one user, trials for other users may
+/// start sooner than the next trial for that user.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     breaker: Breaker,
@@ -76,7 +76,8 @@ impl Health {
         true
     }
 
-    /// Records that an admitted call was not made, or that its answer shows nothing about the provider's health.
+    /// Records that a call was not made although [`enter`](Self::enter) allowed it, or that its answer shows nothing about the
+    /// provider's health.
     pub fn leave(&mut self, now: Timestamp, user: UserNumber) {
         if self.is_trial_of(user) {
             self.trial = None;
@@ -84,7 +85,7 @@ impl Health {
         }
     }
 
-    /// Records the answer to a delivery for this user.
+    /// Records the provider's answer to a call for this user.
     pub fn report(&mut self, answer: &Answer, now: Timestamp, user: UserNumber) {
         if answer.blame == Blame::None {
             return self.leave(now, user);
@@ -143,7 +144,7 @@ impl Health {
                 Outcome::Retry { after, .. } | Outcome::Repeat { after } => after.unwrap_or_default(),
                 _ => Duration::ZERO,
             };
-            // A second failed trial of the same user proves nothing new, so another user may make a trial at once.
+            // A second failed trial for the same user proves nothing new, so a trial for another user may start at once.
             let pause = if self.suspect(user).is_some() {
                 Duration::ZERO
             } else {

@@ -59,7 +59,7 @@ pub struct TargetDeath {
 /// Limited retry schedule: at most `retries` further attempts, spread evenly over the time `over`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryLimit {
-    /// Attempts after the first.
+    /// Maximum number of further attempts.
     pub retries: u32,
     /// Time over which these attempts are spread.
     pub over: Duration,
@@ -90,8 +90,8 @@ pub enum Blame {
     Usual,
     /// Every failure counts, even if the user is the same, because it happened before the provider received the target.
     Provider,
-    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another
-    /// account.
+    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another account
+    /// at the provider.
     User,
     /// The failure does not count, because it concerns only this target, or Tidings itself.
     #[serde(rename = "nobody")]
@@ -104,7 +104,7 @@ impl Answer {
         Answer { outcome, code: code.into(), message: message.into(), segments: None, blame: Blame::Usual }
     }
 
-    /// Marks the failure as not counting against the provider.
+    /// Marks the failure as not counting against the provider's health.
     #[must_use]
     pub fn sparing_provider(self) -> Answer {
         Answer { blame: Blame::None, ..self }
@@ -116,13 +116,14 @@ impl Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// Marks the failure as one that the target may have caused because it belongs to another account.
+    /// Marks the failure as counting only once per user against the provider's health, because the target may belong to another
+    /// account at the provider.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }
     }
 
-    /// Removes U+0000 and truncates long texts, so that any answer of a provider can be stored in a row.
+    /// Removes U+0000 and truncates long texts, so that PostgreSQL can store the answer.
     #[must_use]
     pub fn storable(mut self) -> Answer {
         clean(&mut self.code, MAX_CODE);
@@ -143,19 +144,19 @@ impl Outcome {
     /// A temporary failure that follows the usual schedule.
     pub const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
-    /// Outcome unknown, but the provider de-duplicates by idempotency key: retry on the normal schedule.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key: retry on the usual schedule.
     pub const REPEAT: Outcome = Outcome::Repeat { after: None };
 
     /// A target that is dead for every provider, regardless of when it was registered.
     pub const GONE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: false });
 
-    /// Returns true for a retry with a [`RetryLimit`].
+    /// Returns true for a temporary failure with a [`RetryLimit`].
     #[must_use]
     pub fn is_limited(&self) -> bool {
         matches!(self, Outcome::Retry { limit: Some(_), .. })
     }
 
-    /// The name of the outcome in the row of an attempt. It states the result, not the next step.
+    /// Name under which the outcome is stored with its attempt. It states the result, not the next step.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -32,8 +32,8 @@ pub struct Receipt {
 /// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiptSubject {
-    /// A delivery by its id, and the number of the attempt. The number is None if the provider does not report it, which means
-    /// the last attempt.
+    /// A delivery by its id, and the number of the attempt. If the provider does not report the number, it is None, which stands
+    /// for the last attempt.
     Delivery(DeliveryId, Option<u32>),
     /// A message by the id that its provider assigned.
     Message {
@@ -94,7 +94,7 @@ pub struct NextAttempt {
 }
 
 impl Receipt {
-    /// Removes U+0000 and truncates long texts, so that any receipt can be stored in a row.
+    /// Removes U+0000 and truncates long texts, so that PostgreSQL can store the receipt.
     #[must_use]
     pub fn storable(mut self) -> Receipt {
         if let ReceiptSubject::Message { provider, id } = &mut self.about {
@@ -104,7 +104,7 @@ impl Receipt {
         Receipt { answer: self.answer.storable(), ..self }
     }
 
-    /// Decides the receipt's effect. `attempt` is the attempt that the receipt names. None means the last attempt.
+    /// Decides the receipt's effect. `attempt` is the number of the attempt that the receipt names, or None for the last attempt.
     ///
     /// # Errors
     /// Returns an error if the stored job of the delivery is needed but cannot be decoded.
@@ -163,8 +163,8 @@ impl Receipt {
         })
     }
 
-    /// Returns the number of retries with a `RetryLimit` that led to the last attempt. Returns 0 if the receipt's outcome has no
-    /// `RetryLimit` or the job is no longer stored.
+    /// Returns the number of attempts before the last one that ended in a temporary failure with a `RetryLimit`. Returns 0 if the
+    /// receipt's outcome has no `RetryLimit` or the job is no longer stored.
     fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
         if !self.answer.outcome.is_limited() {
             return Ok(0);
@@ -193,7 +193,7 @@ impl Receipt {
         envelope.at = self.at;
     }
 
-    /// Name of the receipt's outcome in the row of the attempt.
+    /// Name under which the receipt's outcome is stored with the attempt.
     #[must_use]
     pub fn outcome_name(&self) -> &'static str {
         match &self.answer.outcome {

@@ -29,8 +29,8 @@ text_enum! {
     }
 }
 
-/// Facts about a parked message that decide whether a redrive publishes it. If the message has no delivery, the facts about a
-/// delivery are false.
+/// Facts about a parked message that decide whether a redrive publishes it. If the message does not belong to a delivery, the
+/// facts about the delivery are false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
     /// The delivery is no longer parked.
@@ -53,7 +53,7 @@ pub struct Obstacles {
 
 #[derive(Clone, Copy, Debug)]
 pub struct ParkedMessage<'a> {
-    /// Id of the parked row. A message that is parked a second time gets a new id.
+    /// Id of the message while it is parked. A message gets a new id each time it is parked.
     pub id: Uuid,
     /// Destination of the message; None if this release does not know the stream.
     pub stream: Option<StreamName>,

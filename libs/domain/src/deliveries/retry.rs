@@ -9,7 +9,7 @@ use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 /// The usual retry schedule. After its last attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Element n − 1 is the delay before attempt n.
+    /// Delay before each attempt, including the first.
     pub schedule: Vec<Duration>,
 }
 
@@ -20,7 +20,7 @@ pub enum RetryDecision {
     End(Status, Option<Reason>),
     /// The next attempt is due at this time.
     RetryAt(Timestamp),
-    /// The delivery is parked with the last answer.
+    /// The delivery is parked, because the usual schedule allows no further attempt.
     Park,
 }
 
@@ -31,7 +31,8 @@ pub struct FinishedAttempt<'a> {
     /// Number of the attempt that just ended, from 1.
     pub attempt: u32,
     pub outcome: &'a Outcome,
-    /// Number of retries with a `RetryLimit` so far.
+    /// Number of earlier attempts of this delivery that ended in a temporary failure with a
+    /// [`RetryLimit`](crate::outcome::RetryLimit). A redrive resets the number to 0.
     pub limited_retries: u32,
     pub now: Timestamp,
     /// Time after which the notification must not be sent.
@@ -48,7 +49,7 @@ pub struct AttemptEnd<'a> {
     pub outcome: &'a Outcome,
     /// The provider that was called, or None if no call was possible.
     pub called: Option<&'a str>,
-    /// The provider that the ledger records for this attempt, if any: a worker may have called this provider under an earlier
+    /// The provider that the database records for this attempt, if any: a worker may have called this provider under an earlier
     /// lease.
     pub claimed: Option<&'a str>,
     /// Identifiers of the providers that serve the target.
@@ -92,7 +93,7 @@ impl RetryPolicy {
         match decision {
             RetryDecision::End(status, reason) => NextStep::End(status, reason),
             RetryDecision::RetryAt(due_at) => NextStep::Retry(due_at, Box::new(again)),
-            // After a redrive, the count of limited retries starts again at 0.
+            // After a redrive, the count starts again at 0.
             RetryDecision::Park => NextStep::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
         }
     }
@@ -233,7 +234,7 @@ mod tests {
     fn a_limited_retry_ends_as_failed() {
         let limit = Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) });
         let full = Outcome::Retry { after: None, limit };
-        // Attempts that failed for other reasons do not count as limited retries.
+        // Attempts whose outcome had no `RetryLimit` do not count as limited retries.
         let after = |limited_retries| FinishedAttempt { limited_retries, ..finished(9, &full) };
         assert_eq!(delay_of(&policy().decide(after(2))), Duration::from_secs(28_800));
         let end = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(outcome_of(limited(1, 0)), (vec![0], exhausted.clone()), "once");
         assert_eq!(outcome_of(limited(2, 24)), (vec![43_200; 2], exhausted.clone()), "twice over a day");
         assert_eq!(outcome_of(limited(3, 24)), (vec![28_800; 3], exhausted), "three times over a day");
-        assert_eq!(outcome_of(RETRY), (vec![5, 30], RetryDecision::Park), "the normal schedule");
+        assert_eq!(outcome_of(RETRY), (vec![5, 30], RetryDecision::Park), "the usual schedule");
     }
 
     #[test]

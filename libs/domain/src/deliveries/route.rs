@@ -94,7 +94,7 @@ impl Route {
         self.passed_over.iter().any(|passed| passed == identifier)
     }
 
-    /// Returns the route of the next attempt after a call of provider `called` with this outcome. `serving` lists the providers
+    /// Returns the route of the next attempt after a call to provider `called` with this outcome. `serving` lists the providers
     /// that serve the target.
     ///
     /// - If the outcome is unknown, only the same provider may be called from now on.

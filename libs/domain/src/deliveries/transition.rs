@@ -33,7 +33,7 @@ pub struct Transition {
     pub to: &'static [Status],
 }
 
-/// Statuses after an answer of a provider.
+/// Statuses to which a provider's answer can lead.
 const ANSWERED: [Status; 8] = [
     Status::Sent,
     Status::Failed,

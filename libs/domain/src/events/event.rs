@@ -79,10 +79,12 @@ pub struct DeliveryJob {
     /// The providers that may be called for the attempt.
     #[serde(default, skip_serializing_if = "Route::is_open")]
     pub route: Route,
-    /// Overrides of the send for single providers, by provider identifier: `_config` and the provider's own members.
+    /// Overrides of the send for single providers, by provider identifier. Each contains settings (`_config`) and members that
+    /// only this provider understands.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, Object>,
-    /// Number of retries with a `RetryLimit` since the job was first published or last redriven.
+    /// Number of attempts, since the job was first published or last redriven, that ended in a temporary failure with a
+    /// `RetryLimit`.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub limited_retries: u32,
     /// The recipient's position in the send, from 0. None in jobs that an older release wrote.
@@ -170,7 +172,7 @@ pub struct UserErased {
     pub digest: Option<Digest>,
 }
 
-/// Data of `SendPlanned`.
+/// Data of `SendPlanned`, the event that reports the plan of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkPlanned {

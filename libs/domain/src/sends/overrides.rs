@@ -19,7 +19,8 @@ pub struct Overrides {
     pub mobile_push: Option<PushOverride>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web_push: Option<PushOverride>,
-    /// Overrides for single providers, by identifier: `_config` and the provider's own members.
+    /// Overrides for single providers, by provider identifier. Each contains settings (`_config`) and members that only this
+    /// provider understands.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub providers: BTreeMap<String, Object>,
 }
@@ -51,7 +52,7 @@ pub struct SmsOverride {
     pub from: Option<String>,
 }
 
-/// Texts of a push message, which are not rendered as templates, and the channel's own members.
+/// Texts of a push message, which are not rendered as templates, and members that are specific to the channel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushOverride {
@@ -95,8 +96,8 @@ impl Overrides {
         }
     }
 
-    /// Returns true if the overrides contain enough content for a channel, so that the template need not have any. `title` is the
-    /// send's own title.
+    /// Returns true if the overrides contain all content that a channel needs, so that the template need not have any for it.
+    /// `title` is the title of the send itself.
     #[must_use]
     pub fn offers(&self, channel: Channel, title: Option<&str>) -> bool {
         let is_filled = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());

@@ -12,7 +12,7 @@ pub struct SendFacts<'a> {
     pub send_id: SendId,
     /// The only channels to use, if the send selects channels.
     pub selected: Option<&'a [Channel]>,
-    /// Channels for which the template or the plain send has content.
+    /// Channels for which the send has content, from its template, its own fields or its overrides.
     pub content: &'a [Channel],
     /// External channels for which the app has an enabled provider.
     pub providers: &'a [Channel],
@@ -38,7 +38,7 @@ impl SendFacts<'_> {
         channel != Channel::MobilePush || self.push_kinds.iter().any(|kind| kind == service)
     }
 
-    /// Returns the channels to decide on: all that Tidings delivers, and all that the send names.
+    /// Returns the channels to decide on: those on which Tidings sends messages, and those that the send names.
     fn channels(&self) -> impl Iterator<Item = Channel> {
         let named = |channel| self.selected.is_some_and(|selected| selected.contains(&channel));
         Channel::ALL.iter().copied().filter(move |&channel| channel.is_delivered() || named(channel))
@@ -72,8 +72,8 @@ pub struct PlannedDelivery {
 /// Targets that a provider reported dead.
 pub type SuppressedTargets = HashSet<(Channel, String)>;
 
-/// Decides for one recipient. Every delivered channel and every channel that the send names ends up in the deliveries,
-/// in the inbox or in the skips.
+/// Decides for one recipient. Every channel on which Tidings sends messages, and every other channel that the send names, ends up
+/// in the deliveries, in the inbox or in the skips.
 #[must_use]
 pub fn decide_recipient(
     facts: &SendFacts<'_>,
@@ -118,8 +118,8 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     }
 }
 
-/// Returns the channels that a cancellation stops for a recipient without a decision: all channels that Tidings delivers or, if
-/// the send selects channels, only the selected ones.
+/// Returns the channels that a cancellation stops for a recipient without a decision: the channels on which Tidings sends
+/// messages or, if the send selects channels, only the selected ones among them.
 #[must_use]
 pub fn cancellable_channels(selected: Option<&[Channel]>) -> Vec<Channel> {
     let channels = Channel::DELIVERED.into_iter();
@@ -191,7 +191,7 @@ fn channel_targets<'a>(
     if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
 }
 
-/// Returns the user's targets on an external channel, without those that are too long for a key of the ledger.
+/// Returns the user's targets on an external channel, without those longer than [`MAX_TARGET`](profile::MAX_TARGET).
 #[must_use]
 pub fn targets(channel: Channel, identifier: &str, profile: &Object, endpoints: &[String]) -> Vec<String> {
     let mut targets: Vec<String> = match channel {

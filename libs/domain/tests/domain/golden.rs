@@ -35,8 +35,7 @@ fn golden_messages_read_and_write_back_the_same() {
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // If a member was added to a version later, a separate file contains it, and the name of that file contains the name of
-        // the member.
+        // A member that was added to a version later has a separate golden file, whose name contains the name of the member.
         let kind = envelope.event.kind();
         assert!(
             name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),

@@ -1,7 +1,7 @@
-//! Model of the ledger: a pure state machine of the protocol by which a delivery is claimed, called and settled. Each method has
-//! the effect of one SQL statement on one delivery. One test compares the statements with this model. Another test searches the
-//! model for interleavings of workers, crashes and pauses that break a guarantee. The model checks every change of the status
-//! against the table of legal transitions.
+//! Model of the delivery ledger: a pure state machine of the protocol by which workers claim a delivery, call the provider and
+//! settle the outcome. Each method has the effect of one SQL statement on one delivery. One test compares the statements with
+//! this model. Another test searches the model for interleavings of workers, crashes and pauses that break a guarantee. The model
+//! checks every change of the status against the table of legal transitions.
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 
@@ -37,7 +37,8 @@ pub(crate) struct Ledger {
     pub(crate) calling: bool,
     /// True if the attempt has been settled.
     pub(crate) made: bool,
-    /// Status and reason with which the next claim must end the delivery, if it was cancelled, expired, erased or suppressed.
+    /// Status and reason with which the next claim must end the delivery, for example after a cancellation. None if the delivery
+    /// may be attempted.
     pub(crate) stop: Option<(Status, Option<Reason>)>,
 }
 
@@ -111,7 +112,7 @@ impl Ledger {
         (self.status, self.reason) = (status, reason);
     }
 
-    /// Ends the delivery without an answer. The token stays, because its holder may still report the real outcome.
+    /// Ends the delivery without an answer. The token stays, because the worker that holds it may still report the real outcome.
     fn end(&mut self, step: Step, state: (Status, Option<Reason>)) {
         self.change(step, state);
         self.lease = Lease::None;
@@ -126,7 +127,7 @@ impl Ledger {
     }
 
     /// Records the result of an answer. Returns false if the claim is no longer valid. A claim stays valid beyond its lease until
-    /// another claim is made. The result replaces a status with which the delivery ended without an answer.
+    /// another claim is made. If the delivery has already ended without an answer, the result replaces its status.
     #[must_use]
     pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: NextStep) -> bool {
         let step = match self.status {

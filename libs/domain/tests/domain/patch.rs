@@ -1,4 +1,4 @@
-//! Tests of JSON Patch: public test cases, and cases of Tidings.
+//! Tests of JSON Patch: the public test cases, and additional ones.
 
 use domain::profile::{
     Author, Change, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch, PatchFailure, Refusal,

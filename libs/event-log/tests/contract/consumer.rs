@@ -217,7 +217,7 @@ async fn large_messages_arrive_in_several_fetches() {
     let mut seen = 0;
     while seen < 20 {
         let batch = consumer.fetch(100, SOON).await.unwrap();
-        assert!((1..=9).contains(&batch.len()), "{} in one fetch", batch.len());
+        assert!((1..=9).contains(&batch.len()), "{} messages in one fetch", batch.len());
         seen += batch.len();
     }
     assert_eq!(seen, 20);

@@ -163,7 +163,7 @@ async fn a_recreated_stream_is_not_mistaken_for_the_old_one() {
     }
     let error = eventually(SOON, "the reader notices", async || {
         match reader.next_batch(10, LINGER).await {
-            Ok(batch) => assert!(batch.is_empty(), "records of another stream"),
+            Ok(batch) => assert!(batch.is_empty(), "the reader returned records of the new stream"),
             Err(error) if error.is_permanent() => return Some(error),
             Err(_) => {}
         }

@@ -10,12 +10,12 @@ use crate::ServerUrl;
 pub struct Nats {
     /// One or several URLs (`nats://…` or `tls://…`), separated by commas. If it is not set, `NATS_URL` applies.
     pub url: Option<ServerUrl>,
-    /// Certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, the authorities of the
-    /// operating system apply.
+    /// File with the certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, the
+    /// authorities of the operating system apply.
     pub ca_file: Option<PathBuf>,
-    /// Certificate (PEM) of this client. `key_file` must be set too.
+    /// File with the certificate (PEM) of this client. `key_file` must be set too.
     pub cert_file: Option<PathBuf>,
-    /// Private key (PEM) for the certificate in `cert_file`.
+    /// File with the private key (PEM) for the certificate in `cert_file`.
     pub key_file: Option<PathBuf>,
     /// File with the JWT and the seed of a NATS user (`.creds`).
     pub credentials_file: Option<PathBuf>,

@@ -126,8 +126,8 @@ async fn a_foreign_master_key_is_refused_with_both_ids() {
     let refused = format!("{:#}", Context::connect(config.clone()).await.err().unwrap());
     assert!(refused.contains(&right) && refused.contains(&foreign), "{refused}");
 
-    // During a rotation, the key of the database is the previous key. If that key is permanently lost, the configuration can name
-    // it as lost.
+    // During a rotation, the records of the database may be sealed with the previous key. If that key is permanently lost, the
+    // configuration can list it as lost.
     config.security.previous_master_key_file = installation.config.security.master_key_file.clone();
     Context::connect(config.clone()).await.unwrap();
     config.security.previous_master_key_file = None;

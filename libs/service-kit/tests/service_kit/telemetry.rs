@@ -64,7 +64,7 @@ fn a_trace_goes_through_the_process_to_the_collector() {
     trace::continue_from(&span, Some(CALLER));
     let onward = span.in_scope(trace::current_traceparent).unwrap();
     assert_eq!(onward[..36], CALLER[..36], "the same trace");
-    assert_ne!(onward[36..52], CALLER[36..52], "another span");
+    assert_ne!(onward[36..52], CALLER[36..52], "a new span");
     drop(span);
 
     for malformed in [None, Some(""), Some("undefined"), Some("00-0-0-00")] {

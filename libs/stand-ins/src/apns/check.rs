@@ -21,8 +21,9 @@ const OLDEST: i64 = 3_600;
 const FEWEST: i64 = 20 * 60;
 /// Tolerated difference between the clocks, in seconds.
 const SKEW: i64 = 60;
-/// Maximum size of a payload in bytes. [`LARGEST_CALL`] applies to the push type `voip`.
+/// Maximum size of a payload in bytes, except for the push type `voip`.
 const LARGEST: usize = 4_096;
+/// Maximum size of a payload in bytes for the push type `voip`.
 const LARGEST_CALL: usize = 5_120;
 
 const PUSH_TYPES: [&str; 11] = [

@@ -1,7 +1,8 @@
 //! `faulty-providers SEED ACCEPTED READY` runs stand-ins for providers of every channel until it is killed. Calls to
 //! them fail at random; the seed determines which calls fail, and with which fault. The program appends accepted
-//! messages to the file ACCEPTED, and faults to the file `faults.txt` next to it. When the providers listen, it writes
-//! their addresses to the file READY: `{"pushOrigin","providers":[documents for `tidings provider set`]}`.
+//! messages to the file ACCEPTED, and faults to the file `faults.txt` next to it. When the providers listen, it writes a
+//! JSON object to the file READY: `pushOrigin` is the origin of the push service for browsers, and `providers` are
+//! documents for `tidings provider set`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Server whose HTTP answer ends in the middle of the body.
+//! HTTP server that closes the connection in the middle of an answer's body.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Returns the URL of a server, and the future that runs the server. It reads one request, answers with `status`, and
-/// closes the connection in the middle of the body.
+/// Starts to listen, and returns the URL of the server and a future that serves one request. The server answers it with
+/// `status`, and closes the connection in the middle of the answer's body.
 ///
 /// # Errors
 /// Returns an error if no port is free.
@@ -23,8 +23,8 @@ pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output 
     Ok((url, answering))
 }
 
-/// Reads the whole request. If the server closed the connection with unread data, TCP would reset it, and the client
-/// would not get the answer.
+/// Reads the whole request. If the server closed the connection with unread input, TCP would reset the connection, and the
+/// client might not get the answer.
 async fn read_request(stream: &mut TcpStream) -> io::Result<()> {
     let mut request = Vec::new();
     while !is_whole(&request) {

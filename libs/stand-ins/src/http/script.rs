@@ -51,7 +51,7 @@ impl Rule {
         Rule { target: None, cause: Cause::Order { reaction, times: 1 } }
     }
 
-    /// Creates a rule that answers the next message with `response`, and no others.
+    /// Creates a rule that answers only the next message, with `response`.
     #[must_use]
     pub fn answer(response: Response<Bytes>) -> Self {
         Rule::new(Reaction::Answer(response))
@@ -63,8 +63,8 @@ impl Rule {
         Rule { target: None, cause: Cause::Chance { faults, answers: Box::new(answers) } }
     }
 
-    /// Restricts the rule to messages to this target. The method `script` of each stand-in documents what its targets
-    /// are.
+    /// Restricts the rule to messages to this target, such as a device token or a number. See the method `script` of the
+    /// stand-in.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
         self.target = Some(target.into());

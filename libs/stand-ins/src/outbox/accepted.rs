@@ -28,8 +28,8 @@ impl AcceptedFile {
         Ok(AcceptedFile(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Appends a message. Fails if the message has no delivery id, or no recipient, or several. The stand-in must then
-    /// not confirm the message.
+    /// Appends a message. Fails if the message has no delivery id, or does not have exactly one recipient. The stand-in must not
+    /// confirm a message that cannot be appended.
     pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
         let delivery = delivery(capture).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
         let [target] = &capture.to[..] else { return Err(io::ErrorKind::InvalidData.into()) };

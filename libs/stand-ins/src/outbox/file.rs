@@ -19,7 +19,7 @@ pub(super) struct CaptureFile {
 
 /// Contents of a file of captures.
 pub(super) struct Contents {
-    /// The newest captures, oldest first.
+    /// The newest captures, in the order of the file.
     pub(super) captures: VecDeque<Capture>,
     lines: usize,
     /// Length of the file in bytes, without an incomplete last line.

@@ -5,12 +5,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Maximum sizes in bytes of a request, of each body, and of a subject.
+/// Maximum size of a request in bytes.
 const LARGEST: usize = 10 << 20;
+/// Maximum size in bytes of the text body, and of the HTML body.
 const LARGEST_BODY: usize = 5 << 20;
+/// Maximum length of a subject in bytes.
 const LONGEST_SUBJECT: usize = 2_000;
 const MOST_RECIPIENTS: usize = 50;
-/// Limits of `Metadata`: characters of a name, characters of a value, and number of entries.
+/// Limits of `Metadata`: maximum length of a name and of a value in characters, and maximum number of entries.
 const METADATA: (usize, usize, usize) = (20, 80, 10);
 /// Forbidden file extensions of attachments.
 const FORBIDDEN: &[&str] = &["exe", "bat", "com", "scr", "vbs", "js", "msi", "dll", "jar", "ps1"];

@@ -74,8 +74,8 @@ impl Registry {
         }
     }
 
-    /// Returns the browser of an endpoint if the browser accepts messages that are signed with this key. Otherwise
-    /// returns the refusal of the message.
+    /// Returns the browser that subscribed with `endpoint`. If it does not accept messages signed with `public_key`, or if
+    /// there is no such subscription, returns the refusal of the message.
     pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refusal> {
         let state = self.lock();
         let subscription =

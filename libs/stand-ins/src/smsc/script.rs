@@ -4,13 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::faults::{Fault, Faults};
 
-/// Values of command_status for random faults: queue full, throttled, invalid destination, system error, invalid
-/// length, invalid source.
+/// ESME_RMSGQFUL: the queue is full.
 const FULL: u32 = 0x14;
+/// ESME_RTHROTTLED: there are too many messages.
 const THROTTLED: u32 = 0x58;
+/// ESME_RINVDSTADR: the recipient is invalid.
 const NO_SUCH_NUMBER: u32 = 0x0b;
+/// ESME_RSYSERR: the message centre has failed.
 const SYSTEM_ERROR: u32 = 0x08;
+/// ESME_RINVMSGLEN: the length is invalid.
 const WRONG_LENGTH: u32 = 0x01;
+/// ESME_RINVSRCADR: the sender is invalid.
 const WRONG_SENDER: u32 = 0x0a;
 
 /// Stages of a session at which a rule can apply.

@@ -41,7 +41,7 @@ const BOUND_WITHIN: Duration = Duration::from_secs(60);
 /// Time without data after which a bound client is disconnected. If three intervals of enquire_link are longer, they
 /// apply instead.
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
-/// Maximum number of receipts per session that the client has not confirmed yet.
+/// Maximum number of unconfirmed receipts per session.
 const RECEIPTS: usize = 10;
 /// Delay before a receipt that the client refused is sent again.
 const AGAIN: Duration = Duration::from_millis(100);

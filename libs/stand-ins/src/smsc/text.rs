@@ -4,7 +4,7 @@ use domain::sms::gsm7;
 use rusmpp::pdus::SubmitSm;
 use rusmpp::tlvs::TlvValue;
 
-/// Values of command_status for refused submissions.
+// Values of command_status for refused submissions.
 const INVALID_LENGTH: u32 = 0x01;
 const INVALID_ESM_CLASS: u32 = 0x43;
 const INVALID_DATA_CODING: u32 = 0x104;
@@ -14,9 +14,9 @@ const INVALID_EXPIRY: u32 = 0x62;
 
 /// Value of esm_class for a text that begins with a user data header.
 const UDH_INDICATOR: u8 = 0x40;
-/// Maximum length of a text in septets (GSM 7-bit) and in octets (UCS-2). The first number applies without a user data
-/// header, the second number with one.
+/// Maximum length of a GSM 7-bit text in septets: without a user data header, and with one.
 const SEPTETS: (usize, usize) = (160, 153);
+/// Maximum length of a UCS-2 text in octets: without a user data header, and with one.
 const UCS2_OCTETS: (usize, usize) = (140, 134);
 
 /// One part of a message, or a whole message.

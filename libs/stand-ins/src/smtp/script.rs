@@ -186,8 +186,8 @@ impl Script {
     }
 }
 
-/// Returns the reply to a recipient such as `5.1.1@example.com`, whose local part is an enhanced code (RFC 3463): a
-/// refusal with that code. Returns None for other recipients.
+/// If the local part of the recipient is an enhanced code (RFC 3463), as in `5.1.1@example.com`, returns a reply that
+/// refuses the recipient with this code. Otherwise returns None.
 pub(super) fn reply_by_name(recipient: &str) -> Option<String> {
     let (code, _) = recipient.split_once('@')?;
     let numbers = code.split('.').map(|part| part.parse::<u16>().ok()).collect::<Option<Vec<_>>>()?;

@@ -57,7 +57,7 @@ async fn commands_out_of_order_and_malformed_content_are_refused() {
         ("bare LF in content", format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}a\nb\r\n.\r\nQUIT\r\n"), "554"),
         ("bare CR in content", format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}a\rb\r\n.\r\nQUIT\r\n"), "554"),
         (
-            "LF dot CRLF ends nothing",
+            "dot after a bare LF",
             format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}\n.\r\nNOOP\r\n.\r\nQUIT\r\n"),
             "554",
         ),

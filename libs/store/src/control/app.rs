@@ -65,13 +65,13 @@ pub struct NewSecret<'a> {
     pub sealed: &'a [u8],
 }
 
-/// A secret of an app that has not expired.
+/// An unexpired secret of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSecret {
     /// Digest of the secret. Compare it in constant time.
     pub digest: Vec<u8>,
     /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or
-    /// at any time since.
+    /// at any later time.
     pub sealed: Vec<u8>,
     /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,
@@ -80,13 +80,12 @@ pub struct AppSecret {
 /// An app with its switches, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// Number of the app, the first column of the key of every table that belongs to apps.
     pub id: AppId,
     /// Unique in the installation.
     pub name: String,
     /// Public half of the app's credentials.
     pub api_key: String,
-    /// True if all calls of the app are refused.
+    /// True if the app is disabled: all of its API calls are refused.
     pub disabled: bool,
     /// True for a development app. In such an app, callers that have only the public API key may by default read and write
     /// the addresses in profiles.
@@ -95,9 +94,9 @@ pub struct App {
     pub secure_mode: bool,
     /// True if calls made on behalf of users need a bearer token or a signature of the user's identifier.
     pub hmac: bool,
-    /// True if bearer tokens must expire.
+    /// True if bearer tokens without an expiry time (`exp`) are refused.
     pub require_exp: bool,
-    /// Format in which the claim `sub` of bearer tokens names a user.
+    /// Format in which bearer tokens name their user in the JWT claim `sub`.
     pub token_subject: TokenSubject,
     /// The part of a user's profile that templates can read.
     pub template_profile: TemplateProfile,
@@ -105,7 +104,7 @@ pub struct App {
     pub max_users: Option<i64>,
     /// Maximum number of categories; None for the default.
     pub max_categories: Option<i64>,
-    /// Maximum number of devices of all users together; None for the default.
+    /// Maximum number of devices across all users; None for the default.
     pub max_devices: Option<i64>,
     /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
     pub guard_addresses: Option<bool>,
@@ -146,9 +145,9 @@ impl AppDraft {
         self.id
     }
 
-    /// Sets safe values for an app whose users are not trusted. A bearer token must name its user as `user:{identifier}`.
-    /// Templates can read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of
-    /// users also need a bearer token that expires.
+    /// Sets switches to safe values for an app whose users are not trusted. A bearer token must name its user as
+    /// `user:{identifier}`. Templates can read only the profile data that the app's backend wrote. If `closed` is true,
+    /// calls made on behalf of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
              WHERE id = $1", self.id.0, closed)
@@ -169,7 +168,7 @@ impl AppDraft {
 }
 
 impl Control<'_> {
-    /// Starts to create an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
+    /// Starts creating an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects the name or the key.

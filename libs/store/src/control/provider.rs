@@ -151,8 +151,8 @@ impl Control<'_> {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
-    /// Lists up to `most` enabled providers of the kind, in apps that have messages awaiting a receipt. The result may
-    /// contain providers that accepted none of these messages.
+    /// Lists up to `most` enabled providers of the kind that belong to apps with messages awaiting a receipt. The result
+    /// may contain providers that accepted none of these messages.
     pub async fn providers_awaiting_receipts(
         self,
         channel: Channel,

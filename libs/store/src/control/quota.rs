@@ -13,12 +13,12 @@ pub enum Quota {
     /// Users. Only calls made on behalf of users check this quota.
     Users,
     Categories,
-    /// Devices of all users together.
+    /// Devices across all users.
     Devices,
 }
 
 impl Quota {
-    /// Limit of an app for which operators have set no limit.
+    /// Returns the limit that applies to an app if operators have set none.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
         match self {
@@ -113,8 +113,8 @@ impl Control<'_> {
     }
 }
 
-/// Returns the number of categories that each app may still create, as pairs of app id and number. Reads at most as many
-/// categories as the quotas allow.
+/// Returns the number of categories that each app may still create, as pairs of app id and number. For each app, reads no
+/// more categories than the quota allows.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -8,14 +8,14 @@ use sqlx::PgConnection;
 
 use crate::{Control, Error, database::audit};
 
-/// A switch of an app and its value. `Display` uses the syntax of the command line: `secure-mode=on`.
+/// A switch of an app and its value. `Display` uses the syntax of the command line, for instance `secure-mode=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// If true, calls made on behalf of users need a bearer token.
     SecureMode(bool),
     /// If true, calls made on behalf of users need a bearer token or a signature of the user's identifier.
     Hmac(bool),
-    /// If true, bearer tokens must expire.
+    /// If true, bearer tokens without an expiry time (`exp`) are refused.
     RequireExp(bool),
     /// Format in which bearer tokens name their user.
     TokenSubject(TokenSubject),
@@ -33,9 +33,9 @@ pub enum Switch {
     MaxUsers(Option<NonZeroU32>),
     /// Maximum number of categories; None for the default.
     MaxCategories(Option<NonZeroU32>),
-    /// Maximum number of devices of all users together; None for the default.
+    /// Maximum number of devices across all users; None for the default.
     MaxDevices(Option<NonZeroU32>),
-    /// If true, all calls of the app are refused.
+    /// If true, the app is disabled: all of its API calls are refused.
     Disabled(bool),
 }
 

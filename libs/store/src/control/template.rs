@@ -50,7 +50,7 @@ pub struct TemplateSummary {
     pub name: String,
     /// Identifier of the default category of sends with this template.
     pub category: Option<String>,
-    /// Channels that the template has content for, in the order of the template.
+    /// Channels for which the template has content, in the order in which the template lists them.
     pub channels: Vec<String>,
     /// Time at which this version was created.
     pub created_at: Timestamp,

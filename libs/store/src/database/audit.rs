@@ -16,7 +16,7 @@ pub struct AuditRow {
     pub actor: String,
     /// Name of the action, such as `app.set`, `user.erase` or `request.cancel`.
     pub action: String,
-    /// Name or number of the object of the action, without personal data.
+    /// Name or number of the object that the action affected, without personal data.
     pub subject: String,
 }
 

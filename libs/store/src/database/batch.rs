@@ -1,4 +1,4 @@
-//! Batching of queries: the queries of concurrent callers run as one SQL statement.
+//! Batches of queries: the queries of concurrent callers run as one SQL statement.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn deliver<A>(callers: Vec<oneshot::Sender<Result<A, Error>>>, outcome: Result<V
         }
     };
     for (caller, answer) in callers.into_iter().zip(answers) {
-        // The send fails if the caller has stopped waiting.
+        // `send` fails only if the caller has stopped waiting.
         drop(caller.send(answer));
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: how far each projection has committed each stream.
+//! Checkpoints. A checkpoint is the sequence number of the last event of a stream that a projection has committed.
 
 use domain::StreamName;
 use sqlx::PgConnection;
@@ -6,7 +6,8 @@ use sqlx::PgConnection;
 use crate::{Database, Error, database::failure};
 
 impl Database<'_> {
-    /// Returns the last sequence number of `stream` that a projection has committed, or 0 if it has committed none.
+    /// Returns the sequence number of the last event of `stream` that the projection has committed; 0 if it has committed
+    /// none.
     pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
         let seq = sqlx::query_scalar!(
             "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
@@ -19,7 +20,8 @@ impl Database<'_> {
     }
 }
 
-/// Moves a projection's checkpoint from `from` to `to`. Returns false if the checkpoint is not at `from`.
+/// Moves a projection's checkpoint from `from` to `to`. If the checkpoint is not at `from`, changes nothing and returns
+/// false.
 pub(crate) async fn advance(
     connection: &mut PgConnection,
     projection: &str,
@@ -51,8 +53,8 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the checkpoint
-/// past the event.
+/// Stores an event in the table `dead_event` because its processing keeps failing, and deletes its failure count. The caller
+/// must move the checkpoint past the event in the same transaction.
 pub(crate) async fn dead_letter(
     connection: &mut PgConnection,
     projection: &str,

@@ -26,9 +26,9 @@ pub(crate) const APPLICATION: &str = "tidings";
 /// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Settings of every session. `enable_seqscan` is off because PostgreSQL caches a query plan for the whole session, and may
-/// have chosen it while the table was still small. `jit` is off because PostgreSQL adds a high cost to a disabled sequential
-/// scan. This cost would start JIT compilation, which takes longer than any statement of the store.
+/// Settings of every session. `enable_seqscan` is off because PostgreSQL caches query plans for the whole session: it would
+/// keep a sequential scan that it chose while the table was still small. `jit` is off because the cost that PostgreSQL adds
+/// to disabled sequential scans would trigger JIT compilation, which takes longer than any statement of the store.
 pub const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
@@ -51,8 +51,8 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A pool of connections to the database. Methods such as [`Store::deliveries`] return types whose methods run the SQL
-/// statements.
+/// A pool of connections to the database. Each method such as [`Store::deliveries`] returns a value whose methods run the SQL
+/// statements of one area.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
@@ -61,14 +61,14 @@ pub struct Store {
     pub(crate) pinned_at: Arc<OnceLock<Instant>>,
 }
 
-/// Number of connections of a pool.
+/// Connection counts of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
     /// Connections in use.
     pub used: u32,
     /// Connections that are open but not in use.
     pub idle: u32,
-    /// Maximum number of connections, used and idle together.
+    /// Maximum total number of used and idle connections.
     pub max: u32,
 }
 
@@ -198,8 +198,9 @@ impl Store {
 }
 
 /// Parses the URL into connection options without session settings, because poolers such as PgBouncer refuse settings in the
-/// startup message. [`set`] applies the settings after connecting. For the same reason, removes `extra_float_digits`, which
-/// sqlx adds by default. It is not needed: since PostgreSQL 12, the server's default loses no precision.
+/// startup message. [`set`] applies the settings after connecting. For the same reason, removes the setting
+/// `extra_float_digits`, which sqlx adds by default. Without it, no precision is lost: the server's default has been
+/// sufficient since PostgreSQL 12.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }
@@ -220,8 +221,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Returns an error if the connection reached a different database than the pool's first connection. The state of this
-/// process, in memory and in the log, belongs to the first database.
+/// Returns an error if the connection reached a different database than the pool's first connection. The data that this
+/// process holds in memory or has published to the log belongs to the first database.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

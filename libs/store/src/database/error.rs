@@ -27,7 +27,7 @@ pub enum Error {
     SchemaChanged,
     /// The batch that contained this call failed. All callers of the batch get the same error, even if the data of only one
     /// caller caused it.
-    #[error("the batch of this call failed: {0}")]
+    #[error("the batch that contained this call failed: {0}")]
     Batch(Arc<Error>),
     /// The database URL leads to a pooler in transaction or statement mode.
     #[error(
@@ -60,7 +60,8 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// Converts a failure to encode a message. Encoding a message of this release never fails.
+/// Converts a failure to encode a message. This never happens in practice, because this release can encode all of its
+/// messages.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())
@@ -93,7 +94,7 @@ fn is_about_data(code: &str) -> bool {
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected, so that a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
+    /// Returns true if the data itself was rejected and a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
     /// and 23), a change to a profile is invalid or not allowed, or a quota is reached.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
@@ -107,8 +108,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has just
-    /// been erased. A retry can help: it reads the current rows.
+    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has
+    /// just been erased. A retry can help, because it reads the current rows.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -161,7 +162,7 @@ impl Error {
         }
     }
 
-    /// Returns true if the database could not be reached or could not run the statement now, so that a retry can help.
+    /// Returns true if a retry may help: the database could not be reached, or could not run the statement at this time.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {

@@ -41,7 +41,7 @@ impl DatabaseIdentity {
     }
 }
 
-/// Time limit of [`Database::prepare_alone`]: opening the session and acquiring the lock together.
+/// Time limit for [`Database::prepare_alone`] to open its session and acquire the lock.
 const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lock that only one process holds while it prepares the installation. Dropping the value releases the lock.
@@ -116,7 +116,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Marks this database as restored from a backup if no identity, or only a part of one, is stored. It stores the system
+    /// Marks this database as restored from a backup if no identity, or only a part of one, is stored. Stores the system
     /// identifier 0, which no database has, so that services refuse to start. Meant for backups made by a release that did
     /// not store the identity.
     pub async fn disown_unrecorded(self) -> Result<(), Error> {
@@ -229,8 +229,8 @@ impl Database<'_> {
 }
 
 /// Reads the identity of the database behind the connection. The query is not a prepared statement, because two connections
-/// through a pooler in transaction mode may share a session. The second connection could not prepare a statement under a name
-/// that the first has already used.
+/// through a pooler in transaction mode may share a session. In that case, the second connection could not prepare a
+/// statement under a name that the first has already used.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

@@ -65,7 +65,7 @@ pub struct SealedRecord {
 }
 
 impl SealedRecord {
-    /// A `ctid` before that of the first row of a table.
+    /// A `ctid` that is lower than the `ctid` of every row.
     pub const START: &'static str = "(0,0)";
 }
 

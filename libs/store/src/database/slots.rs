@@ -152,7 +152,7 @@ mod tests {
         let held = [slots.take(ONE).await, slots.take(ONE).await];
         assert!(slots.try_take(ONE).is_none());
         let other = slots.take(OTHER).now_or_never().unwrap();
-        assert!(slots.try_take(OTHER).is_none(), "all are taken");
+        assert!(slots.try_take(OTHER).is_none(), "all slots are in use");
         drop(held);
         drop(other);
         assert!(slots.try_take(OTHER).is_some());

@@ -1,4 +1,4 @@
-//! Starting of transactions.
+//! Functions that start transactions.
 
 use sqlx::{PgPool, Postgres, Transaction};
 

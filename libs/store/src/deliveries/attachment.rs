@@ -9,10 +9,10 @@ use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
 /// Time for which files are kept in addition to the log's retention. A file is written shortly before its send enters the
-/// log, and must be kept for longer than the send.
+/// log, and must be kept until the send has left the log.
 const MARGIN: Duration = Duration::from_secs(3600);
 
-/// Result of one call of [`Deliveries::review_old_attachments`].
+/// Result of one call to [`Deliveries::review_old_attachments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
     pub looked_at: u64,

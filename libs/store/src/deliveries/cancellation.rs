@@ -77,8 +77,9 @@ async fn record(
     audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
 }
 
-/// Sets the timer that publishes the event `RequestCancelled` to the log. When a backup is restored, the cancellation is read
-/// from the log. A request is cancelled at most once, so the id of the event is derived from the send id.
+/// Sets the timer that publishes the event `RequestCancelled` to the log. After a restore from a backup, the request is
+/// cancelled again because of this event. A request is cancelled at most once, so the id of the event is derived from the
+/// send id.
 async fn set_event_timer(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,5 +1,5 @@
-//! Recording of receipts: reports of providers about the fate of a message. [`domain::receipt`] decides what a receipt
-//! changes.
+//! Recording receipts. In a receipt, a provider reports what became of a message, for instance that it was delivered.
+//! [`domain::receipt`] decides what a receipt changes.
 //!
 //! A receipt that arrives before its attempt is settled ("early receipt") is stored in the table `early_receipt` and
 //! processed again later.
@@ -68,8 +68,8 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes up to `most` due early receipts again, and returns the number of receipts that are no longer early. A
-    /// receipt that is still early 24 hours after it was stored is removed.
+    /// Processes up to `most` due early receipts again. Returns the number of receipts that are now recorded or have no
+    /// effect; they are no longer stored. A receipt that is still early 24 hours after it was stored is removed.
     ///
     /// # Errors
     /// Returns an error and records nothing if the database fails.
@@ -113,8 +113,8 @@ impl Deliveries<'_> {
         Ok(done.len())
     }
 
-    /// Removes up to `most` jobs that were stored for a possible receipt more than `age` ago. Without the stored job, a later
-    /// receipt cannot start another attempt. Returns the number of removed jobs.
+    /// Removes up to `most` of the jobs that are stored because a receipt may arrive, if they are older than `age`. Without
+    /// the stored job, a later receipt cannot start another attempt. Returns the number of removed jobs.
     pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query!(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
@@ -132,7 +132,7 @@ impl Deliveries<'_> {
 }
 
 /// Records all receipts except early ones, and returns a result for each receipt. If several receipts change the same
-/// delivery, only the first is recorded. Locks requests before deliveries, in the same order as settling and cancelling.
+/// delivery, only the first is recorded. Locks requests before deliveries, as settling and cancelling do.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],

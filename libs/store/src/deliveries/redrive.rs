@@ -1,4 +1,4 @@
-//! Redrive and list of parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
+//! Redriving and listing parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
 
 use std::collections::HashSet;
 
@@ -100,8 +100,8 @@ struct ParkedRow {
 }
 
 impl Deliveries<'_> {
-    /// Lists at most `limit` parked messages after a position, earliest first. The `skip` of an entry is computed for the
-    /// time of this call.
+    /// Lists at most `limit` parked messages after a position, earliest first. The `skip` of an entry applies to a redrive
+    /// at the time of this call.
     pub async fn list_parked(
         self,
         filter: &ParkedFilter,
@@ -112,10 +112,10 @@ impl Deliveries<'_> {
         select(&mut connection, filter, after, limit).await
     }
 
-    /// Redrives the next page of at most `limit` parked messages in one transaction. For each message that is not skipped, it
-    /// sets a timer that is due at once and removes the parked row. It also sets the delivery to `retrying` and writes a row
-    /// to the audit log. Skipped messages stay parked. Returns all messages of the page, as they were before the redrive; an
-    /// empty page means that no message is left.
+    /// Redrives the next page of at most `limit` parked messages in one transaction. For each message that is not skipped,
+    /// sets a timer that is due at once, removes the parked row, sets the delivery to `retrying`, and writes a row to the
+    /// audit log. Skipped messages stay parked. Returns all messages of the page, as they were before the redrive; an empty
+    /// page means that no message is left.
     ///
     /// A redriven delivery gets one more attempt. If its last provider is no longer enabled, the worker may call any enabled
     /// provider.

@@ -31,7 +31,7 @@ pub struct Settlement {
     pub started_at: Timestamp,
     /// Time at which the provider's answer arrived.
     pub ended_at: Timestamp,
-    /// The provider's answer, with the outcome that it was classified as.
+    /// The provider's answer and the outcome derived from it.
     pub answer: Answer,
     pub next: RecordedStep,
     /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended.
@@ -54,8 +54,8 @@ impl Settlement {
         Settlement { answer: Answer::new(outcome, "unstorable", message), receipts: false, ..self.clone() }
     }
 
-    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even without the provider's text.
-    /// Instead of a retry or of parking, the delivery becomes `failed`.
+    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even without the provider's
+    /// text. A delivery that would be retried or parked becomes `failed` instead.
     #[must_use]
     pub fn status_only(&self) -> Settlement {
         let next = match &self.next {
@@ -154,8 +154,8 @@ impl Deliveries<'_> {
 }
 
 impl Deliveries<'_> {
-    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns true if
-    /// the claim was still valid.
+    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns
+    /// true if the claim was still valid.
     pub async fn settle_status_only(self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let bare = [settlement.status_only()];
@@ -251,7 +251,7 @@ async fn update_deliveries(
     Ok(rows.into_iter().map(|row| (row.token, previous(row.of_erased, row.had_ended))).collect())
 }
 
-/// Sets timers that publish the jobs again for answers that arrived after the delivery had ended.
+/// For each answer that arrived after its delivery had ended, sets a timer that publishes the job again.
 async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
         made.iter().filter(|made| made.held.must_requeue()).map(|made| made.settlement).collect();

@@ -1,8 +1,10 @@
-//! Suppression of targets. A suppressed target is not called any more, because a provider reported it as dead.
+//! Suppression of targets. Tidings sends nothing to a suppressed target. A target is suppressed if a provider reports it as
+//! dead, or if the owner of a phone number opts out.
 //!
-//! The transaction that records the provider's answer also writes the suppression. It removes a push token from all profiles
-//! that contain it, and deletes the subscription of a web push endpoint. An email address or phone number stays in the
-//! profile but is not called. An operator or a new registration can lift a suppression.
+//! The transaction that records the provider's answer also writes the suppression. The same transaction removes a dead push
+//! token from all profiles that contain it, or deletes the subscription of a dead web push endpoint. An email address or
+//! phone number stays in the profile, but Tidings sends nothing to it. An operator or a new registration can lift a
+//! suppression.
 //!
 //! A transaction locks profiles before it writes suppressions. Registering a token locks in the same order, so the two cannot
 //! deadlock.

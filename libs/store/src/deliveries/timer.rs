@@ -14,8 +14,8 @@ use crate::{Deliveries, Error};
 const POSTPONED: Duration = Duration::from_secs(1);
 /// Delay after which a timer is due again if this release does not know its stream.
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
-/// A call returns no further timers once the total size of their messages has reached this number of bytes. The last message
-/// may exceed it.
+/// Limit on the total size of the messages that one call returns, in bytes. The message that reaches the limit is still
+/// returned, but none after it.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
 /// A timer to set. The id must never have been used before: the timer's message is published with this id, and the stream

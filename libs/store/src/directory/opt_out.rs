@@ -33,8 +33,8 @@ impl Directory<'_> {
         Ok(written.rows_affected() > 0)
     }
 
-    /// Lifts the suppression of a phone number at the request of its owner, whatever the cause of the suppression was: a
-    /// message from the number proves that the number is in use. Returns true if the number was suppressed.
+    /// Lifts the suppression of a phone number at the request of its owner, regardless of its cause, because a message from
+    /// the number proves that the number is in use. Returns true if the number was suppressed.
     pub async fn opt_in_to_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
         let lifted = sqlx::query!(
             "DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2",

@@ -6,12 +6,13 @@ use sqlx::PgConnection;
 
 use crate::Error;
 
-/// Origin of the push tokens in a write to a profile.
+/// Reason why a push token is written to a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     /// The app or the device registers the token. This proves that the token is valid now, even if it was suppressed.
     Registers,
-    /// A send contains profile data that the sender has stored earlier. This does not prove that the token is still valid.
+    /// The token is in a recipient's inline profile in a send. The sender may have stored it long ago, so this does not
+    /// prove that the token is still valid.
     Mentions,
 }
 

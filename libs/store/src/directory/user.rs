@@ -16,8 +16,8 @@ use crate::database::slots::Slot;
 use crate::directory::push_token::{self, Naming};
 use crate::{Directory, Error};
 
-/// Number of times that a change is computed without a lock on the user's row. If another writer changes the row each time,
-/// the change is then computed while the row is locked, which always succeeds.
+/// Maximum number of times that a change is computed without a lock on the user's row. If another writer has changed the row
+/// each time, the change is computed again with the row locked, which always succeeds.
 const RACES: usize = 4;
 
 /// A user of an app.
@@ -101,10 +101,10 @@ impl Directory<'_> {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
-    /// Changes the user's profile, and creates the user if the user does not exist. Concurrent changes are not lost: a change
-    /// is computed from one version of the profile and replaces only this version. If this fails four times because of
-    /// writers in other processes, the change is computed while the row is locked. Writers in this process wait for each
-    /// other.
+    /// Changes the user's profile, and creates the user if the user does not exist. Concurrent changes are not lost: a
+    /// change is computed from one version of the profile and replaces only this version. Writers in this process wait for
+    /// each other. If another process changes the profile during each of four tries, the change is computed with the row
+    /// locked.
     ///
     /// # Errors
     /// Returns an error and creates no user if the change is invalid or not allowed, the quota of users is reached, or the
@@ -149,8 +149,8 @@ impl Directory<'_> {
         }))
     }
 
-    /// Computes a change. A merge is cheap and is computed immediately. A patch may be expensive, so it waits for one of the
-    /// app's slots and runs on a blocking thread.
+    /// Computes a change. A merge is cheap and is computed immediately. A patch may be expensive, so it waits for a slot and
+    /// runs on a blocking thread.
     async fn compute_change(
         self,
         app: AppId,

@@ -12,8 +12,8 @@ use crate::database::instant::instant;
 use crate::directory::device::{claim_user, connect};
 use crate::{Directory, Error, deliveries::suppression};
 
-/// Name of a web push subscription. The user is part of the name because the endpoint may have been registered for another
-/// user since.
+/// Name of a web push subscription. The user is part of the name, because the endpoint may later be registered for another
+/// user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionName {
     pub app: AppId,

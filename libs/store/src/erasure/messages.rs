@@ -222,8 +222,8 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     Ok(Some(envelope.encode()?))
 }
 
-/// Removes the erased recipients. If no remaining recipient uses a content, replaces it with an empty content, so that the
-/// other contents keep their indexes.
+/// Removes the erased recipients. Replaces content that no remaining recipient uses with empty content, so that the indexes
+/// of the other contents do not change.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));
     for (place, content) in added.contents.iter_mut().enumerate() {

@@ -85,9 +85,9 @@ impl Erasures<'_> {
         shadows::clear(&self.0.pool, &pass.users).await
     }
 
-    /// Ends a pass. `is_last` must be true only if the log has no unprocessed message from before the erasures. Erasures that
-    /// are at least 15 minutes old are then marked as done, and their digests are removed. All other users get another pass,
-    /// after `again_after` or later.
+    /// Ends a pass. `is_last` may be true only if the log has no unprocessed message from before the erasures. If it is
+    /// true, erasures that are at least 15 minutes old are marked as done, and their digests are removed. All other users
+    /// get another pass, after `again_after` or later.
     ///
     /// # Errors
     /// Returns an error if the database fails. All users then get another pass.

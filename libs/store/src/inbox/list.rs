@@ -223,7 +223,7 @@ impl Inbox<'_> {
         identifier: Option<&str>,
         id: ItemId,
     ) -> Result<Option<InboxItem>, Error> {
-        // `OFFSET 0` makes the planner use the primary key instead of the index of items that are not deleted.
+        // `OFFSET 0` makes the planner use the primary key instead of the index on items that are not deleted.
         let row = sqlx::query_as!(
             ItemRow,
             r#"SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS "content!",

@@ -24,8 +24,8 @@ use crate::{Error, Inbox};
 /// Name of the inbox projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is rolled back. If
-/// a method returns an error, the caller must drop the batch.
+/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is
+/// rolled back. If a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct InboxTransaction {
     transaction: Transaction<'static, Postgres>,
@@ -36,8 +36,9 @@ impl Inbox<'_> {
     /// Starts a batch that moves the checkpoint of the inbox projection from `from` to `to`. Returns None if the checkpoint
     /// is not at `from`, because another process has moved it.
     ///
-    /// The commit waits until PostgreSQL has written the data to disk. Without this, a crash could lose rows. The projection
-    /// would write them again from the log, but until then readers would miss items that they have already seen.
+    /// The commit waits until PostgreSQL has written the data to disk. Without this, a crash could lose rows. The
+    /// projection would write them again from the log, but until then items that users have already seen would be missing
+    /// from their inboxes.
     pub async fn project(
         self,
         stream: StreamName,
@@ -74,8 +75,8 @@ macro_rules! insert_items {
 }
 
 impl InboxTransaction {
-    /// Adds items in about two thirds of the time of [`InboxTransaction::add`]. None of the sends may have added an item to the same
-    /// inbox before.
+    /// Adds items like [`InboxTransaction::add`], but in about two thirds of the time. The send of each item must not have
+    /// added an item to the same inbox before.
     ///
     /// # Errors
     /// Returns an error if one of the sends has already added an item to the same inbox.
@@ -149,7 +150,7 @@ impl InboxTransaction {
             .await?;
         }
         if sabotage::is_due(CrashPoint::InCommit) {
-            // The future is polled once, which sends `COMMIT` without waiting for the result.
+            // Poll the future once, which sends `COMMIT` but does not wait for the result.
             self.transaction.commit().now_or_never();
             sabotage::die(CrashPoint::InCommit);
             return Ok(());

@@ -32,10 +32,11 @@ use crate::{Error, Settings, Store};
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of connections to a shadow. The next two constants limit the connections to the live tables and to a
-/// backup.
+/// Maximum number of connections to a shadow.
 const CONNECTIONS: u32 = 6;
+/// Maximum number of connections to the live tables.
 const LIVE_CONNECTIONS: u32 = 2;
+/// Maximum number of connections to a database restored from a backup.
 const BACKUP_CONNECTIONS: u32 = 2;
 
 /// Purpose of a shadow, which determines its schema.
@@ -100,8 +101,8 @@ impl Shadow {
             let path = path.clone();
             Box::pin(async move {
                 set(connection, &SESSION).await?;
-                // With asynchronous commits, a crash of PostgreSQL may lose recent rows. It then also loses the checkpoints
-                // after them, so the replay writes these rows again.
+                // Commits are asynchronous, so a crash of PostgreSQL may lose recent rows. It then also loses the
+                // checkpoints written after these rows, so the replay writes the rows again.
                 let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
                 sqlx::query(settings).bind(path).execute(connection).await?;
                 Ok(())

@@ -120,7 +120,7 @@ impl Facts {
         self.cancelled.contains(&(chunk.app, chunk.send_id))
     }
 
-    /// The app's suppressed targets, among the targets of the recipients; None if no target is suppressed.
+    /// The recipients' targets that are suppressed in the app; None if no target is suppressed.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&SuppressedTargets> {
         self.suppressed.get(&app)
@@ -149,7 +149,7 @@ pub(crate) async fn write_profiles_and_read(
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks, new).await?;
-    // Includes sends with a single chunk: in a restored database, these sends may be cancelled before they are planned.
+    // Sends with a single chunk are checked too: in a restored database, such a send may be cancelled before it is planned.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &sends).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };

@@ -1,4 +1,4 @@
-//! Freezing of chunks: a transaction stores the decisions of a chunk, which never change afterwards.
+//! Freezing chunks: a transaction stores the decisions of a chunk, which never change afterwards.
 
 pub(crate) mod locks;
 mod render_failure;
@@ -32,7 +32,8 @@ pub struct Freeze<'a> {
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Sends<'_> {
-    /// Starts to freeze chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and [`ChunkLocks::freeze`].
+    /// Starts freezing chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and
+    /// [`ChunkLocks::freeze`].
     pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
         self.lock_all_chunks(chunks).await?.freeze(chunks).await
     }
@@ -71,8 +72,8 @@ impl<'a> Freeze<'a> {
 }
 
 impl Freeze<'_> {
-    /// Returns true if the chunk at `index` is new: this transaction inserted its row in the table `plan`, so the caller must
-    /// make the decisions for its recipients.
+    /// Returns true if the chunk at `index` is new: it was not frozen before, and does not repeat an earlier chunk of the
+    /// list. The caller must then make the decisions for its recipients.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
@@ -87,9 +88,9 @@ impl Freeze<'_> {
 
     /// Reads the decisions of a chunk that was frozen earlier. Leaves out deliveries that a worker has already processed.
     ///
-    /// Includes deliveries that ended before their first attempt, because they were cancelled or could not be rendered: their
-    /// outcomes may not have been published. The caller publishes a job for each of them, and the worker that receives the
-    /// job publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
+    /// Includes deliveries that were cancelled or could not be rendered before their first attempt, because their outcomes
+    /// may still be unpublished. The caller publishes a job for each of them, and the worker that receives the job
+    /// publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
     pub async fn stored_decisions(&mut self, index: usize) -> Result<Decisions, Error> {
         let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());

@@ -51,8 +51,8 @@ impl Sends<'_> {
     /// erased recipients. Safe to repeat.
     ///
     /// Returns true if the send waits for its timer, and false if its first chunk is already frozen. If the result is false,
-    /// the caller must process the chunk before it acknowledges its message: the message may have been delivered before, and
-    /// its processing may have stopped after the chunk was frozen.
+    /// the caller must process the chunk before it acknowledges the message that contains the send. A process that received
+    /// the message earlier may have stopped right after it froze the chunk.
     ///
     /// # Errors
     /// Returns an error, and writes neither the request nor the timer, if the database fails.

@@ -82,7 +82,7 @@ impl Webhooks<'_> {
     }
 
     /// Returns the items among `items` that the user may have read at `at`. These are the items that were last read at `at`
-    /// or later, and the items that are unread now, because the user may have marked them unread since.
+    /// or later, and the items that are unread now, because the user may have read them and then marked them unread.
     pub async fn items_read(
         self,
         app: AppId,

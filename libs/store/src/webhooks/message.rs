@@ -83,8 +83,8 @@ impl Webhooks<'_> {
         Ok(messages.collect())
     }
 
-    /// Schedules given-up messages to be sent again, and counts their attempts from 0 again. If `ids` is given, affects only
-    /// these messages. If `endpoint` is given, affects only messages for this endpoint. Returns the number of scheduled
+    /// Schedules given-up messages to be sent again, and resets their numbers of attempts to 0. If `ids` is given, affects
+    /// only these messages. If `endpoint` is given, affects only messages for this endpoint. Returns the number of scheduled
     /// messages.
     ///
     /// # Errors

@@ -27,10 +27,10 @@ const MAX_WAKES: u32 = 64;
 pub struct Pace {
     /// Time until a claim on a message expires. It must be longer than the timeout of a call.
     pub lease: Duration,
-    /// Maximum number of concurrent calls to one endpoint, by all processes together.
+    /// Maximum number of concurrent calls to one endpoint, across all processes.
     pub per_endpoint: u32,
-    /// Maximum number of concurrent calls for one app, by all processes together. The limit prevents a slow app from delaying
-    /// the others.
+    /// Maximum number of concurrent calls for one app, across all processes. The limit prevents an app with slow endpoints
+    /// from delaying other apps.
     pub per_app: u32,
     /// Number of consecutive failures after which an endpoint gets only one call at a time, and a pause after each failed
     /// call.
@@ -87,8 +87,8 @@ pub enum AttemptResult {
 
 impl Webhooks<'_> {
     /// Claims up to `most` due messages. Claims only the first pending message of each subject, and respects the limits on
-    /// concurrent calls per endpoint and per app. Apps are served in turn. If more messages can be claimed than `most`, apps
-    /// with fewer running calls to their endpoints come first, then messages that have been due for longest.
+    /// concurrent calls per endpoint and per app. Apps are served in turn. If more than `most` messages can be claimed,
+    /// messages of apps with fewer running calls come first, and among these the messages that have been due longest.
     pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<DueMessage>, Error> {
         let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
@@ -103,9 +103,9 @@ impl Webhooks<'_> {
     }
 }
 
-/// Forces index scans and nested loops in this transaction, because its statements are written for them. Otherwise PostgreSQL
-/// would choose query plans based on its statistics, which are missing in a new installation and outdated after a burst of
-/// messages.
+/// Forces index scans and nested loops in this transaction, because its statements are fast only with them. Otherwise
+/// PostgreSQL would choose query plans based on its statistics, which are missing in a new installation and outdated after a
+/// burst of messages.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -140,8 +140,8 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of the given apps. If an app has more due messages than were claimed, and may have more calls, the
-/// statement adds a row to `webhook_wake`. The app then waits behind the other apps for its next turn.
+/// Claims due messages of the given apps. If an app has further due messages and is still below its limit on concurrent
+/// calls, the statement adds a row to `webhook_wake`, so that the app is served again after the other apps.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -90,7 +90,7 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 /// A separate database with the current schema.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
-    /// Connections for statements that the store does not offer.
+    /// Connections for the tests' own SQL statements.
     pub(crate) pool: PgPool,
     database: Database,
 }
@@ -105,7 +105,7 @@ pub(crate) async fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    /// Creates an app. Its API key and the digest of its secret are its name.
+    /// Creates an app. Its name is also its API key and the digest of its secret.
     pub(crate) async fn app(&self, name: &str) -> AppId {
         let app = NewApp { name, api_key: name, development: true };
         let draft = self.store.control().create_app(app, "test").await.unwrap().unwrap();
@@ -130,7 +130,7 @@ impl Fixture {
         ids.into_iter().map(DeliveryId).collect()
     }
 
-    /// Opens a store with one connection and further settings in its URL.
+    /// Opens another store on the same database, with one connection. `settings` is appended to the query string of the URL.
     pub(crate) async fn another(&self, settings: &str) -> Store {
         let url = format!("{}?application_name=test{settings}", self.database.url());
         Store::connect(&Settings { url, max_connections: 1 }).await.unwrap()
@@ -140,7 +140,7 @@ impl Fixture {
         sqlx::query_scalar(statement).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Waits until a statement of this database waits for a lock of another session.
+    /// Waits until a statement in this database is blocked by a lock.
     pub(crate) async fn somebody_waits(&self) {
         eventually(LIMIT, "a statement waits for a lock", async || {
             let waiting = "SELECT count(*) FROM pg_stat_activity

@@ -57,9 +57,10 @@ const OPERATORS: [&str; 5] = [
     // The redelivery of webhooks that were given up.
     "UPDATE webhook_message m\n",
 ];
-/// Number of rows of growing tables that a statement may read, plus 20 for each row that it returns or changes.
+/// Maximum number of rows that a statement may read from growing tables. For each row that it returns or changes, it may
+/// read 20 more.
 const ROWS: f64 = 200.0;
-/// Number of blocks that a statement may read, plus 60 for each row that it returns or changes.
+/// Maximum number of blocks that a statement may read. For each row that it returns or changes, it may read 60 more.
 const BLOCKS: f64 = 600.0;
 
 struct Bench {
@@ -127,7 +128,7 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     }
     bench.execute("DISCARD PLANS").await;
     bench.run("pinned plan, many rows analysed").await;
-    assert!(bench.found.is_empty(), "{}\n{} in all", bench.found.join("\n"), bench.found.len());
+    assert!(bench.found.is_empty(), "{}\n{} in total", bench.found.join("\n"), bench.found.len());
 }
 
 /// The macros of sqlx check their statements when the crate is compiled. This test ensures that the plans of these statements
@@ -143,7 +144,7 @@ fn every_described_statement_is_read_from_the_source() {
         .collect();
     assert!(!described.is_empty());
     let missed: Vec<_> = described.iter().filter(|sql| !read.contains(*sql)).collect();
-    assert!(missed.is_empty(), "not read from the source: {missed:#?}");
+    assert!(missed.is_empty(), "statements not found in the source: {missed:#?}");
 }
 
 impl Bench {
@@ -224,7 +225,7 @@ impl Bench {
         self.execute("ROLLBACK").await;
         match explained {
             Ok(row) => Some(row.get::<Value, _>(0)[0].clone()),
-            // PostgreSQL found an existing row by its key.
+            // Not a failure: the row exists already, and PostgreSQL found it by its key.
             Err(error) if error.as_database_error().is_some_and(|error| error.is_unique_violation()) => None,
             Err(error) => {
                 let statement = &self.statements[number];

@@ -25,7 +25,7 @@ const LEASE: Duration = Duration::from_secs(3_600);
 const HISTORIES: u128 = 40;
 const STEPS: usize = 24;
 
-/// A delivery in the database, and the same delivery in the model.
+/// A delivery in the database and its counterpart in the model.
 struct Twin<'a> {
     fixture: &'a Fixture,
     app: AppId,

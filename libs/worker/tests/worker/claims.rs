@@ -104,7 +104,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
 
 #[tokio::test]
 async fn two_workers_never_call_for_the_same_delivery() {
-    // Jobs of claimed deliveries are returned until the lease ends.
+    // While a delivery is claimed, its second job is returned to the log until the lease ends.
     let world = World::with(|config| {
         config.delivery.lease = Duration::from_secs(10);
         config.delivery.max_concurrency = 160;

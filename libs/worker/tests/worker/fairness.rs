@@ -89,7 +89,10 @@ async fn failing_targets_of_one_user_never_close_the_provider_to_another_user() 
     send_to_mallory(&world, 50).await;
     world.acknowledged(50).await;
     let failures = provoked.calls_of(MALLORY);
-    assert!(failures > usize::try_from(domain::breaker::RUN).unwrap(), "{failures} failures are too few");
+    assert!(
+        failures > usize::try_from(domain::breaker::RUN).unwrap(),
+        "only {failures} calls failed, too few to open a breaker"
+    );
     bob_is_served(&world).await;
 }
 
@@ -118,7 +121,7 @@ async fn an_unreachable_host_is_not_called_while_other_hosts_are() {
     }
     // On a slow machine, one or two trial calls of the half-open breaker may add to the calls that opened it.
     let calls = provoked.calls_of(MALLORY);
-    assert!((10..15).contains(&calls), "{calls} calls of 30");
+    assert!((10..15).contains(&calls), "{calls} of 30 deliveries were called");
     bob_is_served(&world).await;
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use worker::{Attempt, Call, ChannelKind, ChannelResources, OpenProviders, Probe, Provider, ProviderKind};
 
-/// A channel that counts the calls of its providers.
+/// A channel that counts the calls to its providers.
 #[derive(Default)]
 struct Counts {
     calls: AtomicUsize,

@@ -52,7 +52,8 @@ async fn a_stopping_worker_waits_for_the_database_to_settle_its_answer() {
     world.postgres.kill();
     world.context.tasks.stop();
     scripted.release();
-    // The worker's first try to settle the attempt also fails, because these two queries take at least as long.
+    // Fail two queries before the restart. They take at least as long as the worker's first try to settle, so
+    // that try fails too.
     for _ in 0..2 {
         world
             .context

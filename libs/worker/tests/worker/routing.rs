@@ -121,7 +121,7 @@ async fn while_the_only_breaker_is_open_jobs_become_timers_for_the_same_attempt(
     assert_eq!(world.count(held).await, 1);
     assert!(world.settlings().await.iter().all(|settling| *settling == (1, Status::Retrying)));
 
-    // Another process has its own breaker for the provider, which is still closed.
+    // Another process has its own breaker for the provider. That breaker is still closed.
     world.run("UPDATE timer SET due_at = now()").await;
     stop(&world.context).await;
     let other = world.another().await;

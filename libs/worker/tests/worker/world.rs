@@ -85,7 +85,7 @@ impl World {
         .unwrap();
     }
 
-    /// Plans a delivery with this number to the user with this number, and returns its job.
+    /// Plans a delivery with this number to the user with the same number, and returns the delivery's job.
     pub(crate) async fn delivery(&self, number: i64) -> DeliveryJob {
         self.planned(number, job(number)).await
     }

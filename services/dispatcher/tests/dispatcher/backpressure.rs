@@ -162,10 +162,8 @@ async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled
     };
     assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
     world.serve();
-    eventually(SOON, "the continuation is published", async || {
-        (world.last_seq(sends).await == 33).then_some(())
-    })
-    .await;
+    eventually(SOON, "the due send is published", async || (world.last_seq(sends).await == 33).then_some(()))
+        .await;
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 0, "the lane waits");
 
     world.log().purge_below(JOBS, 20).await.unwrap();

@@ -103,7 +103,7 @@ async fn a_failed_delivery_stays_failed_even_if_it_can_be_rendered_later() {
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
-    // The worker that gets the job finds the delivery ended, and publishes the outcome.
+    // The worker that gets the job finds that the delivery has ended, and publishes the outcome.
     assert_eq!(world.jobs(Channel::Email).await.len(), 1);
     let failed = "SELECT count(*) FROM delivery WHERE status = 'failed' AND reason = 'template_error'";
     assert_eq!(world.count(failed).await, 1);

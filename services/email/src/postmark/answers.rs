@@ -40,8 +40,8 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("408", Verdict::Retry),
     ("413", Verdict::Failed),
     ("429", Verdict::Retry),
-    // The API never answers with these statuses, so `baseUrl` is wrong and every email would fail. Redirects are not
-    // followed.
+    // The API never answers with these statuses. If one arrives, `baseUrl` is wrong, and every email would fail.
+    // Redirects are not followed.
     ("3xx", Verdict::PauseProvider),
     ("404", Verdict::PauseProvider),
     ("4xx", Verdict::Failed),

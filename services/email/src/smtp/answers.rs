@@ -33,7 +33,7 @@ const GREYLISTED: Duration = Duration::from_secs(5 * 60);
 /// Verdicts by reply code. The first matching row applies. `x` matches any number of an enhanced code (RFC 3463), or
 /// any digit of a basic code (RFC 5321).
 pub const TABLE: &[(&str, SmtpVerdict)] = &[
-    // Authentication (RFC 4954 section 6), with any enhanced code.
+    // Authentication failed (RFC 4954 section 6). The enhanced code does not matter.
     ("530", SmtpVerdict::PauseProvider),
     ("534", SmtpVerdict::PauseProvider),
     ("535", SmtpVerdict::PauseProvider),

@@ -46,8 +46,8 @@ impl State {
 }
 
 impl Connection {
-    /// Connects to the server of `relay` and logs in. Keeps `stage` up to date, so that the caller knows the stage of a
-    /// timeout.
+    /// Connects to the server of `relay` and logs in. Keeps `stage` up to date, so that the caller knows
+    /// which stage was reached if the call times out.
     pub(crate) async fn open(
         relay: &Relay,
         credentials: Option<&Credentials>,
@@ -77,13 +77,13 @@ impl Connection {
         self.messages
     }
 
-    /// Returns true if the connection can be reused, because the last email ended in a defined state.
+    /// Returns true if the connection can be used for another email: the last one left it in a known state.
     pub(crate) fn is_usable(&self) -> bool {
         self.state != State::Unusable
     }
 
     /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
-    /// caller knows the stage of a timeout.
+    /// caller knows which stage was reached if the call times out.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;
@@ -165,7 +165,8 @@ impl Connection {
             match parse_reply(*at, answer) {
                 Ok(_) if *at == Stage::Data && refusal.is_some() => {
                     // The server refused a command but accepted DATA. Empty content ends the transaction (RFC 2920
-                    // section 3.1). If the connection breaks here, the RSET before its next use fails.
+                    // section 3.1). An error is ignored here, because the RSET before the next email detects a broken
+                    // connection.
                     drop(self.smtp.command(".\r\n").await);
                 }
                 Ok(_) => {}

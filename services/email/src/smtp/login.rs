@@ -45,7 +45,7 @@ impl Credentials {
         }
     }
 
-    /// Logs in with a token. A cached token may have been revoked: if the server refuses it, requests a new one and
+    /// Logs in with a token. If the server refuses a cached token, which may have been revoked, requests a new token and
     /// retries once.
     async fn by_token(&self, smtp: &mut AsyncSmtpConnection, token: &Token) -> Result<(), Failure> {
         let username = &self.login.username;
@@ -110,8 +110,8 @@ async fn xoauth2(
         STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
     let answer = say(smtp, &format!("AUTH XOAUTH2 {response}\r\n")).await?;
     if u16::from(answer.code()) == 334 {
-        // The server refuses the token: the challenge contains the error. After an empty response the server sends the
-        // final reply code.
+        // The server refused the token, and sent a challenge that contains the error. It sends the final reply after the
+        // client has answered with an empty line.
         return done(&say(smtp, "\r\n").await?);
     }
     done(&answer)

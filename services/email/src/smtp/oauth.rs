@@ -14,7 +14,7 @@ use worker::{Outbound, outbound};
 use super::failure::Failure;
 use super::settings::Token;
 
-/// Time limit of one call of the token endpoint.
+/// Time limit of one call to the token endpoint.
 const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum number of octets to read from a response. The rest is ignored.
@@ -23,7 +23,7 @@ const ANSWER: usize = 64 << 10;
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 /// Maximum lifetime of a token, even if the response states a longer one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// A token is no longer used when it has less than this time left, because clocks differ and a login takes time.
+/// Minimum remaining lifetime of a token that is used. It allows for clock differences and for the time a login takes.
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// Source of access tokens for one login. Before a token expires, one task requests a new one. The other tasks continue
@@ -152,7 +152,7 @@ impl Tokens {
 
     fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
         let lifetime = granted.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs).min(LONGEST);
-        // Time between the renewal and the last use of a token: a tenth of its lifetime, but at most five minutes.
+        // Time between the renewal of a token and its last use: a tenth of its lifetime, at most five minutes.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();

@@ -31,8 +31,8 @@ pub struct PoolLimits {
     pub messages_per_connection: u32,
     /// Time for which an unused connection stays open.
     pub idle: Duration,
-    /// Time limit for loading attachments and the unsubscribe link, including the wait for a permit if the email is
-    /// large.
+    /// Time limit for loading attachments and the unsubscribe link. Only a few large emails may be in memory at once; the
+    /// limit includes the wait for other large emails.
     pub preparing: Duration,
     /// Time limit for getting a connection: the wait until one is free, and opening a new one.
     pub connecting: Duration,
@@ -152,7 +152,7 @@ impl Pool {
         self.relay.describe()
     }
 
-    /// Takes the idle connection that was used last. The others stay idle longer, so surplus connections expire.
+    /// Takes the most recently used idle connection. The others stay idle longer, so surplus connections expire.
     fn take(&self) -> Option<Connection> {
         let idle = self.lock().pop()?;
         (idle.since.elapsed() < self.limits.idle).then_some(idle.connection)

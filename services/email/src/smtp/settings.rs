@@ -55,7 +55,7 @@ pub struct Login {
 /// Password or token of a login.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// A password. Without a mechanism, the best mechanism that the server offers is used.
+    /// A password. If no mechanism is set, the login uses the best one that the server offers.
     Password(SecretString, Option<Mechanism>),
     /// A token (XOAUTH2).
     Token(Token),
@@ -146,7 +146,7 @@ fn ca_certificate(reader: &mut SettingsReader) -> Option<String> {
     Some(pem)
 }
 
-/// Reads the login. If `auth` is absent or `auto`, a token without a password selects XOAUTH2.
+/// Reads the login. If `auth` is absent or `auto`, and a token but no password is set, the login uses XOAUTH2.
 fn login(reader: &mut SettingsReader) -> Option<Login> {
     let auth = line(reader, "auth");
     let username = line(reader, "username");

@@ -14,8 +14,8 @@ use crate::fixture::{LIMIT, Mailer, SEND, TO, assert_sent, attempt, limits, text
 
 const NAME: &str = "Prüfung \"2026\" – a name long enough to be continued on another line of the header.pdf";
 
-/// Creates a sender for a send with three files: 0 contains every byte value, 1 has 512 KiB, and reading 2 fails. Other
-/// files do not exist.
+/// Creates a sender for a send with three files. File 0 contains every byte value, file 1 has 512 KiB, and file 2 cannot
+/// be read.
 fn sender(reads: &Arc<AtomicUsize>) -> EmailSender {
     let reads = Arc::clone(reads);
     let sources = Sources::new(

@@ -54,12 +54,12 @@ impl Mailer {
     }
 }
 
-/// Creates a sender that may call this machine, without attachments and unsubscribe links.
+/// Creates a sender that may call this machine. It has no attachments or unsubscribe links.
 pub(crate) fn sender(limits: PoolLimits) -> EmailSender {
     sender_within(limits, Outbound::new(true))
 }
 
-/// Creates a sender that calls only hosts that `outbound` allows, without attachments and unsubscribe links.
+/// Creates a sender that calls only hosts that `outbound` allows. It has no attachments or unsubscribe links.
 pub(crate) fn sender_within(limits: PoolLimits, outbound: Outbound) -> EmailSender {
     let nothing = Sources::new(
         Box::new(|_, _, _| async { Ok(None) }.boxed()),
@@ -91,7 +91,7 @@ pub(crate) fn limits() -> PoolLimits {
     PoolLimits::for_lease(Duration::from_secs(90))
 }
 
-/// Creates limits with the same time for each part of sending an email.
+/// Creates limits that allow `time` for each step of sending an email.
 pub(crate) fn limits_each(time: Duration) -> PoolLimits {
     PoolLimits { connecting: time, commands: time, content: time, ..limits() }
 }

@@ -90,7 +90,7 @@ async fn a_name_or_address_that_could_inject_a_header_is_refused() {
         json!({"from": "nobody"}),
         json!({"from": 7}),
         json!({"fromName": "a\r\nBcc: b@example.com"}),
-        // A name without spaces cannot be folded, and servers may refuse the long line (RFC 5322 section 2.1.1).
+        // A long name without spaces cannot be folded, so its line would be too long (RFC 5322 section 2.1.1).
         json!({"fromName": "x".repeat(MAX_SENDER + 1)}),
         json!({"replyTo": "a b"}),
     ] {

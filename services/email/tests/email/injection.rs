@@ -112,7 +112,7 @@ fn header_name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Generates a list that is mostly empty, because an email with arbitrary text in every field is nearly always refused.
+/// Generates a list that is usually empty, because an email with arbitrary text in every field is nearly always refused.
 fn few<T: std::fmt::Debug + Clone>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)]
 }
@@ -227,8 +227,8 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
                 sent.set(sent.get() + 1);
                 check(&job, &captures);
             }
-            // Refused before the server was called, or refused by the stand-in because the local part of the recipient
-            // is a reply code such as `5.1.1`.
+            // The email was refused before the server was called, or the stand-in refused it because the local part of
+            // the recipient is a reply code such as `5.1.1`.
             Outcome::Failed => {
                 assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
                 assert!(captures.is_empty());

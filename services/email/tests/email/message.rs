@@ -87,7 +87,7 @@ async fn arrives_whole(email: EmailContent, content: &str) {
             continue;
         }
         assert_eq!(sent.is_some(), arrived.is_some(), "{content:?}");
-        // If the content does not end with a line end, the email has one more.
+        // If the content does not end with a line end, one is added to it.
         let same = |arrived: &str| arrived == expected || arrived.strip_suffix("\r\n") == Some(&expected);
         assert!(arrived.as_deref().is_none_or(same), "{content:?} arrived as {arrived:?}");
     }

@@ -50,7 +50,8 @@ async fn waiting_for_a_connection_does_not_shorten_the_time_for_content() {
     let limits = PoolLimits { connections: 1, content: Duration::from_millis(500), ..limits_each(LIMIT) };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
-    // `join!` polls the first call first, so that call holds the only connection until its time limit for the content.
+    // `join!` polls the first call first. So that call takes the only connection, and keeps it until sending the content
+    // times out.
     let (first, second) = tokio::join!(mailer.send("first@example.org"), mailer.send("second@example.org"));
     assert_eq!(first.outcome, Outcome::Unknown, "{first:?}");
     assert_sent(&second);

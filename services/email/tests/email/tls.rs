@@ -49,7 +49,7 @@ async fn no_password_is_sent_to_a_server_with_a_certificate_of_another_authority
         mailer.provider.settings["host"] = json!("127.0.0.2");
         mailer.provider.version += 1;
         assert_eq!(mailer.send(TO).await.code, "connect");
-        assert_eq!(mailer.server.rules_left(), 1, "no AUTH came over {}", way.0);
+        assert_eq!(mailer.server.rules_left(), 1, "no AUTH is sent over {}", way.0);
         assert!(mailer.captures().is_empty());
     }
 }

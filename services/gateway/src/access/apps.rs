@@ -21,10 +21,10 @@ use crate::http::waiting::{DATABASE_OVERDUE, STEP, database};
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Time for which an unknown key is cached. A key may stay unknown for this time after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Time for which a key of an app counts as seen after its last use. Seen keys are looked up without the limits for unknown
+/// Time for which an app's key counts as seen after its last use. The limits on look-ups of unknown keys do not apply to seen
 /// keys.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Maximum number of cached apps, and of seen keys.
+/// Maximum number of cached apps; also the maximum number of seen keys.
 const CAPACITY: u64 = 100_000;
 /// Maximum number of cached unknown keys. Their cache is separate, so that unknown keys never evict an app.
 const UNKNOWN_CAPACITY: u64 = 10_000;
@@ -62,8 +62,8 @@ impl Apps {
         }
     }
 
-    /// Returns the app with this key. A key that recently belonged to an app is always looked up. Any other key is looked up only
-    /// within the limits of the calling peer.
+    /// Returns the app with this key. The look-up of a seen key ([`SEEN_FOR`]) is not limited. The look-up of any other key
+    /// counts against the limits of the calling peer.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -94,8 +94,8 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
-        // Several requests may share this look-up. For a seen key, it therefore does not depend on the limits of the request that
-        // started it.
+        // Several requests may share this look-up. So the look-up of a seen key ignores the limits on the request that started
+        // it: that request's waiting time, and its caller's share of the waiting room.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

@@ -14,7 +14,7 @@ use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::failure::Failure;
 
-/// An app's backend, proven by the API secret.
+/// An app's backend, authenticated by the API secret.
 pub(crate) struct AppCaller {
     pub(crate) app: AppId,
 }
@@ -26,7 +26,7 @@ pub(crate) struct UserCaller {
     pub(crate) user: String,
     /// True if the app acts for the user.
     pub(crate) by_app: bool,
-    /// True if the app signed a token or the identifier for the user.
+    /// True if the request has the app's signature for this user: a token, or a signature of the identifier.
     signed: bool,
 }
 
@@ -56,8 +56,8 @@ impl UserCaller {
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
 
-    /// Returns the author of this caller's changes to the profile. If the app guards addresses (`address-keys=guarded`), the
-    /// public key alone is no proof: with the key, any caller could redirect another user's messages.
+    /// Returns the author of this caller's changes to the profile. If the app guards addresses (`address-keys=guarded`), a caller
+    /// with only the public key counts as unproven: it could be redirecting another user's messages.
     pub(crate) fn author(&self) -> Author {
         if self.by_app {
             Author::App

@@ -84,7 +84,7 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// Returns the holder to which the request's use of resources is charged. 401 if the caller lacks the required proof.
+    /// Returns the caller as a [`Holder`], against whose limits the request counts. 401 if the caller lacks the required proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
@@ -165,8 +165,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Returns a value that a request may contain outside of its bearer token (`sent`), in the token, or in both. 401 if the two
-/// values differ.
+/// Returns a value that is in the bearer token (`in_token`), elsewhere in the request (`sent`), or in both. 401 if it is in both
+/// and the two values differ.
 fn agreed_value<'a>(
     what: &str,
     sent: Option<&'a str>,
@@ -186,7 +186,7 @@ fn no_credentials() -> Failure {
     Failure::unauthorized("no_credentials", message)
 }
 
-/// Creates the 401 for a call that needs a user and names none.
+/// Creates the 401 for a call that needs a user but names none.
 pub(crate) fn user_required() -> Failure {
     Failure::unauthorized("user_required", "this call needs a user id in addition to the API key")
 }

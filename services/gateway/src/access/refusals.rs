@@ -11,8 +11,8 @@ use service_kit::metrics;
 
 use crate::http::failure::Failure;
 
-/// Number of log slots. Each app uses the slot of its id modulo this number. Each slot gets at most one log line per
-/// [`INTERVAL`].
+/// Number of log slots. An app uses the slot whose index is the app's id modulo this number. Each slot gets at most one log line
+/// per [`INTERVAL`].
 const PLACES: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -43,7 +43,8 @@ impl Refusals {
         }
     }
 
-    /// Returns the number of refusals that were left out since the last log line. None if this refusal is left out too.
+    /// Counts a refusal. Returns the number of unlogged refusals since the last log line if this refusal may be logged, otherwise
+    /// None.
     fn line(&self, app: Option<AppId>, now: Instant) -> Option<u64> {
         let number = app.map_or(0, |app| app.0.unsigned_abs());
         let place = usize::try_from(number).unwrap_or_default() % PLACES;

@@ -104,8 +104,8 @@ impl<'a> Token<'a> {
         self.claims.user(app.app.token_subject)
     }
 
-    /// Returns true if the token's header allows this key. If the header has a `kid`, it must be that of the key; otherwise
-    /// every key is allowed. The algorithm in the header must be that of the key.
+    /// Returns true if the token's header allows this key: its algorithm must be that of the key and, if it has a `kid`, that
+    /// must be the id of the key.
     fn may_be_of(&self, key: &TokenKey) -> bool {
         self.header.kid.as_ref().is_none_or(|kid| *kid == key.kid)
             && self.header.alg == key.algorithm.as_str()

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::sends::status::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
+use store::sends::pairs::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
@@ -102,7 +102,7 @@ struct AttemptBody<'a> {
     receipt: Option<ReceiptBody<'a>>,
 }
 
-/// Report about a message that a provider sends after it accepted the message.
+/// Later report from the provider about a message that it accepted.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttemptReceipt)]

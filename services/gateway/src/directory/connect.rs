@@ -56,8 +56,8 @@ struct Connected<'a> {
     #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
-    /// Secret that proves this device in later calls with only the public key. The service returns it once: if the app guards
-    /// addresses (`address-keys=guarded`) and a call with only the public key created the user. Null in every other answer.
+    /// Secret that proves this device in later calls with only the public key. Null unless the app guards addresses
+    /// (`address-keys=guarded`), the call has only the public key, and it creates the user. The secret is never shown again.
     device_secret: Option<&'a str>,
 }
 
@@ -92,7 +92,8 @@ struct CategoryBody<'a> {
 ///
 /// If the app itself makes the call for the user, it may omit the body. If the app guards addresses (`address-keys=guarded`), a
 /// caller with only the public key may register a push token only if this call creates the user. The answer then contains
-/// `deviceSecret`, with which the device can replace its token later. Any other push token is a 403 (`address_guarded`).
+/// `deviceSecret`, with which the device can replace its token later. Any other call with a push token gets a 403
+/// (`address_guarded`).
 #[utoipa::path(
     post,
     path = "/v3/sdk/connect",
@@ -120,7 +121,7 @@ pub(crate) async fn connect(
     let mut problems = Vec::new();
     let device_id = gateway.read_device_id(&request, &mut problems)?;
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
-    // An app that makes the call for a user may not know the type of the device.
+    // An app that makes the call for a user does not always know the type of the device.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = valid_or_problems(device_id.zip(device), problems)?;
 
@@ -209,7 +210,8 @@ impl Gateway {
         Ok(database(connecting).await?.then_some(fresh))
     }
 
-    /// Reads the identifier of the calling device from its header. Problems name the header with the first configured prefix.
+    /// Reads the identifier of the calling device from its header. A missing or invalid identifier adds a problem, which names
+    /// the header with the first configured prefix.
     fn read_device_id(
         &self,
         request: &HttpRequest,

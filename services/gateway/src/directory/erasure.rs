@@ -21,7 +21,7 @@ use crate::openapi::vocabulary::Identifier;
 /// Erases a user.
 ///
 /// Once this call is answered, the user is unknown, and no earlier send can recreate or reach the user. The inbox and the past
-/// deliveries are deleted soon after. Messages in the event log are deleted when they reach the log's retention. The identifier
+/// deliveries are deleted soon after. Messages in the event log are deleted at the end of the log's retention. The identifier
 /// may be used again for a new user with an empty inbox.
 #[utoipa::path(
     delete,
@@ -52,8 +52,8 @@ pub(crate) async fn erase(
 }
 
 impl Gateway {
-    /// Creates a timer that publishes the erasure to the inbox's stream at once. With a timer, an erasure succeeds even while the
-    /// log is unavailable.
+    /// Creates a timer, due now, that publishes the erasure to the inbox's stream. With a timer, an erasure succeeds even while
+    /// the log is unavailable.
     fn erasure_timer(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
         let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
         let event = Envelope {

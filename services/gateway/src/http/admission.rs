@@ -39,7 +39,8 @@ impl Gateway {
         self.count(NonZeroU32::MIN, request, holder, Some(app)).await
     }
 
-    /// Counts a request that needs no credentials, or whose signature is verified later. 429 if a rate limit is exceeded.
+    /// Counts a request that needs no credentials, or whose signature is verified later, against the rate limits of `holder`.
+    /// 429 if a rate limit is exceeded.
     pub(crate) async fn admit_stranger(&self, request: &HttpRequest, holder: Holder) -> Result<(), Failure> {
         request.extensions_mut().insert(holder);
         self.count(NonZeroU32::MIN, request, holder, None).await
@@ -118,7 +119,7 @@ impl RequestApp {
         self.app.transactional_rate
     }
 
-    /// Returns the app of a request; None if the request has no known API key, or the call reads no credentials.
+    /// Returns the app of a request; None if the request has no known API key, or if its handler reads no credentials.
     pub(crate) fn of(request: &HttpRequest) -> Option<Ref<'_, RequestApp>> {
         Ref::filter_map(request.extensions(), |extensions| extensions.get()).ok()
     }

@@ -38,20 +38,21 @@ pub const MAX_USER_BODY: usize = 128 * 1024;
 /// be verified.
 pub const MAX_CALLBACK: usize = 16 * 1024;
 const MAX_FORM_FIELDS: usize = 200;
-/// Bytes that are read and dropped after a body exceeds its limit, so that a client that is still sending receives the 413.
+/// Maximum number of bytes that are read and dropped after a body exceeds its limit. They are read so that a client that is
+/// still sending receives the 413.
 const MAX_IGNORED: usize = 3 * MAX_BODY;
-/// Member name of files. A body larger than [`MAX_BODY`] is accepted only if its first `MAX_BODY` bytes contain this name,
-/// because everything except files fits into that size.
+/// JSON member that holds the files of a send. A body larger than [`MAX_BODY`] is accepted only if its first `MAX_BODY` bytes
+/// contain this text, because everything except files fits into that size.
 const FILES: &[u8] = b"\"attachments\"";
 const EMPTY: &str = "the body is empty; it must be JSON";
 /// Time limit for receiving a body of any size.
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit for receiving the body of a provider's callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// Time that a body may take in addition to its time at the minimum speed, [`SLOWEST`].
+/// Time that a body may take in addition to the time that it needs at the minimum speed ([`SLOWEST`]).
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Minimum average speed of a body in bytes per second, after the additional time [`GRACE`]. It limits how long a stalled body
-/// occupies memory.
+/// Minimum average speed of a body in bytes per second, not counting the additional time [`GRACE`]. It limits how long a stalled
+/// body occupies memory.
 pub const SLOWEST: usize = 64 * 1024;
 
 /// A request body that has not been read yet. The caller's credentials are checked before the body is read.
@@ -260,8 +261,8 @@ impl ReservedRoom {
     }
 }
 
-/// Returns the holder to which the request's use of resources is charged. Until the credentials are verified, that is an unknown
-/// caller at the peer's address.
+/// Returns the caller as a [`Holder`], against whose limits the request counts. Until the credentials are verified, that is a
+/// stranger at the peer's address.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
@@ -278,7 +279,7 @@ pub(crate) fn too_large(limit: usize) -> Failure {
     Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
-/// Returns true if the beginning of a body contains the member name of files.
+/// Returns true if the beginning of a body contains the member that holds files.
 fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
 }

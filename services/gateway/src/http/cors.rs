@@ -55,7 +55,7 @@ fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<
     headers
 }
 
-/// Returns the CORS headers of an answer that is not to a preflight request. If the app is unknown, for example after wrong
+/// Returns the CORS headers of the answer to any request that is not a preflight. If the app is unknown, for example after wrong
 /// credentials, every origin is allowed, because the answer contains nothing that a script of another origin could misuse.
 fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];

@@ -13,7 +13,7 @@ pub(crate) fn write(place: impl Display) -> String {
     URL_SAFE_NO_PAD.encode(place.to_string())
 }
 
-/// Reads a position from the parameter `cursor`. None if the parameter is missing, or if it is invalid, which also adds a
+/// Reads a position from the parameter `cursor`. None if the parameter is missing or invalid. An invalid parameter also adds a
 /// problem.
 pub(crate) fn read<T>(
     query: &Query,

@@ -61,7 +61,7 @@ pub(crate) async fn exchange(
 }
 
 /// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the
-/// caller has not proven the API secret.
+/// caller has not sent a valid API secret.
 fn closes_connection(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()

@@ -132,7 +132,7 @@ impl From<store::Error> for Failure {
                 "the resource was removed while the request was served; repeat the request",
                 error,
             ),
-            // A newer release wrote the row. During an upgrade, the repeated request may reach a gateway of that release.
+            // A newer release wrote the row. During an upgrade, a gateway of that release may serve the client's retry.
             error if error.is_unreadable() => {
                 Failure::unavailable("a newer release wrote the resource; repeat the request", error)
             }
@@ -276,7 +276,7 @@ impl ResponseError for Failure {
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(
                     cause,
-                    "cannot serve a request now; answered it with 503, and the client may repeat it"
+                    "cannot serve a request now; answered it with 503, so the client may retry it"
                 );
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
                 response.json(body(message, "unavailable", None))

@@ -82,7 +82,7 @@ impl Limits {
     }
 }
 
-/// Returns 429 if the bucket is empty.
+/// Returns 429 if the bucket refused the request.
 pub(crate) fn limited(standing: BucketState) -> Result<(), Failure> {
     standing.retry_after.map_or(Ok(()), |seconds| Err(Failure::Limited { seconds }))
 }

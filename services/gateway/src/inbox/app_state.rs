@@ -1,4 +1,4 @@
-//! `PUT /v3/notifications/{id}/state`: a state of a notification that the app defines.
+//! `PUT /v3/notifications/{id}/state`: the app-defined state of a notification.
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;

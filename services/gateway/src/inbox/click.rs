@@ -16,8 +16,8 @@ use crate::http::waiting::{WaitError, database, wait};
 
 /// Reports that a web-push notification was opened.
 ///
-/// The call marks the notification of the send as read in the user's inbox. The push message contains the link. The link's
-/// token identifies the send and the user, so the call needs no other credentials; the token allows nothing else. A repeated
+/// The call marks the notification as read in the user's inbox. The push message contains the URL of this call. The token in the
+/// URL identifies the send and the user, so the call needs no other credentials; the token allows nothing else. A repeated
 /// report, or a report for a notification that is not in the inbox, changes nothing.
 #[utoipa::path(
     post,

@@ -29,7 +29,7 @@ use crate::openapi::vocabulary::Id;
     security(("either" = [])),
     params(
         ("id" = Id, Path, description = "The notification's id."),
-        ("markSeen" = Option<bool>, Query, description = "If true, a call by the user marks the notification as seen. Default: true. Calls by the app never do."),
+        ("markSeen" = Option<bool>, Query, description = "If true, a call by the user marks the notification as seen. Default: true. A call by the app never marks it."),
     ),
     responses((status = 200, description = "The notification.", body = Notification)),
 )]

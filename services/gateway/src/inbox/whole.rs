@@ -45,7 +45,7 @@ pub(crate) struct Updated {
     security(("user" = [])),
     params(
         ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of a page of the list, from 1."),
-        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Alias of `page`; a number other than that of `page` is a 400 (`conflict`)."),
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Alias of `page`. If both are sent with different numbers, the answer is a 400 (`conflict`)."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Number of notifications on the page; 15 by default."),
     ),
     responses(
@@ -159,8 +159,8 @@ impl Gateway {
         if count == 0 {
             return Ok(updated(done, 0));
         }
-        // Ids derive from the sequences of the log. So items that arrive from now on have higher ids than `up_to`, and do not
-        // change.
+        // Ids derive from the sequences of the log. So items that arrive from now on have ids above `up_to`, and this call does
+        // not change them.
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;

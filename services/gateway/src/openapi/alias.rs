@@ -52,7 +52,7 @@ const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("post", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("put", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("patch", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
-    // `bulk` is also a valid user identifier, so this path has the calls of a user too.
+    // `bulk` is also a valid user identifier, so this path also serves the calls for a single user.
     ("get", "/v3/users/bulk", "get", "/v3/users/{identifier}"),
     ("put", "/v3/users/bulk", "put", "/v3/users/{identifier}"),
     ("delete", "/v3/users/bulk", "delete", "/v3/users/{identifier}"),
@@ -71,8 +71,8 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
         if let Some(parameters) = operation["parameters"].as_array_mut() {
             parameters.retain(|parameter| parameter["in"] != "path" || is_in(path, &parameter["name"]));
         }
-        // The alias has a literal segment in place of the parameter. The resource that this segment names may not exist, so a 404
-        // is possible.
+        // The alias has a literal segment (`bulk`) in place of `{identifier}`. If no user has that identifier, the answer
+        // is a 404.
         if of_path.contains('{') && !path.contains('{') {
             operation["responses"]["404"] = shared::error("404");
         }

@@ -3,7 +3,7 @@
 
 use utoipa::ToSchema;
 
-/// A state of a notification that the app itself defines.
+/// App-defined state of a notification.
 #[derive(ToSchema)]
 #[schema(example = json!({"state": "archived"}))]
 pub(crate) struct NewState {

@@ -1,4 +1,4 @@
-//! Security schemes, and the combinations of schemes that handlers name `app`, `user` and `either`.
+//! Security schemes, and their combinations `app`, `user` and `either`, which handlers name.
 
 use serde_json::{Map, Value, json};
 

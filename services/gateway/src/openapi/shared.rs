@@ -54,7 +54,7 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
         "503",
         "Unavailable",
         "Error",
-        "The service cannot accept the request now; retry with the same Idempotency-Key.",
+        "The service cannot accept the request now. Retry it; for a send, use the same Idempotency-Key.",
     ),
 ];
 

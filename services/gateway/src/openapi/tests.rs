@@ -55,7 +55,7 @@ fn every_operation_has_an_id_a_known_tag_and_a_summary() {
             operation["tags"]
         );
         assert!(operation["summary"].is_string(), "{method} {path} has no summary");
-        // The link in an email needs no credentials, because its token proves the caller.
+        // Links in messages need no credentials: the token in the path authenticates the call.
         let is_api = path.starts_with("/v3") && !path.contains("{token}");
         assert_eq!(operation.get("security").is_some(), is_api, "{method} {path}: state `security`");
     }

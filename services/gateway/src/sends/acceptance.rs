@@ -22,7 +22,7 @@ use crate::sends::idempotency::Idempotency;
 /// Base time limit for writing the files of a send to the database. Each MiB of files adds the same time to the limit.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A send with a valid body. Its template, providers and recipients may not exist, and its times may be invalid.
+/// A send with a valid body. Its times, and the existence of its template, providers and recipients, are not checked yet.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: SendRequest,

@@ -18,8 +18,8 @@ use crate::openapi::vocabulary::{Count, Uuid};
 #[schema(as = Cancellation, example = json!({"cancelled": 40}))]
 struct CancellationBody {
     /// Number of deliveries that will not be made: the deliveries that waited for an attempt, plus one per channel for each
-    /// recipient that was not planned yet. The counts of the request show all of them as `cancelled` once its planning is
-    /// complete.
+    /// recipient that was not planned yet. The counts of the request show all of them as `cancelled` once the whole request
+    /// is planned.
     #[schema(value_type = Count)]
     cancelled: u64,
 }

@@ -97,8 +97,8 @@ impl Gateway {
         }
     }
 
-    /// Plans the send chunk by chunk, without writing. `until` also ends the rendering, which runs on a blocking thread that a
-    /// timeout cannot stop.
+    /// Plans the send chunk by chunk, without writing. Rendering runs on a blocking thread, which a timeout cannot stop, so it
+    /// checks `until` itself.
     async fn plan_without_writing(
         &self,
         app: AppId,
@@ -125,7 +125,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let log = |error| {
-            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template; the dry run shows no content");
+            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile the template of a dry run; showing its deliveries as skipped (no_content)");
         };
         compiled.map_err(log).ok()
     });

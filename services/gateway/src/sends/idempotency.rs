@@ -13,7 +13,7 @@ pub(crate) struct Idempotency {
     pub(crate) body_hash: [u8; 32],
 }
 
-/// Returns the value of the header `Idempotency-Key`. None if the header is missing or invalid; an invalid one also adds a
+/// Returns the value of the header `Idempotency-Key`. None if the header is missing or invalid. An invalid header also adds a
 /// problem.
 pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> Option<String> {
     const NAME: &str = "Idempotency-Key";

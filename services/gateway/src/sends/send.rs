@@ -46,7 +46,7 @@ struct Accepted {
         ("dryRun" = Option<bool>, Query, description = "If true, the service sends nothing. It answers with the deliveries that the send would make, and with the reasons for skipped ones."),
         (
             "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
-            description = "If the key is repeated within 24 hours with an equal JSON body, the service gives the same answer and sends nothing again."
+            description = "If a request repeats the key within 24 hours with an equal JSON body, the service gives the same answer and does not send again."
         ),
     ),
     request_body = SendBody,

@@ -19,7 +19,7 @@ use crate::http::path_id::{PathId, no_such_request};
 use crate::http::waiting::database;
 use crate::openapi::vocabulary::{Time, Uuid};
 
-/// Time limit of the wait for the dispatcher to write a request that was just accepted.
+/// Maximum time to wait until the dispatcher has written a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -28,8 +28,8 @@ enum Step {
     Erased { user: i64 },
 }
 
-/// The events of a log, the number of events in each published batch, and the index of the event from which they are read again
-/// at the end.
+/// The events of a log, the number of events in each published batch, and the index of the event from which the events are read
+/// a second time.
 type Case = (Vec<Step>, Vec<usize>, u64);
 
 fn case() -> impl Strategy<Value = Case> {

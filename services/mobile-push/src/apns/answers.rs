@@ -16,7 +16,7 @@ use crate::answers::{ServiceReply, classify};
 /// Code of the response to an expired provider token.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
 
-/// Reason of a 429 for too many pushes to one device.
+/// Value of `reason` in a 429 response to too many pushes to one device.
 const TOO_MANY: &str = "TooManyRequests";
 
 /// Limit on retries if APNs still reports the provider token as expired after its renewal. The cause is a difference

@@ -10,8 +10,9 @@ use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
 
-/// Maximum payload in bytes of a VoIP push (`LARGEST_CALL`) and of any other push (`LARGEST`).
+/// Maximum payload of a push in bytes, except for a VoIP push.
 const LARGEST: usize = 4_096;
+/// Maximum payload of a VoIP push in bytes.
 const LARGEST_CALL: usize = 5_120;
 /// Maximum length of a collapse id in bytes.
 const LONGEST_COLLAPSE_ID: usize = 64;
@@ -31,7 +32,7 @@ impl Notification {
     /// is too large. The error is an answer that fails the delivery permanently.
     pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
         // The override `apns` has the format of FCM, with the members `headers` and `payload`. If the override has a
-        // member `aps` instead, it is the payload itself.
+        // member `aps` instead, the whole override is the payload.
         let empty = Object::new();
         let member = |name: &str| message.apns.get(name).and_then(Value::as_object).unwrap_or(&empty);
         let over = if message.apns.contains_key("aps") { &message.apns } else { member("payload") };

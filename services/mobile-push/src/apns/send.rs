@@ -116,8 +116,8 @@ impl ApnsProvider {
     }
 
     fn connect(&self, outbound: Outbound) -> Result<Caller, Answer> {
-        // With HTTP/2 by prior knowledge, pushes wait for a connection that is being opened instead of opening another.
-        // Pushes that start at the same moment may still open a second connection.
+        // With HTTP/2 by prior knowledge, a push does not open a second connection while the first is being opened: it
+        // waits for the first. Pushes that start at the same moment may still open a second one.
         let mut http = outbound
             .client()
             .http2_prior_knowledge()

@@ -36,7 +36,7 @@ impl ProviderToken {
     pub fn new(team_id: String, key_id: String, pem: &str) -> Result<ProviderToken, Error> {
         let key = EncodingKey::from_ec_pem(pem.as_bytes())?;
         let made = ProviderToken { team_id, key_id, key, last: Mutex::default() };
-        // Signing fails if the curve of the key is not P-256.
+        // Sign once to check the key: signing fails if its curve is not P-256.
         made.sign(Timestamp::from_millis(0))?;
         Ok(made)
     }

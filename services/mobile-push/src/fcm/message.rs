@@ -80,8 +80,8 @@ fn data(message: &Message) -> Result<Object, Answer> {
     Ok(data)
 }
 
-/// Returns the send's overrides for one platform, after checking their links. Keys that only Tidings may set are
-/// removed from the members that `data` names.
+/// Returns the send's overrides for one platform, after checking their links. `data` lists the members that hold
+/// the app's data; the keys that Tidings sets are removed from these members.
 fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
     let mut over = over.clone();
     for name in data {
@@ -134,7 +134,7 @@ fn apns(message: &Message) -> Result<Object, Answer> {
     let full = |part: Object| Some(part).filter(|part| !part.is_empty()).map(Value::Object);
     let payload = full(aps).map(|aps| json!({"aps": aps}));
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
-    // If the override has a member `aps`, it is the payload itself, as in the kind `apns`.
+    // If the override has a member `aps`, the whole override is the payload, as in the kind `apns`.
     if message.apns.contains_key("aps") {
         let mut payload = message.apns.clone();
         own::defend(&mut payload, message)?;

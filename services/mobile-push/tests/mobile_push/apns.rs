@@ -127,7 +127,7 @@ async fn an_expired_provider_token_is_renewed_and_the_push_repeated_at_once() {
     assert_sent(&pusher.send_at(PHONE, later).await);
     assert_eq!(pusher.server.outbox().captures().len(), 2);
 
-    // It is too soon for another new token, so the push is not repeated at once: the delivery is retried later, once.
+    // It is too soon for another new token, so the push is not repeated at once. The delivery is retried once, later.
     pusher.server.script(expired());
     let answer = pusher.send_at(PHONE, later + minutes(1)).await;
     assert!(matches!(answer.outcome, Outcome::Retry { limit: Some(_), .. }), "{answer:?}");

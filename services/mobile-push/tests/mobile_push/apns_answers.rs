@@ -92,7 +92,7 @@ async fn a_dead_token_is_dead_since_the_time_in_apples_answer() {
         let gone = Outcome::TargetGone(TargetDeath { since: Some(since), here_only: false });
         assert_eq!(pusher.send(PHONE).await.outcome, gone);
     }
-    // For manual tests, the stand-in refuses a push with the reason that the device token names.
+    // If the device token is the name of a reason, the stand-in refuses the push with this reason. This is for manual tests.
     assert_eq!(
         pusher.send("Unregistered").await.outcome,
         Outcome::TargetGone(TargetDeath { since: Some(NOW), here_only: false })

@@ -208,7 +208,7 @@ async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
         "deliveryId": ID, "url": "https://example.com/parcels/7", "icon": "https://example.com/i.png", "n": "7",
     });
     assert_eq!(last(pusher.server.outbox())["message"]["data"], reported);
-    // If the send has no link, its data may contain one, but only one that clients may open.
+    // If the send has no `url`, a link in its data stays, provided that clients may open it.
     let job = pusher.job(ANDROID, PushContent { data, url: None, ..content() });
     let answer = pusher.send_job(&job, NOW).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "link"));

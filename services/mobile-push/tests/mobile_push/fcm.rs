@@ -93,8 +93,8 @@ async fn a_lost_connection_is_unknown() {
     }
 }
 
-/// An attempt waits at several places, and each wait alone may take 15 seconds. The limit of the attempt must end every
-/// one of them.
+/// An attempt waits at several places, and each wait alone may take 15 seconds. The time limit of the attempt
+/// must end any of these waits.
 #[tokio::test]
 async fn an_attempt_ends_within_its_limit_whether_it_waits_for_a_token_or_for_fcm() {
     let mut pusher = PushWorld::fcm().await;

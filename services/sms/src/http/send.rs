@@ -121,7 +121,7 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     }
 }
 
-/// Replaces an unknown outcome with a repeat if the provider de-duplicates calls by their Idempotency-Key.
+/// Replaces [`Outcome::Unknown`] with [`Outcome::Repeat`] if the provider de-duplicates calls by their Idempotency-Key.
 fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
     match outcome {
         Outcome::Unknown if settings.idempotent => Outcome::REPEAT,

@@ -45,7 +45,7 @@ pub struct HttpSettings {
     pub body: Option<Body>,
     /// Default sender.
     pub from: Option<String>,
-    /// HTTP statuses that mean that the message was accepted. If the list is empty, every 2xx does.
+    /// HTTP statuses of an accepted message. If the list is empty, every 2xx status means that the message was accepted.
     pub success: Vec<u16>,
     /// JSON pointer to the provider's message id in a response.
     pub id_pointer: Option<String>,

@@ -120,7 +120,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Submits orders until the session is dropped or the connection ends.
+    /// Submits the requested messages until the session is dropped or the connection ends.
     pub(super) async fn serve(&mut self, requests: &mut mpsc::Receiver<SubmitRequest>) -> End {
         match self.exchange(requests).await {
             Ok(()) => {

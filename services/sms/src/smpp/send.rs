@@ -61,7 +61,7 @@ impl ProviderKind for Smpp {
 
     async fn probe(settings: &SmppSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         check(settings, probe.outbound, PROBE_LIMIT).await?;
-        Ok(format!("{} bound and unbound {} as a transceiver", settings.host, settings.system_id))
+        Ok(format!("{} accepted a bind of {} as a transceiver", settings.host, settings.system_id))
     }
 }
 
@@ -177,7 +177,7 @@ fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
     Answer { outcome, message, ..answer }
 }
 
-/// Fails the delivery instead of pausing the provider if the send chose the sender and the message centre refused it.
+/// If the message centre refused a sender that the send chose, fails the delivery instead of pausing the provider.
 fn blaming(answer: Answer, chose_sender: bool) -> Answer {
     if chose_sender && status::is_about_sender(&answer.code) {
         Answer { outcome: Outcome::Failed, ..answer }

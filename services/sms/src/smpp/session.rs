@@ -1,4 +1,5 @@
-//! Session with a message centre. It has one connection at a time, and replaces a lost one with exponential backoff.
+//! Session with a message centre. It has one connection at a time. If connecting fails, it retries with exponential
+//! backoff.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +15,11 @@ use super::link::{End, Link, Reply, SubmitRequest};
 use super::settings::SmppSettings;
 use crate::recorder::Post;
 
-/// First and longest pause before the session connects again after a failure.
+/// Pause before the session connects again after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Maximum pause before the session connects again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Age at which a connection counts as successful. If it is lost later, the first pause applies again.
+/// Age from which a connection counts as stable. If a stable connection is lost, the session connects again at once.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Answer for a submission that was certainly not accepted.
@@ -149,7 +151,8 @@ impl SessionTask {
     }
 }
 
-/// Answers orders with `refusal` until it is time to connect again. Returns None if the [`Session`] is dropped.
+/// Answers every submission with `refusal` until the time `until`, when the session connects again. Returns None if the
+/// [`Session`] is dropped.
 async fn refuse_until(
     until: Instant,
     refusal: &Answer,

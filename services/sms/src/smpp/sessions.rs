@@ -29,8 +29,8 @@ impl Sessions {
         Sessions { outbound, limits, tasks, known: Mutex::default() }
     }
 
-    /// Returns the session of a provider. If the settings have changed, starts a new session; the old one ends after
-    /// its open submissions.
+    /// Returns the session of a provider. If the settings have changed, starts a new session; the old one ends when
+    /// its open submissions are finished.
     pub(crate) fn of(&self, provider: &Provider, settings: &SmppSettings, post: Post) -> Arc<Session> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (provider.app, provider.identifier.clone());

@@ -11,9 +11,11 @@ use serde_json::Value;
 
 use crate::settings::sender;
 
-/// Maximum length of system_id, password and system_type in octets, without terminators (sections 5.2.1 to 5.2.3).
+/// Maximum length of system_id in octets, without its terminator (section 5.2.1).
 const LONGEST_SYSTEM_ID: usize = 15;
+/// Maximum length of password in octets, without its terminator (section 5.2.2).
 const LONGEST_PASSWORD: usize = 8;
+/// Maximum length of system_type in octets, without its terminator (section 5.2.3).
 const LONGEST_SYSTEM_TYPE: usize = 12;
 
 /// Address of a message centre, login and message format.

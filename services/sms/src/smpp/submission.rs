@@ -15,8 +15,9 @@ use super::settings::{Concatenation, SmppSettings};
 const UDH_INDICATOR: u8 = 0x40;
 /// Value of registered_delivery that requests a receipt for success and for failure.
 const RECEIPT: u8 = 0x01;
-/// Values of data_coding for the default alphabet and for UCS-2.
+/// Value of data_coding for the default alphabet.
 const DEFAULT_ALPHABET: u8 = 0x00;
+/// Value of data_coding for UCS-2.
 const UCS2: u8 = 0x08;
 
 /// Encodes the parts of a message in order. Only the last part requests a receipt, which counts for the whole message.

@@ -17,7 +17,7 @@ async fn a_probe_verifies_the_credential_without_sending() {
     assert!(captures(server.outbox()).is_empty());
     let (server, line) = smsc().await;
     let proved = probe(outbound, &line.provider).await.unwrap();
-    assert_eq!(proved, "127.0.0.1 bound and unbound shop as a transceiver");
+    assert_eq!(proved, "127.0.0.1 accepted a bind of shop as a transceiver");
     assert_eq!((server.binds(), server.unbinds(), server.submissions()), (1, 1, 0));
 }
 

@@ -49,7 +49,7 @@ impl World {
     }
 }
 
-/// Starts a message centre that will send a receipt over the next session to bind.
+/// Starts a message centre that will send a receipt over the next session that is bound.
 async fn centre_with_a_receipt() -> SmscStandIn {
     let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
     let (server, line) = smsc_with(settings, limits()).await;
@@ -76,11 +76,12 @@ async fn a_starting_worker_receives_awaited_receipts() {
     world.awaits_a_receipt().await;
     let context = world.installation.context.clone();
     world.installation.context.spawn("worker", async { Box::pin(sms::run(context)).await });
-    eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
+    eventually(LIMIT, "the receipt is confirmed", async || (server.receipts_taken() == 1).then_some(()))
+        .await;
     assert_eq!((server.bound(), server.submissions(), server.receipts_left()), (1, 1, 0));
     assert_eq!(other.bound(), 0);
     world.installation.context.tasks.stop();
-    eventually(LIMIT, "it unbinds", async || (server.bound() == 0).then_some(())).await;
+    eventually(LIMIT, "the session unbinds", async || (server.bound() == 0).then_some(())).await;
 }
 
 #[tokio::test]
@@ -94,7 +95,7 @@ async fn a_session_is_kept_while_receipts_are_awaited() {
     };
     tokio::select! {
         never = line.sender.reap() => match never {},
-        () = eventually(LIMIT, "the session lives on", listening) => {}
+        () = eventually(LIMIT, "the session stays bound", listening) => {}
     }
     assert_eq!((server.binds(), server.unbinds()), (1, 0));
 }

@@ -38,7 +38,7 @@ async fn receipts_in_every_form_name_the_message_and_its_state() {
             assert_eq!(receipt.answer.message, words);
             receipt.recorded.send(RecordResult::Done).unwrap();
         }
-        eventually(LIMIT, "all are taken", async || (server.receipts_taken() == 4).then_some(())).await;
+        eventually(LIMIT, "all are confirmed", async || (server.receipts_taken() == 4).then_some(())).await;
         assert_eq!(server.receipts_left(), 0);
     }
 }
@@ -82,7 +82,8 @@ async fn a_receipt_that_could_not_be_recorded_is_redelivered() {
             None => drop(receipt),
         }
     }
-    eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
+    eventually(LIMIT, "the receipt is confirmed", async || (server.receipts_taken() == 1).then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -92,7 +93,8 @@ async fn the_receipt_of_the_last_part_decides_for_the_message() {
     let receipt = next(&mut line).await;
     assert_eq!(receipt.provider_id, id);
     receipt.recorded.send(RecordResult::Done).unwrap();
-    eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
+    eventually(LIMIT, "the receipt is confirmed", async || (server.receipts_taken() == 1).then_some(()))
+        .await;
     assert_eq!((server.submissions(), server.receipts_left()), (3, 0), "three parts get one receipt");
 }
 

@@ -56,7 +56,7 @@ async fn unanswered_submissions_stay_within_the_window() {
     for answer in busy {
         assert_answer(answer, &Outcome::RETRY, "busy");
     }
-    assert_eq!(server.submissions(), 3, "busy messages are not written");
+    assert_eq!(server.submissions(), 3, "messages that end as `busy` are not submitted");
     assert_sent(&line.send(TO, "room again").await);
 }
 

@@ -10,7 +10,7 @@ const R: Outcome = Outcome::RETRY;
 const D: Outcome = Outcome::GONE;
 const P: Outcome = Outcome::Failed;
 
-/// A case for each row of [`TABLE`], and further ones: command_status and outcome.
+/// Statuses with their outcomes: every row of [`TABLE`], and further statuses.
 const CASES: &[(u32, Outcome)] = &[
     (0x01, P),
     (0x02, P),

@@ -179,7 +179,7 @@ async fn a_dropped_call_is_not_made_again() {
     let asked = async || (server.requests() == 1).then_some(());
     tokio::select! {
         answer = line.send(TO, "Hello") => panic!("{answer:?}"),
-        () = eventually(LIMIT, "the stand-in was asked", asked) => {}
+        () = eventually(LIMIT, "the stand-in received the request", asked) => {}
     }
     assert_sent(&line.send(TO, "Hello").await);
     assert_eq!((server.requests(), captures(server.outbox()).len()), (2, 1));

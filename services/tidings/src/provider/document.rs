@@ -75,7 +75,7 @@ impl Draft {
         self.identifier.as_deref().filter(|_| self.problems.is_empty())
     }
 
-    /// Returns true if the document omits a secret that its kind has.
+    /// Returns true if the document omits at least one of the secrets that its kind of provider can have.
     pub(super) fn leaves_secrets_out(&self) -> bool {
         self.kind.secrets().iter().any(|name| secret_members::find(&self.settings, name).is_none())
     }

@@ -1,4 +1,4 @@
-//! `tidings provider test`: a real call that proves the credentials.
+//! `tidings provider test`: checks the credentials with a real call.
 
 use std::time::Duration;
 
@@ -105,10 +105,10 @@ fn advice(outcome: &Outcome, code: &str) -> &'static str {
         }
         (_, "settings") => "correct the settings with `tidings provider set`",
         (Outcome::PauseProvider, _) => {
-            "check the credentials and the account; until then deliveries fail over to the app's next provider"
+            "check the credentials and the account; until they are valid, deliveries fail over to the app's next provider"
         }
         (Outcome::Retry { .. } | Outcome::Unknown | Outcome::Repeat { .. }, _) => {
-            "check host, port and network, or try again later; until then deliveries are retried"
+            "check host, port and network, or try again later; until the provider answers, deliveries are retried"
         }
         (Outcome::Failed | Outcome::TargetGone(_) | Outcome::Sent { .. }, _) => {
             "the provider was reached but refused the call: check the settings"

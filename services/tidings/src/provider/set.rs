@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     app: String,
     #[command(flatten)]
     source: DocumentSource,
-    /// Check the document, print the result of setting it, and change nothing
+    /// Check the document, print the change that `set` would make, and change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

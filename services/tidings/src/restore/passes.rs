@@ -64,9 +64,8 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Applies one batch of messages: plans before outcomes, because an outcome refers to its plan. Of the inbox
-    /// streams it applies only erasures. The inbox projection applies their other events later, from its own
-    /// checkpoint.
+    /// Applies one batch of messages: plans before outcomes, because an outcome refers to its plan. Of the events in
+    /// inbox streams it applies only erasures. The inbox projection applies the others later, from its own checkpoint.
     async fn apply(&mut self, range: Range, batch: Vec<FoundMessage>) -> anyhow::Result<()> {
         let mut sends = Vec::new();
         let mut jobs = Vec::new();

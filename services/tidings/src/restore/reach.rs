@@ -60,9 +60,9 @@ impl Reach {
             let needed = if reported > 0 { reported.min(known) } else { known };
             ensure!(
                 state.first_seq <= needed + 1,
-                "the log does not reach back to the backup: stream {stream} begins at {}, and the backup knows it up to \
-                 {needed} only. Restore a newer backup, or a copy of the log that begins earlier; there is no other record \
-                 of what was accepted, sent and erased between the two",
+                "the log does not reach back to the backup: stream {stream} begins at {}, but the backup contains its events \
+                 only up to {needed}. Restore a newer backup, or a copy of the log that begins earlier; there is no other \
+                 record of what was accepted, sent and erased between the two",
                 state.first_seq
             );
             let handed_out = match durable_of(stream) {

@@ -11,18 +11,19 @@ use super::reach::Reach;
 /// Data that a restore cannot recover.
 const LOST: [&str; 8] = [
     "changes since the backup to users' profiles, devices, push subscriptions, preferences and opt-outs; of users created \
-     since, only the identifiers in sends are recovered",
+     since then, only the identifiers that sends contain are recovered",
     "changes since the backup to apps, keys, secrets, providers, templates, categories and webhook endpoints: set them again \
      before services start. A send whose template or template version is missing waits until it is put again; a send whose \
      provider is missing skips that channel",
     "files of sends that were accepted since the backup: an email that needs one fails with the code attachment_gone",
     "retries since the backup: deliveries that waited for a retry, or that a worker was processing, end as unknown",
-    "the messages of deliveries that were parked since the backup: they stay parked and cannot be redriven",
-    "attempts since the backup with the providers' answers, and the providers' own ids that a later receipt may name",
+    "the messages of deliveries that were parked since the backup: these deliveries stay parked and cannot be redriven",
+    "attempts since the backup, with the providers' answers and message ids: a later receipt with such an id matches no \
+     attempt",
     "changes that had not reached the log: erasures and cancellations right before the loss, and inbox items that a full \
      stream had refused",
-    "suppressions lifted and rows of the audit log written since the backup, and the position of webhooks: webhooks report \
-     the events since the backup again, under the same ids",
+    "suppressions lifted since the backup, which apply again; rows of the audit log written since the backup; and the \
+     progress of webhooks, which report the events since the backup again under the same ids",
 ];
 
 /// Result of a restore.
@@ -80,12 +81,12 @@ impl Report {
             (self.keys, "idempotency keys"),
             (self.chunks, "planned chunks of sends"),
             (self.users, "users"),
-            (self.deliveries, "deliveries, or started attempts of deliveries"),
+            (self.deliveries, "deliveries, or attempts that workers started"),
             (self.outcomes, "outcomes of deliveries"),
             (self.suppressed, "dead targets"),
             (self.cancelled, "cancellations"),
             (self.erased, "erasures"),
-            (self.ordered, "sends that are planned now, or at their time"),
+            (self.ordered, "sends to plan, now or at their scheduled time"),
         ]
     }
 }
@@ -98,15 +99,19 @@ impl Display for Report {
             "planned" => {
                 return writeln!(
                     f,
-                    "The log reaches back to the backup, which was in use at {marked_at}. {} messages would be read. \
-                     Nothing was changed.",
+                    "The log reaches back to the backup, whose database was still in use at {marked_at}. {} messages would \
+                     be read. Nothing was changed.",
                     self.messages
                 );
             }
             _ => {}
         }
-        writeln!(f, "Restored. The backup was in use at {marked_at}; {} messages were read.", self.messages)?;
-        writeln!(f, "Recovered by this run, in addition to earlier interrupted runs:")?;
+        writeln!(
+            f,
+            "Restored. The backed-up database was still in use at {marked_at}; {} messages were read.",
+            self.messages
+        )?;
+        writeln!(f, "Recovered by this run (earlier, interrupted runs are not counted):")?;
         for (count, what) in self.lines().iter().filter(|(count, _)| *count > 0) {
             writeln!(f, "  {count:>9}  {what}")?;
         }

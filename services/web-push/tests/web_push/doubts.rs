@@ -56,6 +56,10 @@ async fn each_push_service_is_judged_separately() {
         assert_eq!(refused(&world, user, 403).await, Outcome::Failed);
     }
     other.script(Rule::answer(status(403)));
-    assert_eq!(world.send_to("e", &foreign).await.outcome, Outcome::Failed, "the first rejection there");
+    assert_eq!(
+        world.send_to("e", &foreign).await.outcome,
+        Outcome::Failed,
+        "the first rejection at the other push service"
+    );
     assert_eq!(refused(&world, "e", 403).await, Outcome::PauseProvider);
 }

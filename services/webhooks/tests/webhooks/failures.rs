@@ -23,7 +23,7 @@ async fn a_webhook_whose_attempts_all_fail_is_listed_as_failed_and_can_be_redeli
     let received = world.received(1).await;
     assert_eq!(
         received[0].body["type"], "delivery.delivered",
-        "a message that was given up does not block the next one"
+        "a failed message does not block the next one"
     );
     world.messages("failed", 1).await;
     let failed = world.context.store.webhooks().failed_webhooks(world.app, Some(endpoint), 10).await.unwrap();
@@ -168,7 +168,7 @@ async fn day_old_webhooks_of_an_endpoint_that_failed_for_a_day_fail_and_old_rows
         .execute(&world.pool)
         .await
         .unwrap();
-    eventually(SOON, "both messages are given up", async || {
+    eventually(SOON, "both messages have failed", async || {
         store.webhooks().give_up_webhooks(day).await.unwrap();
         (world.count("failed").await == 2).then_some(())
     })

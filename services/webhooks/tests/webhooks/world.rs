@@ -177,7 +177,7 @@ impl World {
 
     /// Waits until `count` messages have this status.
     pub(crate) async fn messages(&self, status: &'static str, count: i64) {
-        eventually(SOON, "messages have a status", async || {
+        eventually(SOON, "the messages have the expected status", async || {
             (self.count(status).await == count).then_some(())
         })
         .await;

@@ -22,10 +22,10 @@ impl World {
             good("RS256 without kid", anonymous(&self.rs)),
             good("ES256 without kid", anonymous(&self.es)),
             good("HS256 without kid", anonymous(&self.hs)),
-            good("a bare sub", self.es.token(&with(fine.clone(), "sub", json!("ada")))),
-            good("a just expired token", near("exp", -40)),
-            good("a token of a fast clock", near("nbf", 40)),
-            good("a token issued by a fast clock", near("iat", 40)),
+            good("a sub without prefix", self.es.token(&with(fine.clone(), "sub", json!("ada")))),
+            good("an exp 40 s ago", near("exp", -40)),
+            good("an nbf in 40 s", near("nbf", 40)),
+            good("an iat in 40 s", near("iat", 40)),
             good(
                 "a fraction of a second",
                 self.es.token(&with(fine.clone(), "exp", json!(seconds(9) as f64 + 0.5))),
@@ -50,19 +50,19 @@ impl World {
         let critical = json!({"alg": "ES256", "kid": self.es.kid, "crit": ["exp"]});
         vec![
             malformed("no token", String::new()),
-            malformed("a word", "null".to_owned()),
+            malformed("the word null", "null".to_owned()),
             malformed("two parts", message.to_owned()),
             malformed("four parts", format!("{token}.{signature}")),
             malformed("no base64", token.replacen('e', "!", 1)),
-            malformed("a header that is no object", under(json!("ES256"))),
+            malformed("a header that is not an object", under(json!("ES256"))),
             malformed("a header without alg", under(json!({"kid": self.es.kid}))),
-            malformed("a kid that is no text", under(json!({"alg": "ES256", "kid": 1}))),
-            malformed("demands", under(critical)),
-            malformed("a sub that is no text", changed("sub", json!(7))),
-            malformed("an exp that is no number", changed("exp", json!("never"))),
+            malformed("a kid that is not a string", under(json!({"alg": "ES256", "kid": 1}))),
+            malformed("a header with crit", under(critical)),
+            malformed("a sub that is not a string", changed("sub", json!(7))),
+            malformed("an exp that is not a number", changed("exp", json!("never"))),
             malformed("a long token", changed("more", json!("x".repeat(9_000)))),
             invalid("no signature", format!("{message}.")),
-            invalid("a cut signature", token[..token.len() - 4].to_owned()),
+            invalid("a truncated signature", token[..token.len() - 4].to_owned()),
             invalid("changed claims", format!("{header}.{bob}.{signature}")),
             invalid("no sub", self.es.token(&without(fine.clone(), "sub"))),
             invalid("an empty sub", changed("sub", json!("user:"))),
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Tokens that were not signed by the app.
-    pub(super) fn stolen_tokens(&self) -> Vec<TokenCase> {
+    pub(super) fn foreign_tokens(&self) -> Vec<TokenCase> {
         let fine = self.claims();
         let invalid = |name, token| (name, token, Proof::Wrong("invalid_token"));
         let anonymous = |signer: &Signer| signer.token_under(&json!({"alg": signer.algorithm}), &fine);

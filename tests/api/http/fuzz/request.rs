@@ -24,7 +24,7 @@ pub(crate) enum Framing {
     Broken,
 }
 
-/// A request in the form in which it is written to a connection.
+/// A request that is ready to be written to a connection.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) framing: Framing,

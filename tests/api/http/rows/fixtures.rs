@@ -95,7 +95,8 @@ impl<'a> Fixtures<'a> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Builds calls whose answers must not differ: by each caller that must not learn of the resource, and with an unknown id.
+    /// Builds calls that must all get the same answer: one by each caller who must not learn that the resource exists, and some
+    /// with unknown ids.
     pub(super) async fn foreign(&mut self, row: &Row, call: &str) -> Vec<Call> {
         let own = self.fill(call).await;
         let (service, shop, bank) = (self.service, &self.shop, &self.bank);

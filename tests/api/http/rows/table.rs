@@ -32,7 +32,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Returns true if the path names a resource that another app or user may own.
-    pub(super) fn is_of_something(&self) -> bool {
+    pub(super) fn names_a_resource(&self) -> bool {
         ["{item}", "{request}", "{category}", "{user}", "{browser}", "{phone}"]
             .iter()
             .any(|part| self.calls[0].contains(part))

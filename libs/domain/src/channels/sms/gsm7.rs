@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(encode(text), None, "{text:?}");
         }
         assert_eq!(decode(&[0x80]), None);
-        assert_eq!(decode(&[0x1b]), None, "an escape alone");
+        assert_eq!(decode(&[0x1b]), None, "an escape without a code");
         assert_eq!(decode(&[0x1b, b'a']).as_deref(), Some("a"));
     }
 }

@@ -11,7 +11,7 @@ const GSM7_PART: usize = 153;
 const UCS2_ALONE: usize = 70;
 /// Maximum number of UTF-16 code units per segment of a message with several segments.
 const UCS2_PART: usize = 67;
-/// Maximum number of segments of a message: the header stores this number in one octet.
+/// Maximum number of segments of a message, because the header stores the number of segments in one octet.
 pub const MOST_SEGMENTS: usize = 255;
 
 /// Encoding of a text.
@@ -82,8 +82,8 @@ fn units(alphabet: Alphabet, character: char) -> usize {
     }
 }
 
-/// Splits a text into parts of at most `room` units. A character of two units (an escape and its code, or a surrogate pair) is
-/// never split between two parts.
+/// Splits a text into parts of at most `room` units (septets or UTF-16 code units, as counted by `length`). A character of two
+/// units (an escape and its code, or a surrogate pair) is never split between two parts.
 fn cut(text: &str, room: usize, length: impl Fn(char) -> usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;

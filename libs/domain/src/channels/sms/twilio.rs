@@ -57,7 +57,7 @@ pub const TABLE: &[(u32, Outcome)] = &[
     (30019, Outcome::Failed),
 ];
 
-/// Codes that blame the sender's number. If the send chose that number, the code does not concern the account.
+/// Codes that report a problem with the sender's number. If the send chose that number, the account is not at fault.
 const SENDER: [u32; 5] = [21212, 21603, 21606, 21659, 21660];
 
 /// Codes for a region or a type of number to which the account may not send. Another provider may be able to reach the recipient,
@@ -76,7 +76,7 @@ pub fn outcome(code: u32) -> Option<Outcome> {
     TABLE.iter().find(|(known, _)| *known == code).map(|(_, outcome)| outcome.clone())
 }
 
-/// Returns true if a code blames the sender's number.
+/// Returns true if a code reports a problem with the sender's number.
 #[must_use]
 pub fn is_about_sender(code: u32) -> bool {
     SENDER.contains(&code)

@@ -9,7 +9,7 @@ use crate::text_enum::text_enum;
 
 /// Longest `Topic`, in bytes (RFC 8030, section 5.4).
 const MAX_TOPIC: usize = 32;
-/// Longest time for which a push service is asked to keep a message: four weeks, in seconds.
+/// Longest time for which Tidings asks a push service to keep a message: four weeks, in seconds.
 pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {

@@ -1,4 +1,4 @@
-//! The envelope of events in the log.
+//! The envelope of messages in the log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

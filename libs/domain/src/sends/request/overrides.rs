@@ -24,10 +24,11 @@ pub const MAX_HEADERS: usize = 50;
 pub const MAX_HEADER_VALUE: usize = 998;
 /// Longest name of a sender, in bytes.
 pub const MAX_SENDER: usize = 255;
-/// Maximum size of the overrides for providers, as JSON text, in bytes: every job of the send contains them.
+/// Maximum size of the overrides for providers, as JSON text, in bytes. The limit is needed because every job of the send
+/// contains them.
 pub const MAX_PROVIDER_OVERRIDES: usize = 64 * 1024;
 
-/// Reads `override`. Returns the channels that it selects, or None if it selects none, and all other overrides.
+/// Reads `override`. Returns the selected channels (None if it selects none) and all other overrides.
 pub(super) fn read(
     body: &mut Fields,
     strict: bool,

@@ -6,8 +6,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
 use crate::{Control, Error, database::audit};
 
-/// A change of a provider in an open transaction. If the provider exists, its row is locked until [`ProviderEdit::put`]
-/// commits or the value is dropped.
+/// An edit of a provider in an open transaction. If the provider exists, its row stays locked until [`ProviderEdit::put`]
+/// commits or the edit is dropped.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
@@ -15,8 +15,8 @@ pub struct ProviderEdit {
 }
 
 impl Control<'_> {
-    /// Creates or replaces the provider with this identifier, and returns its new version. The version is 1 for a new
-    /// identifier. Otherwise it is one more than the identifier's last version, even if that provider was removed.
+    /// Creates or replaces the provider with this identifier, and returns its new version. The version is 1 if no provider
+    /// ever had this identifier. Otherwise it is one more than the last version, even if the previous provider was removed.
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects a value, or if the app does not exist.
@@ -30,7 +30,7 @@ impl Control<'_> {
         edit.put(provider, actor).await
     }
 
-    /// Starts to create or replace the provider with this identifier. Also returns the stored provider if it exists, and
+    /// Starts creating or replacing the provider with this identifier. Also returns the stored provider if it exists, and
     /// locks its row until the edit is completed or dropped.
     ///
     /// # Errors
@@ -155,8 +155,8 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
 }
 
 /// Returns the version of the provider that was just written. If a provider with this identifier was removed before, first
-/// raises the version above its last version. This is a separate statement because the upsert may have waited for a
-/// concurrent removal, and only a later statement sees the version that the removal wrote.
+/// raises the version above the last version of the removed provider. This is a separate statement because the upsert may
+/// have waited for a concurrent removal, and only a later statement sees the version that the removal wrote.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,4 +1,4 @@
-//! Search for the attempts and deliveries that receipts name.
+//! Lookup of the attempts and deliveries that receipts name.
 
 use std::collections::{HashMap, HashSet};
 

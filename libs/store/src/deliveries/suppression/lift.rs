@@ -1,4 +1,4 @@
-//! Lifting of suppressions: the target may be called again, and its removed token or subscription is restored.
+//! Lifting suppressions: Tidings may send to the target again, and restores its removed token or subscription.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub enum RestoreResult {
     NotNeeded,
 }
 
-/// The users who had the removed token, or the removed subscription, as stored in the row of the suppression.
+/// Data that a suppression has removed, as stored in its row: either the users who had the token, or the subscription.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pruned {

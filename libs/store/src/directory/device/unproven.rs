@@ -213,8 +213,8 @@ async fn add(
     quota::check(connection, app, Quota::Devices).await
 }
 
-/// Updates the type and the time of connection of a device. Returns [`Refusal::AddressGuarded`] if the device has a different
-/// secret.
+/// Updates the type of a device and the time of its last connection. `secret` is the digest of the secret that the caller sent.
+/// Returns [`Refusal::AddressGuarded`] if that secret is no longer the device's secret.
 async fn refresh(
     connection: &mut PgConnection,
     app: AppId,

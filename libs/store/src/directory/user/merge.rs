@@ -111,7 +111,7 @@ impl Directory<'_> {
         answers.into_iter().map(|answer| answer.ok_or(Error::Unanswered("a user was erased"))).collect()
     }
 
-    /// Reads the current profiles of some of the users in `named`; `places` contains the indexes of these users.
+    /// Reads the current profiles of the users in `named` whose indexes are in `places`.
     async fn read_versions(
         self,
         app: AppId,
@@ -226,8 +226,7 @@ fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> M
 }
 
 /// Creates users that do not exist, then merges the given pairs into each profile, in order. Locks the users' rows in key
-/// order until the transaction ends. Returns the results of each user; users that were erased meanwhile are missing from the
-/// result.
+/// order until the transaction ends. Returns the results of each user, except users that were erased meanwhile.
 ///
 /// Planning uses this function because its merges must commit together with the plans. [`Directory::merge_many`] uses it for
 /// users whose profiles other writers changed too often.

@@ -1,5 +1,5 @@
-//! Coordination of the writers of profiles in this process. Writers of the same user run one after another. Expensive
-//! computations run on blocking threads; a fixed number of slots limits how many run at once.
+//! Coordination of the writers of profiles in this process. Writers of the same user's profile run one after another.
+//! Expensive computations run on blocking threads; a fixed number of slots limits how many run at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) struct Writers {
     slots: Slots,
 }
 
-/// Lock that only one writer in this process holds for a user's profile. Dropping the value releases the lock.
+/// Lock on a user's profile, held by at most one writer in this process. Dropping the value releases the lock.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     guard: Option<OwnedMutexGuard<()>>,
@@ -52,7 +52,8 @@ impl Writers {
         turn
     }
 
-    /// Waits for a slot for one computation of the app.
+    /// Waits for a slot to run one expensive computation (see [`Writers::compute`]). The slot counts towards the maximum
+    /// number of slots that `app` may use.
     pub(crate) async fn slot(&self, app: AppId) -> Slot {
         self.slots.take(app).await
     }
@@ -93,8 +94,8 @@ mod tests {
         let mut second = Box::pin(writers.turn(AppId(1), "ada"));
         let mut cancelled = Box::pin(writers.turn(AppId(1), "ada"));
         assert!(second.as_mut().now_or_never().is_none() && cancelled.as_mut().now_or_never().is_none());
-        assert!(writers.turn(AppId(1), "bob").now_or_never().is_some(), "another user's turn is independent");
-        assert!(writers.turn(AppId(2), "ada").now_or_never().is_some(), "other apps are independent");
+        assert!(writers.turn(AppId(1), "bob").now_or_never().is_some(), "another user's lock is free");
+        assert!(writers.turn(AppId(2), "ada").now_or_never().is_some(), "the lock in another app is free");
         drop(cancelled);
         drop(first);
         let second = second.now_or_never().unwrap();

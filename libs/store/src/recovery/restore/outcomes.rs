@@ -44,9 +44,10 @@ impl Restore {
     /// contains its job, the delivery becomes `sending`, because a worker may have received the job.
     ///
     /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer,
-    /// then one from the answer. Of the outcomes of the latest attempt, the outcome with the highest rank applies. If several
-    /// have this rank, the last one in the log applies. A delivery that has already started its next attempt does not change.
-    /// A parked delivery counts as not having started it.
+    /// then one from the answer. Of the outcomes of the latest attempt, the outcome with the highest rank applies. If
+    /// several have this rank, the last one in the log applies. A delivery that has already started its next attempt does
+    /// not change. A parked delivery has not started its next attempt, although its row already contains the number of that
+    /// attempt.
     ///
     /// # Errors
     /// Returns an error and changes no delivery if the database fails.

@@ -143,8 +143,8 @@ fn decisions(chunk: &PlannedChunk<'_>) -> Decisions {
 }
 
 /// Creates users that do not exist, with the given app, number and identifier. Returns the number of created users. Does not
-/// create an erased user again: it stores the user's digest with the erasure, so that the planning of earlier sends leaves
-/// out the user.
+/// create erased users again, but stores their digests with their erasures, so that the planning of earlier sends leaves
+/// them out.
 pub(super) async fn add_users(
     connection: &mut PgConnection,
     users: &BTreeMap<(i64, i64), &str>,

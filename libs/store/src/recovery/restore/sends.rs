@@ -20,9 +20,9 @@ pub struct RestoredSends {
 }
 
 impl Restore {
-    /// Adds accepted sends; `accepted` contains the first chunk of each. Writes the request with its body and, unless it has
-    /// expired, the idempotency key. [`Restore::plan_open`] later removes the body if it is not needed. If the backup
-    /// contains the send as a parked message, removes this message, so that the send is planned again.
+    /// Adds accepted sends; `accepted` contains the first chunk of each. Writes the request with its body, and the
+    /// idempotency key unless the key has expired. [`Restore::plan_open`] later removes the body if it is not needed. If the
+    /// backup contains the send as a parked message, removes this message, so that the send is planned again.
     ///
     /// # Errors
     /// Returns an error and adds no send if the database fails.

@@ -104,8 +104,8 @@ pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer
 }
 
 /// Reads a send and determines the next chunk to process. Processing this chunk starts the chunk after it. If all chunks are
-/// frozen, the plan of the last chunk may not have been published. The last chunk is then processed again, provided that the
-/// send has several chunks or a schedule.
+/// frozen, the plan of the last chunk may not have been published. The last chunk is then processed again, but only if the
+/// send has several chunks or is scheduled.
 fn read(row: &PgRow) -> Result<UnfinishedSend, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;

@@ -15,8 +15,8 @@ const STEP: i64 = 500;
 
 impl Restore {
     /// Sets deliveries to `sending` if they waited for a job at the time of the backup, because a worker may have received
-    /// the job since. [`Restore::add_jobs`] then resets deliveries whose job no worker has received. Deliveries that wait for
-    /// a timer in the backup do not change.
+    /// the job since. [`Restore::add_jobs`] then resets deliveries whose job no worker has received. Deliveries for which
+    /// the backup contains a timer do not change.
     pub async fn doubt_waiting(&mut self) -> Result<(), Error> {
         sqlx::query(
             "UPDATE delivery d SET status = 'sending', lease_until = NULL

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::inbox::projection::INBOX;
 
 /// Maximum time for which a switch waits for running readers of the live tables. It must be shorter than two seconds: new
-/// readers wait for the switch, and the gateway gives up a call to the database after two seconds. It must be longer than
+/// readers wait for the switch, and the gateway abandons a call to the database after two seconds. It must be longer than
 /// `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
 /// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.
@@ -44,7 +44,7 @@ pub struct Switch<'s> {
 pub enum SwitchResult {
     /// The tables of the shadow are live, and the old tables are dropped.
     Yes,
-    /// Nothing was switched, because readers kept the tables locked for too long.
+    /// Nothing was switched, because another session kept one of the tables locked for too long.
     Hindered,
 }
 
@@ -116,7 +116,8 @@ impl Switch<'_> {
     async fn replace_tables(&mut self) -> Result<(), Error> {
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
-        // The check follows the lock, so that no migration can change the tables after it.
+        // The schema is checked only after the tables are locked, so that no migration can change them between the check and
+        // the switch.
         self.check_schema().await?;
         self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
         self.transaction

@@ -8,10 +8,10 @@ use crate::Error;
 /// The tables that the projection writes.
 const TABLES: [&str; 5] = ["inbox_item", "inbox_counter", "checkpoint", "dead_event", "message_failure"];
 
-/// Query that generates statements. They create the tables `$3` in schema `$1` with the same definitions as in schema `$2`:
-/// columns, checks, keys, indexes with the same names, storage, owner and grants on tables. Roles with privileges on a table
-/// also get `USAGE` on the schema, so that erasures can delete rows there. `CREATE TABLE … LIKE` alone would omit the grants
-/// and give the indexes other names, but migrations find indexes by name.
+/// Query that generates the statements that create a shadow's tables. The tables `$3` in schema `$1` get the same
+/// definitions as in schema `$2`: columns, checks, keys, indexes with the same names, storage, owner and grants on tables.
+/// Roles with privileges on a table also get `USAGE` on the schema, so that erasures can delete rows there. A statement
+/// `CREATE TABLE … LIKE` alone would omit the grants and give the indexes other names, but migrations find indexes by name.
 const DEFINITION: &str = "
     WITH original AS (
       SELECT c.oid, c.relname AS name, c.reloptions, c.relowner, c.relacl

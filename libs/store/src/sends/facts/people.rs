@@ -37,7 +37,7 @@ pub(super) async fn merge_inline_profiles(
     let refused =
         merged.values().flatten().filter(|merged| matches!(merged, MergeResult::Refused(_))).count();
     if refused > 0 {
-        tracing::warn!(refused, "skipped inline profiles that would make the stored profile invalid");
+        tracing::warn!(refused, "skipped inline profiles that would have made a stored profile invalid");
     }
     Ok(())
 }

@@ -10,13 +10,15 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Sends, erasure};
 
-/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that PostgreSQL cannot skip.
+/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that a statement cannot skip
+/// with `SKIP LOCKED`.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Lock timeout of a transaction whose chunks all belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// An open transaction that is ready to freeze chunks. It has locked the users whose profiles the chunks write, and blocks
-/// erasures in the apps of the chunks. Busy chunks, for which it could not get all locks, must not be frozen in it.
+/// An open transaction that is ready to freeze chunks. It has locked the users for whom the chunks contain inline profiles,
+/// and blocks erasures in the apps of the chunks. A chunk is busy if the transaction could not acquire all of its locks. A
+/// busy chunk must not be frozen in this transaction.
 #[derive(Debug)]
 pub struct ChunkLocks {
     transaction: Transaction<'static, Postgres>,
@@ -24,9 +26,8 @@ pub struct ChunkLocks {
 }
 
 impl Sends<'_> {
-    /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Does not wait for
-    /// locks that another transaction holds. A chunk that needs such a lock is busy ([`ChunkLocks::is_busy`]) and must not be
-    /// frozen in this transaction.
+    /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Does not
+    /// wait for locks that another transaction holds. A chunk that needs such a lock is busy; see [`ChunkLocks::is_busy`].
     pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
@@ -39,8 +40,8 @@ impl Sends<'_> {
         Ok(ChunkLocks { transaction, busy })
     }
 
-    /// Locks the users whose profiles the chunks write, and blocks erasures in the apps of the chunks. Waits up to 5 seconds
-    /// for each lock.
+    /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Waits up
+    /// to 5 seconds for each lock.
     ///
     /// # Errors
     /// Returns an error if the database fails, or if a lock does not become free in time ([`Error::is_lock_timeout`]).
@@ -72,21 +73,21 @@ impl ChunkLocks {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Starts to freeze chunks, none of which may be busy. Inserts a row in the table `plan` for each chunk, in key order. If
-    /// the row of a chunk already exists, another transaction has frozen the chunk, and the stored decisions are kept.
+    /// Starts freezing chunks; none of them may be busy. Inserts a row into the table `plan` for each chunk, in key order.
+    /// If a chunk already has a row, another transaction has frozen it, and its stored decisions do not change.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }
 }
 
-/// Returns the app ids and identifiers of the users whose profiles a chunk writes.
+/// Returns the app ids and identifiers of the users for whom a chunk contains inline profiles.
 fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
     let recipients = chunk.send.chunk(chunk.chunk).iter().filter(|recipient| recipient.profile.is_some());
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the users whose profiles the chunks write, except users that another transaction has locked. Returns the users that
-/// it did not lock.
+/// Locks the users for whom the chunks contain inline profiles, except users that another transaction has locked. Returns
+/// the users that it did not lock.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,

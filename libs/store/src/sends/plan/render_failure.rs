@@ -18,9 +18,9 @@ pub struct RenderFailure {
 }
 
 impl Sends<'_> {
-    /// Records failures of rendering: queued deliveries become `failed`, and inbox items are recorded as skipped. Returns the
-    /// deliveries that failed for this reason, in this call or an earlier one, and those that were cancelled. The caller must
-    /// publish their outcomes, because no worker receives a job for them.
+    /// Records rendering failures: queued deliveries become `failed`, and inbox items are recorded as skipped. Returns the
+    /// deliveries that failed for this reason, in this call or an earlier one, and those that were cancelled. The caller
+    /// must publish their outcomes, because no worker receives a job for them.
     ///
     /// # Errors
     /// Returns an error if the database fails. The caller can safely repeat the call, which returns the same deliveries.

@@ -20,7 +20,8 @@ pub struct Settlement<'a> {
     pub answer: &'a str,
 }
 
-/// Effect of a batch of settlements on the health of one endpoint. The settlements are added in order.
+/// Effect of a batch of settlements on the health of one endpoint. [`Health::add`] must be called for each settlement, in
+/// order.
 #[derive(Default)]
 struct Health {
     /// True if an attempt succeeded.

@@ -37,7 +37,7 @@ async fn a_new_app_has_every_switch_off_and_its_addresses_guarded_outside_develo
     }
 }
 
-// The array in this test has one element per switch.
+// The test is long because it lists every switch.
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn each_switch_is_set_alone_and_audited() {

@@ -1,4 +1,4 @@
-//! Templates: versions never change and are found by identifier, number and version.
+//! Templates: versions never change. A template is found by identifier or id, and each of its versions by number.
 
 use domain::AppId;
 use domain::id::TemplateId;

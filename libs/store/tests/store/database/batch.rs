@@ -1,4 +1,4 @@
-//! Batching of the queries of concurrent callers.
+//! Batches of the queries of concurrent callers.
 
 use std::sync::{Arc, Mutex};
 

@@ -9,9 +9,9 @@ use store::deliveries::attachment::Review;
 use crate::erasure::user::{LATER, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 
-/// Retention that has ended for files stored at [`NOW`].
+/// Short retention. For files stored at [`NOW`], it has ended.
 const SHORT: Duration = Duration::from_secs(1);
-/// Retention that has not ended for files stored at [`NOW`].
+/// Long retention. For files stored at [`NOW`], it has not ended.
 const LONG: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Fixture {

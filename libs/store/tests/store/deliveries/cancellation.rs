@@ -259,7 +259,7 @@ async fn an_attempt_under_way_is_not_retried_after_cancellation() {
     }
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not granted") };
     assert_eq!(fixture.cancel(app).await, 1);
     assert!(!fixture.settle_first(app, first, token, false).await, "no retry follows");
     assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE stream <> 'OUTCOME'").await, 0);
@@ -278,7 +278,7 @@ async fn a_late_answer_overrides_the_cancellation_of_an_attempt_with_an_expired_
     fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not granted") };
     assert_eq!(fixture.cancel(app).await, 0);
     fixture.run("UPDATE delivery SET lease_until = now()").await;
     let claim = fixture.claim_first(app, first).await;
@@ -299,7 +299,7 @@ async fn cancellation_ends_a_retry_settled_before_it() {
     fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not granted") };
     // Another transaction locks the table of timers, so that the settlement waits while it holds the lock on the request.
     let mut blocking = fixture.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *blocking).await.unwrap();
@@ -310,7 +310,7 @@ async fn cancellation_ends_a_retry_settled_before_it() {
             fixture.cancel(app).await
         },
         async {
-            testkit::eventually(crate::LIMIT, "both wait", async || {
+            testkit::eventually(crate::LIMIT, "both calls wait for a lock", async || {
                 let waiting = "SELECT count(*) FROM pg_stat_activity
                                WHERE datname = current_database() AND wait_event_type = 'Lock'";
                 (fixture.count(waiting).await == 2).then_some(())
@@ -337,7 +337,7 @@ async fn cancellation_ends_deliveries_instead_of_parking_and_stops_redrives() {
     }
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
-    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    let Claim::Granted { token, .. } = fixture.claim_first(app, first).await else { panic!("not granted") };
     fixture.run("UPDATE delivery SET status = 'parked', attempt = 2 WHERE recipient_index = 1").await;
     assert_eq!(fixture.cancel(app).await, 0);
     let parked = RecordedStep::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
@@ -358,7 +358,7 @@ async fn a_request_with_only_parked_deliveries_is_cancelled() {
     fixture.run("UPDATE delivery SET status = 'parked'").await;
     assert_eq!(fixture.cancel(app).await, 0);
     assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
-    // The statement does what a redrive does. The next claim still ends the delivery as cancelled.
+    // This statement simulates a redrive. The next claim still ends the delivery as cancelled.
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
     assert!(matches!(claim, Claim::NotDue(state) if state.status == Status::Cancelled));

@@ -38,7 +38,7 @@ impl Fixture {
 fn ours(claim: &Claim) -> (Uuid, Option<&str>) {
     match claim {
         Claim::Granted { token, provider } => (*token, provider.as_deref()),
-        other => panic!("not ours: {other:?}"),
+        other => panic!("not granted: {other:?}"),
     }
 }
 
@@ -46,7 +46,7 @@ fn ours(claim: &Claim) -> (Uuid, Option<&str>) {
 fn done(claim: Claim) -> (Status, Option<Reason>) {
     match claim {
         Claim::NotDue(state) => (state.status, state.reason),
-        other => panic!("not done: {other:?}"),
+        other => panic!("still due: {other:?}"),
     }
 }
 
@@ -103,7 +103,7 @@ async fn earlier_attempts_are_done_and_later_attempts_are_missing() {
     let other = fixture.app("bank").await;
     let id = fixture.deliveries(app, 1).await[0];
     fixture.update_deliveries("UPDATE delivery SET status = 'retrying', attempt = 2").await;
-    let Claim::NotDue(state) = fixture.claim(app, id, 1, "main").await else { panic!("not done") };
+    let Claim::NotDue(state) = fixture.claim(app, id, 1, "main").await else { panic!("still due") };
     assert_eq!(
         (state.app, state.delivery, state.send_id, state.user, state.channel, state.attempt),
         (app, id, send_id(1), UserNumber(1), Channel::Email, 2)

@@ -1,4 +1,4 @@
-//! Receipts that arrive after the provider's answer was settled.
+//! Receipts that arrive after their attempt was settled.
 
 mod early;
 
@@ -16,7 +16,7 @@ use domain::{
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{RecordedStep, Settlement};
-use store::sends::status::PairFilter;
+use store::sends::pairs::PairFilter;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};
@@ -246,7 +246,7 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("no job") };
-    assert_eq!((order.attempt, order.limited_retries), (2, 1), "no limited retry is left");
+    assert_eq!((order.attempt, order.limited_retries), (2, 1), "the retry counts as limited");
     drop(due);
 
     let last = RetryPolicy { schedule: vec![Duration::ZERO] };

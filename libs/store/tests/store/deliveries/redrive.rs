@@ -1,4 +1,4 @@
-//! Redrive of parked messages.
+//! Redriving parked messages.
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;

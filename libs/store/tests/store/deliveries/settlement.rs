@@ -23,7 +23,7 @@ impl Fixture {
         let Claim::Granted { token, .. } =
             self.store.deliveries().claim(&[request], lease).await.unwrap().remove(0)
         else {
-            panic!("not ours")
+            panic!("not granted")
         };
         let next = match outcome {
             Outcome::Sent { .. } => RecordedStep::End(Status::Sent, None),

@@ -1,4 +1,4 @@
-//! Suppression of dead targets: tokens and subscriptions are removed and restored, and dead targets are not called.
+//! Suppression of dead targets: tokens and subscriptions are removed and restored, and nothing is sent to dead targets.
 
 mod races;
 
@@ -66,7 +66,7 @@ impl Fixture {
         delivery: DeliveryId,
         gone: TargetDeath,
     ) -> Settlement {
-        let Claim::Granted { token, .. } = self.claim_one(app, delivery).await else { panic!("not ours") };
+        let Claim::Granted { token, .. } = self.claim_one(app, delivery).await else { panic!("not granted") };
         Settlement {
             app,
             send_id: Some(send_id(1)),
@@ -347,7 +347,7 @@ async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
 
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;
     fixture.store.directory().subscribe(app, "ada", "browser", &subscription).await.unwrap();
-    assert!(fixture.suppressed().await.is_empty(), "subscribed again");
+    assert!(fixture.suppressed().await.is_empty(), "subscribing again lifts the suppression");
 
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;
     sqlx::query("DELETE FROM device").execute(&fixture.pool).await.unwrap();

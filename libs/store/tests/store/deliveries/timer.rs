@@ -82,7 +82,7 @@ async fn unpublished_timers_do_not_block_others() {
     let second = fixture.store.deliveries().due_timers(1).await.unwrap();
     assert_eq!(second.timers[0].id, Uuid::from_u128(2));
     second.done(&[Uuid::from_u128(2)]).await.unwrap();
-    let again = eventually(LIMIT, "the first is due again", async || {
+    let again = eventually(LIMIT, "the first timer is due again", async || {
         fixture.store.deliveries().due_timers(1).await.unwrap().timers.first().cloned()
     })
     .await;

@@ -40,7 +40,8 @@ impl Fixture {
         self.store.erasure().end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
-    /// Freezes the chunk with the decisions of a plain send, and returns the decisions.
+    /// Freezes the chunk with the decisions that planning would make with an email provider, and without preferences or
+    /// suppressed targets. Returns the decisions.
     pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
         let chunks = [chunk.clone()];
         let mut freeze = self.store.sends().freeze(&chunks).await.unwrap();
@@ -138,7 +139,7 @@ async fn erasure_deletes_dependent_rows_and_a_new_user_gets_another_number() {
     assert!(fixture.store.erasure().erase_user(shop, "ursula", NOW).await.unwrap().is_none());
     assert!(fixture.store.directory().find_user(shop, "ursula").await.unwrap().is_none());
     assert!(fixture.store.directory().find_user(bank, "ursula").await.unwrap().is_some());
-    // The two timers are the bank's and the one that publishes the erasure.
+    // Two timers remain: the timer of the app `bank`, and the timer that publishes the erasure.
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
     assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(shop, ursula)]);
     assert_ne!(fixture.user(shop, "ursula").await, ursula);
@@ -300,12 +301,12 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
     let (Claim::Granted { token: ursulas, .. }, Claim::Granted { token: bobs, .. }) =
         (claim(0).await, claim(1).await)
     else {
-        panic!("not ours")
+        panic!("not granted")
     };
     for identifier in ["ursula", "bob", "cid"] {
         fixture.erase(app, identifier, LATER).await;
     }
-    let Claim::NotDue(state) = claim(2).await else { panic!("not done") };
+    let Claim::NotDue(state) = claim(2).await else { panic!("still due") };
     assert_eq!(state.reason, Some(Reason::RecipientErased));
 
     let sent = Outcome::Sent { provider_id: Some("ursula@provider".to_owned()) };

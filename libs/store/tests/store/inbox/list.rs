@@ -11,7 +11,7 @@ use crate::{Fixture, fixture};
 const FIRST: PageStart = PageStart::Offset(0);
 
 impl Fixture {
-    /// Adds `count` items with ids from `first`. Two consecutive items have the same creation time in milliseconds.
+    /// Adds `count` items with ids from `first`. Items 2n and 2n + 1 have the same creation time.
     async fn add_items(&self, app: AppId, user: UserNumber, first: i64, count: i64) {
         sqlx::query(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)

@@ -92,7 +92,10 @@ async fn only_one_of_two_writers_moves_the_checkpoint() {
         assert_eq!(fixture.store.database().checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
     }
     assert!(fixture.store.inbox().project(STREAM, 0, 1).await.unwrap().is_none());
-    assert!(fixture.store.inbox().project(STREAM, 7, 8).await.unwrap().is_none(), "checkpoint not at 7");
+    assert!(
+        fixture.store.inbox().project(STREAM, 7, 8).await.unwrap().is_none(),
+        "the checkpoint is not at 7"
+    );
     assert_eq!(fixture.store.database().checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
 }
 

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-/// Columns that are empty in rows of a backlog, and therefore in most rows.
+/// Nullable columns that are left NULL, as they are in rows that still have to be processed.
 const EMPTY: [&str; 12] = [
     "token",
     "settled_at",

@@ -1,5 +1,6 @@
-//! The SQL statements of this crate, read from its source, so that new statements are tested automatically. A statement is a
-//! literal that begins with an SQL verb, a concatenation of literals, or a `.sql` file.
+//! The SQL statements of this crate, read from its source, so that new statements are tested automatically. A statement is
+//! either a `.sql` file or a string that starts with an SQL verb. The string may be put together with `concat!`, `+` or a
+//! macro of the crate.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,8 +11,8 @@ pub(super) struct Statement {
     pub(super) sql: String,
 }
 
-/// Macros whose body is a string, or a query with a string, by name. The values are the names of the macro's parameters, and
-/// the source of its body from the string on.
+/// The macros of this crate that expand to a string or to a query with a string, by name. Each value contains the names of
+/// the macro's parameters, and its body from the start of the string.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
 /// Returns all statements of `libs/store/src`, with their macros expanded.
@@ -46,7 +47,7 @@ pub(super) fn statements() -> Vec<Statement> {
                 let is_sql = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"]
                     .iter()
                     .any(|verb| sql.trim_start().starts_with(&format!("{verb} ")));
-                // A text that contains a macro parameter is a template. The statement is collected where the macro is called.
+                // Skip a string that contains a macro parameter. The complete statement is found at each call of the macro.
                 if is_sql && !sql.contains('\u{0}') {
                     found.push(Statement { file: file.clone(), sql });
                 }
@@ -79,8 +80,8 @@ fn read_macros(text: &str, macros: &mut Macros) {
             head.split('$').skip(1).map(|rest| rest.split(':').next().unwrap().to_owned()).collect();
         let mut body = body.trim_start();
         if body.starts_with("sqlx::query") {
-            // Look for a literal only before the first parameter. If the statement is passed as a parameter, the literal is
-            // in the call of the macro and is found there.
+            // Look for a string only before the first parameter. If the statement is a parameter, the search finds it in the
+            // calls of the macro.
             let start = &body[..body.find(['$', ')']).unwrap_or(body.len())];
             let literal = start.char_indices().map(|(at, _)| at).find(|at| starts_literal(&body[*at..]));
             body = &body[literal.unwrap_or(body.len())..];
@@ -101,7 +102,7 @@ fn starts_literal(text: &str) -> bool {
     text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#\"")
 }
 
-/// Reads expressions that are joined by `+`. Returns their text and their length in the source.
+/// Reads expressions that are joined by `+`. Returns the joined string and the length of the expressions in the source.
 fn sum(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (String, usize) {
     let (mut sql, mut at) = expression(text, macros, values);
     loop {
@@ -114,7 +115,7 @@ fn sum(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (String
     }
 }
 
-/// Reads a literal, a `concat!` or a macro call. Returns its text and its length in the source.
+/// Reads a literal, a `concat!` or a macro call. Returns the string that it stands for and its length in the source.
 fn expression(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (String, usize) {
     if starts_literal(text) {
         return literal(text);

@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 impl Fixture {
     async fn restore(&self) -> Restore {
-        self.store.recovery().begin_restore().await.unwrap().expect("no other restore")
+        self.store.recovery().begin_restore().await.unwrap().expect("no other restore is running")
     }
 
     /// Returns a job for the recipient with the index `place`, whose user number is 100 + `place`.
@@ -163,7 +163,7 @@ async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
     assert_eq!(
         fixture.store.database().recorded_database().await.unwrap(),
         RecordedDatabase::Elsewhere,
-        "restored from an earlier dump"
+        "the database was restored from an earlier dump"
     );
 }
 

@@ -32,7 +32,8 @@ async fn a_switch_is_abandoned_if_a_table_is_locked_and_can_be_retried() {
     let fixture = fixture().await;
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
     shadow.create().await.unwrap();
-    // The locks are those of readers such as a dump, and of vacuums of the live and the new tables.
+    // Locks of other sessions, in this order: a reader of a live table (such as a dump), a vacuum of a live table, a vacuum
+    // of a new table, and a reader of a new table.
     for lock in [
         "LOCK TABLE inbox_counter IN ACCESS SHARE MODE",
         "LOCK TABLE inbox_item IN SHARE UPDATE EXCLUSIVE MODE",

@@ -1,4 +1,4 @@
-//! Freezing of chunks.
+//! Freezing chunks.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use store::sends::plan::{Decisions, Freeze, RenderFailure};
 
 use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 
-/// Maximum number of tries. Concurrent transactions abort a transaction only a few times in a row.
+/// Maximum number of tries. PostgreSQL aborts the same transaction only a few times in a row, even if many run concurrently.
 const MOST_TRIES: usize = 20;
 
 pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
@@ -73,7 +73,7 @@ pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decis
     finish(store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap()
 }
 
-/// Freezes chunks. Like a dispatcher, retries if PostgreSQL aborts the transaction because of a concurrent one.
+/// Freezes chunks. If PostgreSQL aborts the transaction because of a concurrent one, tries again, as a dispatcher does.
 async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
         let frozen = async { finish(store.sends().freeze(chunks).await?, chunks).await };
@@ -82,7 +82,7 @@ async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
             Err(error) => assert!(!error.is_refused_data(), "{error}"),
         }
     }
-    panic!("not frozen in {MOST_TRIES} tries");
+    panic!("the chunks were not frozen in {MOST_TRIES} tries");
 }
 
 impl Fixture {
@@ -284,7 +284,7 @@ async fn decisions_depend_on_preferences_suppressions_providers_and_users() {
 
     sqlx::query("UPDATE category SET critical = true").execute(&fixture.pool).await.unwrap();
     let (_, decisions) = frozen(&fixture.store, &[chunk(app, 3, 0, &send)]).await;
-    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "critical category");
+    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "preferences are ignored");
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn render_failures_are_recorded() {
     let (_, stored) = frozen(&fixture.store, &chunks).await;
     assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
     let failed = &stored[0][1].1;
-    assert!(!failed.in_app && failed.deliveries.len() == 1, "the outcome may not be published yet");
+    assert!(!failed.in_app && failed.deliveries.len() == 1, "the outcome may still be unpublished");
     let recorded = failed.skips.iter().filter(|skip| **skip == (Channel::InApp, Reason::TemplateError));
     assert_eq!(recorded.count(), 1);
     let ended = "SELECT count(*) FROM delivery WHERE recipient_index = 1 AND status = 'failed'
@@ -368,7 +368,8 @@ async fn overlapping_batches_freeze_each_chunk_once() {
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
     let mut random = RandomNumbers(7);
     for round in 0..6 {
-        // Neighbouring batches share a send. All batches share users and categories, and each round adds new ones.
+        // Neighbouring batches share a send. All batches share users and categories, and each round adds new users and
+        // categories.
         let batches: Vec<Vec<Chunk>> = (0..8)
             .map(|batch| {
                 let numbers = [batch, (batch + 1) % 8, 8 + batch, 16 + batch];

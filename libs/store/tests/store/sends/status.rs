@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status};
-use store::sends::status::{PairFilter, PairStatus};
+use store::sends::pairs::{PairFilter, PairStatus};
 use uuid::Uuid;
 
 use crate::{Fixture, fixture};
@@ -16,7 +16,8 @@ impl Fixture {
     }
 
     /// Adds a request to four recipients. Ada's inbox item is projected; she has two phones and has turned off email. Bob's
-    /// inbox item is not projected yet; his email was sent at the second attempt. Eve is unknown. Cy's template failed.
+    /// inbox item is not projected yet; his email was sent at the second attempt. Eve is unknown. Cy's inbox item could not
+    /// be rendered.
     async fn add_request(&self, app: AppId) {
         self.run_for(
             app,

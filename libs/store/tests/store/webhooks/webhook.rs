@@ -52,7 +52,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
 }
 
 /// Returns the number of scans of the tables `webhook_message` and `webhook_wake`, and the number of rows and index entries
-/// that they read. A session reports its numbers when it ends, or earlier.
+/// that they read. A session may report its reads only when it ends.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -70,7 +70,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages whose ids are the given numbers. The messages alternate between `subjects` subjects.
+    /// Adds messages whose ids are the given numbers. Message n has the subject n modulo `subjects`.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -126,7 +126,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
                 .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
                 .collect();
             assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
-            // A session reports its reads when it ends, or earlier.
+            // A session may report its reads only when it ends.
             store.close().await;
             let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
                 let (now, read) = reads(&fixture.pool).await;
@@ -136,7 +136,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             let read = after - before;
             assert!(
                 read < 400,
-                "{read} rows were read to take {} of {waiting}, {plans} {statistics}",
+                "{read} rows were read to claim {} of {waiting} messages ({plans}, {statistics})",
                 taken.len()
             );
         }
@@ -167,7 +167,7 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
     let mut delivered = Vec::new();
     while delivered.len() < 5 {
         let taken = store.webhooks().take_webhooks(10, PACE).await.unwrap();
-        assert!(!taken.is_empty(), "only {delivered:?} are delivered");
+        assert!(!taken.is_empty(), "no message is due after {delivered:?}");
         let settlements: Vec<_> = taken
             .iter()
             .map(|due| Settlement { due, settled: AttemptResult::Accepted, answer: "200" })
@@ -185,8 +185,8 @@ async fn a_subject_always_has_one_head() {
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=8, 2).await;
-    assert_eq!(fixture.heads().await, [1, 2], "the earliest of each subject");
-    // The next statements do what a process of the previous release, an erasure and an operator's redelivery do.
+    assert_eq!(fixture.heads().await, [1, 2], "the earliest message of each subject is its head");
+    // The next statements simulate a process of the previous release, an erasure, and messages that an operator redelivers.
     fixture
         .set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1")
         .await;
@@ -223,7 +223,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     adding.commit().await.unwrap();
     assert!(fixture.store.webhooks().settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
-    // If the settlement is first, adding waits for it.
+    // If the settlement runs first, the insert waits for it.
     let mut settling = fixture.pool.begin().await.unwrap();
     let settle = "UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE head";
     sqlx::raw_sql(settle).execute(&mut *settling).await.unwrap();
@@ -260,5 +260,5 @@ async fn apps_without_due_messages_are_not_read() {
         (now > scans).then_some(read)
     })
     .await;
-    assert!(after - before < 100, "{} rows were read to take none", after - before);
+    assert!(after - before < 100, "{} rows were read although no message was due", after - before);
 }

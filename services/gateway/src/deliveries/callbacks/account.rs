@@ -18,10 +18,11 @@ use crate::http::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
-/// Indexes of path segments: the app's id, the provider's identifier and the subject. Segment 0 is the empty text before the
-/// first slash.
+/// Index of the path segment with the app's id. Segment 0 is the empty text before the first slash.
 const APP: usize = 4;
+/// Index of the path segment with the provider's identifier.
 const PROVIDER: usize = 5;
+/// Index of the path segment with the subject, such as the id of a delivery.
 const SUBJECT: usize = 6;
 
 /// The provider that sent a callback. [`Claim::prove`] returns it only if the signature is valid.
@@ -40,7 +41,7 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Looks up the provider that a callback names and decodes the callback's signature. Every invalid callback gets the same
-    /// 403, which does not reveal if the provider is unknown or if the signature is missing or wrong.
+    /// 403, which does not reveal whether the provider is unknown or the signature is missing or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
@@ -59,7 +60,7 @@ impl Claim {
         Ok(Claim { account, token, url, signature })
     }
 
-    /// Verifies the signature with the fields of the body. 403 if it is wrong.
+    /// Verifies the signature, which covers the fields of the body. 403 if the signature is wrong.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
         if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
             continue_as(Holder::backend(self.account.app));
@@ -73,7 +74,7 @@ impl Claim {
 impl Account {
     /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
     /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share a look-up, so that forged callbacks
-    /// do not delay those of the provider itself.
+    /// do not delay genuine ones.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
@@ -82,8 +83,8 @@ impl Account {
         let key = (self.app, self.provider.clone());
         match tokens.try_get_with(key, self.look_up(gateway)).await {
             Ok(token) => Ok(token),
-            // The shared look-up was charged to the caller that started it, and may have failed because of that caller's limits.
-            // Try again, charged to this caller.
+            // The shared look-up counted against the limits of the caller that started it, and may have failed because of them.
+            // Try again within the limits of this caller.
             Err(_) => self.look_up(gateway).await,
         }
     }
@@ -117,7 +118,10 @@ fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Opt
     let opened = callbacks.master_key.open(&provider_context(app, &row.identifier), sealed);
     let opened = opened
         .inspect_err(|error| {
-            tracing::error!(%app, provider = row.identifier, %error, "cannot open a provider's secrets; rejecting its callbacks");
+            tracing::error!(
+                %app, provider = row.identifier, %error,
+                "cannot decrypt a provider's secrets; rejecting the provider's callbacks"
+            );
         })
         .ok()?;
     let secrets: Map<String, Value> = serde_json::from_slice(opened.expose_secret()).ok()?;

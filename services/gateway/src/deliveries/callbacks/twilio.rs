@@ -15,8 +15,9 @@ use crate::http::failure::Failure;
 use crate::http::waiting::database;
 use crate::openapi::callback::{TwilioMessage, TwilioStatus};
 
-/// Keywords with which people stop and restart messages. They apply to accounts without Twilio's own opt-out detection.
+/// Keywords that stop messages. They apply to accounts without Twilio's own opt-out detection.
 const STOP: [&str; 6] = ["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"];
+/// Keywords that start messages again.
 const START: [&str; 3] = ["START", "YES", "UNSTOP"];
 
 /// Reports the status of a message.
@@ -76,7 +77,7 @@ pub(crate) async fn status(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Converts a final status to the provider's answer to record. None for any other status.
+/// Converts a final status to the answer to record for the attempt. None for any other status.
 fn answer(fields: &[(String, String)]) -> Option<Answer> {
     let status = field(fields, "MessageStatus").or_else(|| field(fields, "SmsStatus"))?;
     let code = field(fields, "ErrorCode").and_then(|code| code.parse::<u32>().ok());
@@ -95,9 +96,9 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
 
 /// Receives a message that a person sent to the account's number.
 ///
-/// Set this URL as the account's messaging webhook. If a person writes `STOP`, the app's SMS no longer go to that number until
-/// the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the service looks for the
-/// usual keywords in the text. All other messages are accepted and ignored.
+/// Set this URL as the account's messaging webhook. If a person writes `STOP`, the service sends none of the app's SMS to the
+/// person's number until the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the
+/// service looks for the usual keywords in the text. All other messages are accepted and ignored.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/messages",

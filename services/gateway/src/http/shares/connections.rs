@@ -109,7 +109,7 @@ impl Connections {
 /// files.
 fn most_by_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // A lower soft limit protects programs that call select(2); this process does not call it.
+    // Soft limits are low only to protect programs that call select(2). This process does not call it.
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let most = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
     most.and_then(|most| usize::try_from(most / 8 * 3).ok()).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Holders: the callers to which the use of the gateway's limited resources is charged.
+//! Holders: callers as the gateway's limits see them. Each use of a limited resource counts against its holder.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -92,8 +92,8 @@ impl Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// Creates the holder of a connection from a trusted proxy. Its connections carry the requests of many callers, so it has no
-    /// keys, and only the total number of connections limits it.
+    /// Creates the holder of a connection from a trusted proxy. A proxy's connections carry the requests of many callers, so this
+    /// holder has no keys: only the total number of connections limits it.
     pub(crate) fn proxy() -> Holder {
         Holder { proof: Proof::Secret, keys: [None; 3] }
     }

@@ -42,11 +42,10 @@ impl Peer {
         Peer::of(address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip()))
     }
 
-    /// Returns the peer of a request. If the connection comes from a trusted proxy, that is the rightmost address in
-    /// `Forwarded` (RFC 7239) or `X-Forwarded-For` that is not a trusted proxy, or the leftmost address if all are trusted
-    /// proxies. In every other case it is the address of the connection, for example if a header is malformed or if both
-    /// headers exist and disagree. They can disagree because a proxy that writes only one of the headers forwards the other as
-    /// the client wrote it.
+    /// Returns the peer of a request. If the connection comes from a trusted proxy, that is the client's address in `Forwarded`
+    /// (RFC 7239) or `X-Forwarded-For`; see [`first_untrusted`]. Otherwise, or if a header is malformed or the two headers
+    /// disagree, it is the address of the connection. They can disagree because a proxy that writes only one of the headers
+    /// forwards the other as the client wrote it.
     pub(crate) fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderMap) -> Peer {
         let direct = Peer::of_socket(socket);
         let Some(socket) = socket.map(|address| address.ip().to_canonical()) else {

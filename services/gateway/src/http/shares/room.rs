@@ -100,7 +100,7 @@ impl Place {
         }
         for key in self.holder.shared_keys() {
             let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
-            // Including `units`, a key must not occupy more than is free before they are added.
+            // With `units` added, a key must not occupy more than is free now.
             if has + units > free {
                 return Err(Overuse);
             }

@@ -1,4 +1,4 @@
-//! Receipts that arrive before the provider's answer is settled.
+//! Receipts that arrive before their attempt is settled.
 
 use super::*;
 

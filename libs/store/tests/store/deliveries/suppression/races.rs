@@ -48,8 +48,8 @@ async fn no_dead_target_is_called_by_an_attempt_claimed_after_its_suppression_co
     ];
     let dead = fixture.dead(app, ada, ids[0], TargetDeath::default()).await;
 
-    // Another transaction starts its claims before the suppression commits. It waits for a locked row until after the commit.
-    // The ids determine which of the two rows it locks first. In both cases it must not claim the dead target.
+    // Another transaction claims two deliveries. It starts before the suppression commits and waits until afterwards,
+    // because one of the two rows is locked. Whichever row that is, the delivery to the dead target must not be claimed.
     for held in [&ids[1..2], &ids[2..3]] {
         let mut holding = fixture.pool.begin().await.unwrap();
         sqlx::query("SELECT FROM delivery WHERE id = $1 FOR UPDATE")

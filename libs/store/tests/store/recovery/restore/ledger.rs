@@ -52,7 +52,7 @@ async fn a_render_failure_is_restored() {
     reported.settled.provider = None;
     let mut restore = fixture.restore().await;
     assert_eq!(restore.add_outcomes(std::slice::from_ref(&reported)).await.unwrap(), 0, "unknown delivery");
-    // `add_jobs` stands for a backup that was made after the delivery was planned and before its job was published.
+    // Creates the state of a backup that was made after the delivery was planned and before its job was published.
     restore.add_jobs(&[job]).await.unwrap();
     restore.add_outcomes(&[reported]).await.unwrap();
     assert_eq!(fixture.standing().await, ("failed".to_owned(), 1));

@@ -40,9 +40,9 @@ async fn an_incomplete_chunk_is_left_to_be_planned() {
         planned: ChunkPlanned { decided: None, ..plan(app, 0, 2, 0).planned },
         ..plan(app, 0, 2, 0)
     };
-    assert_eq!(restore.add_plans(&[of_before]).await.unwrap().chunks, 0, "no decisions");
-    assert_eq!(restore.add_plans(&[plan(app, 0, 1, 0)]).await.unwrap().chunks, 0, "one recipient missing");
-    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 1)]).await.unwrap().chunks, 0, "no job");
+    assert_eq!(restore.add_plans(&[of_before]).await.unwrap().chunks, 0, "the decisions are missing");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 1, 0)]).await.unwrap().chunks, 0, "one decision is missing");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 1)]).await.unwrap().chunks, 0, "the job is missing");
 
     let open = restore.unfinished(None, 10).await.unwrap();
     assert_eq!(open.len(), 1);

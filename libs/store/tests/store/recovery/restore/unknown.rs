@@ -152,7 +152,7 @@ async fn a_restored_delivery_keeps_waiting_if_it_has_a_timer_or_a_job_in_the_log
         .unwrap();
 
     for ended in [1, 0] {
-        // The second round stands for the repetition of an interrupted restore.
+        // The second round simulates a restore that was interrupted and is repeated.
         restore.doubt_waiting().await.unwrap();
         restore.add_jobs(&[queued.clone(), retried.clone()]).await.unwrap();
         assert_eq!(restore.end_unknown(NOW).await.unwrap(), ended);
