@@ -16,10 +16,10 @@ const TEST: &str = "run::nothing_is_lost_or_shown_twice";
 ///
 /// Runs every part of Tidings in separate processes, on a private PostgreSQL and nats-server, with providers that fail now and
 /// then. While clients send, processes are killed, paused and cut off from their servers, and kill themselves at crash points.
-/// PostgreSQL and nats-server are killed and paused too. Then checks compare the records of clients, users, providers, database
-/// and log with the guarantees.
+/// PostgreSQL and nats-server are killed and paused too. Afterwards, the records of clients, users, providers, database and
+/// log are checked against the guarantees.
 ///
-/// The run first prints its seed, with which --seed repeats the schedule. The report goes to standard output and to
+/// The run first prints its seed. Pass the seed to --seed to repeat the schedule. The report goes to standard output and to
 /// target/crash/report.json. The files of a failed run, including logs, stay in target/crash.
 ///
 /// Exit codes: 0 the guarantees held; 1 a guarantee was broken, or a process did not recover; 2 the run could not start.

@@ -26,7 +26,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Neither attempt kept its error. Try a last time, and return the error.
+        // The earlier attempts discarded their errors. Try once more, to return the error.
         create(&environment)?;
     }
     steps::run(

@@ -12,7 +12,7 @@ use crate::{python, steps};
 
 /// Variable that names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
-/// Variable for the source of servers. `docker` means containers. If it is not set, tests start the programs of this machine.
+/// Variable for the source of servers. `docker` means containers. If it is not set, tests start the installed programs.
 const SERVERS: &str = "TIDINGS_TEST_SERVERS";
 /// Additional arguments of the build if the servers run in containers.
 const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];
@@ -85,7 +85,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(tests.env(DATABASE, &postgres.url))
 }
 
-/// Builds the command of the test run. The program `with-test-cluster` runs it, and keeps a PostgreSQL running until it ends.
+/// Builds the command of the test run. The program `with-test-cluster` runs this command, and keeps a PostgreSQL running until
+/// the command ends.
 fn command(arguments: &Arguments, nextest: bool, extra: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());

@@ -77,7 +77,7 @@ pub enum LinkError {
     NoKey(AppId),
 }
 
-/// Returns the context, for [`MasterKey::seal`], of an app's key for links.
+/// Returns the context with which [`MasterKey::seal`] seals an app's key for links.
 #[must_use]
 pub fn key_context(app: AppId) -> String {
     format!("link-key:{app}")

@@ -312,19 +312,19 @@ pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     Ok(SecretSlice::from(random))
 }
 
-/// Returns the context, for [`MasterKey::seal`], of an app's API secrets.
+/// Returns the context with which [`MasterKey::seal`] seals an app's API secrets.
 #[must_use]
 pub fn app_secret_context(app: AppId) -> String {
     format!("app-secret:{app}")
 }
 
-/// Returns the context, for [`MasterKey::seal`], of a provider's secrets.
+/// Returns the context with which [`MasterKey::seal`] seals a provider's secrets.
 #[must_use]
 pub fn provider_context(app: AppId, identifier: &str) -> String {
     format!("provider:{app}:{identifier}")
 }
 
-/// Returns the context, for [`MasterKey::seal`], of the secrets of a webhook endpoint.
+/// Returns the context with which [`MasterKey::seal`] seals the secrets of a webhook endpoint.
 #[must_use]
 pub fn webhook_secret_context(app: AppId, endpoint: i64) -> String {
     format!("webhook-secret:{app}:{endpoint}")
@@ -378,7 +378,7 @@ mod tests {
             (OURS, OURS, 0o400, true),
             (OURS, OURS, 0o640, false),
             (OURS, OURS, 0o604, false),
-            // A Secret of Kubernetes in a pod with an fsGroup.
+            // A Kubernetes Secret in a pod with an fsGroup.
             (0, OURS, 0o440, true),
             (0, OURS, 0o640, true),
             (0, OURS, 0o660, false),

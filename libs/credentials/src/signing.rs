@@ -74,7 +74,7 @@ pub async fn create_key(
     Ok(Some(CreatedKey { kid, secret, public_key }))
 }
 
-/// Returns the context, for [`MasterKey::seal`], of an app's shared signing secret.
+/// Returns the context with which [`MasterKey::seal`] seals an app's shared signing secret.
 #[must_use]
 pub fn key_context(app: AppId, kid: &str) -> String {
     format!("signing-key:{app}:{kid}")

@@ -68,7 +68,7 @@ macro_rules! uuid_id {
 }
 
 number_id! {
-    /// An app (tenant). The app of a request is taken only from its credential, never from its body or path.
+    /// An app (tenant). The credential of a request alone determines the app. The body and the path cannot.
     AppId,
     /// The internal number of a user: never reused and not personal data, so events may contain it.
     UserNumber,

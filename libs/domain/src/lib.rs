@@ -1,4 +1,4 @@
-//! Facts and decisions of Tidings: events, identifiers, validation, planning, outcomes, retry arithmetic.
+//! The domain logic of Tidings: events, identifiers, validation, planning, outcomes, retry schedules.
 //!
 //! This crate does no I/O, awaits nothing, and reads neither a clock nor random numbers: callers pass the time and random numbers
 //! as arguments, so that every decision can be tested and replayed.

@@ -19,8 +19,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem with `field`; `message` must be understandable without the field. Overlong fields and messages are
-    /// truncated.
+    /// Creates a problem of the member at the path `field`. `message` must also name the member, because it may be shown without
+    /// `field`. Truncates a field or message that is too long.
     pub fn new(field: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
         Problem {
             field: excerpt(field.into(), MAX_FIELD),

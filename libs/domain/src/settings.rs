@@ -185,7 +185,7 @@ impl SettingsReader {
         self.fields.array(member, &mut self.problems).unwrap_or_default()
     }
 
-    /// Reads an object with `read`.
+    /// Reads the object under this key with `read`.
     pub fn object<T>(
         &mut self,
         member: &str,

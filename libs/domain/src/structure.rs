@@ -2,7 +2,7 @@
 
 /// Estimated bytes of an object with few members: one node of its B-tree.
 const CONTAINER: usize = 640;
-/// Estimated bytes of each value after the first of its container, including the spare capacity of an array.
+/// Estimated bytes of each value after the first in its container, including the spare capacity of an array.
 const VALUE: usize = 64;
 
 /// Structure of a JSON text, without the contents of its strings.

@@ -40,7 +40,7 @@ pub struct Settings {
     pub url: String,
     /// Files with certificates and credentials.
     pub access: Access,
-    /// Copies of each stream, 1 to 5.
+    /// Number of copies of each stream, 1 to 5.
     pub replicas: usize,
     /// Maximum number of messages of a stream.
     pub max_messages: i64,
@@ -133,7 +133,7 @@ impl EventLog {
     /// # Errors
     /// Returns an error if the server is unavailable, does not answer within the time limit, or runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
-        // The client library has a function for this request, but that function cannot read the answer of nats-server 2.9.
+        // The client library has a function for this request, but that function cannot read the answer from nats-server 2.9.
         match self.with_timeout("answer", self.context.request("INFO", &())).await? {
             Response::Ok(IgnoredAny) => Ok(()),
             Response::Err { error } => Err(Error::unavailable("answer", error)),
@@ -192,7 +192,7 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
 }
 
 /// Returns true if the servers form a cluster: there are several names, or the only name has several addresses of one family. A
-/// headless Service of Kubernetes has such a name.
+/// headless Kubernetes Service has such a name.
 async fn is_cluster(servers: &[ServerAddr]) -> bool {
     let [server] = servers else { return true };
     let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {

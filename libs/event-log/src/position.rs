@@ -28,7 +28,7 @@ pub struct Positions {
 }
 
 impl EventLog {
-    /// Announces to all listeners that `stream` is committed up to `seq`.
+    /// Announces to all listeners that a projection has committed the events of `stream` up to `seq`.
     ///
     /// # Errors
     /// Returns an error if the connection is down or does not accept the message in time.

@@ -143,8 +143,8 @@ fn refusal(error: &jetstream::Error) -> Option<Refusal> {
         | ErrorCode::INSUFFICIENT_RESOURCES
         | ErrorCode::STORAGE_RESOURCES_EXCEEDED
         | ErrorCode::MEMORY_RESOURCES_EXCEEDED => Some(Refusal::Full),
-        // The server uses this code for every failure to store. Only limits (`maximum …`) are checked before any replica can have
-        // stored the message.
+        // The server uses this code whenever it cannot store a message. If the text names a limit (`maximum …`), certainly no
+        // replica has stored the message.
         ErrorCode::STREAM_STORE_FAILED if error.to_string().starts_with("maximum ") => Some(Refusal::Full),
         _ => None,
     }

@@ -181,8 +181,8 @@ impl Reader {
         if self.log.with_timeout(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
-        // Read the first remaining sequence from the stream for the error. While a stream is purged, a consumer may skip further
-        // records, so `found` need not be the first that remains.
+        // `check_stream` returns an error with the first remaining sequence. While a stream is purged, a consumer may skip
+        // further records, so `found` need not be that sequence.
         self.check_stream(&self.log.info(self.stream).await?)?;
         Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }

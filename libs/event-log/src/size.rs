@@ -16,7 +16,7 @@ const ROOM: u64 = 2;
 pub struct StreamSize {
     /// Maximum number of messages of a stream.
     pub max_messages: Option<i64>,
-    /// Copies of a stream, 1 to 5.
+    /// Number of copies of a stream, 1 to 5.
     pub replicas: Option<usize>,
 }
 

@@ -13,7 +13,7 @@ use crate::record::Record;
 /// Time for which a stream recognises a repeated message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Interval between two checks whether the server has finished creating a stream.
+/// Interval at which to check whether the server has finished creating a stream.
 const IN_THE_MAKING: Duration = Duration::from_millis(10);
 
 /// Identity of a stream, and the range of its sequences.
@@ -160,7 +160,7 @@ impl EventLog {
         let answer = async {
             loop {
                 match self.context.get_stream(name.to_string()).await {
-                    // While the server creates a stream, it already describes it with a creation time in the year 1.
+                    // While the server is still creating a stream, it reports a creation time in the year 1.
                     Ok(stream) if stream.cached_info().created.year() <= 1 => sleep(IN_THE_MAKING).await,
                     Ok(stream) => return Ok(Some(stream.cached_info().clone())),
                     Err(error) => match error.kind() {

@@ -16,10 +16,10 @@ use crate::{installed, password, port};
 
 const USER: &str = "tidings";
 const SETTINGS: &str = "nats-server.conf";
-/// Time limit for the start. nats-server listens only after it has recovered its streams, and large streams take long.
+/// Time limit for the start. nats-server listens only after it has recovered its streams, which takes long if they are large.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of ports to try, in case another process takes the chosen port.
+/// Maximum number of ports to try, in case another process starts to use the chosen port.
 const PORT_TRIES: u32 = 5;
 
 /// A running nats-server on 127.0.0.1. The server is killed when this value is dropped or this process ends in any way. Its
@@ -131,7 +131,7 @@ impl NatsServer {
         self.server.resume()
     }
 
-    /// Kills the server if it runs, and starts it again with the same port and streams.
+    /// Kills the server if it is running, and starts it again with the same port and streams.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.server.kill();
         self.directory.reclaim().await?;

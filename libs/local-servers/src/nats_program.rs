@@ -31,8 +31,8 @@ pub(crate) enum Server {
 }
 
 impl Program {
-    /// Returns the program for tests: the container image if `TIDINGS_TEST_SERVERS=docker` is set, otherwise the program of
-    /// [`file`].
+    /// Returns the program for tests: the container image if `TIDINGS_TEST_SERVERS=docker` is set, otherwise the program whose
+    /// path [`file`] returns.
     pub(crate) fn of_tests() -> anyhow::Result<Self> {
         #[cfg(feature = "containers")]
         if container::is_asked_for() {

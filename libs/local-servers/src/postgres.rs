@@ -20,7 +20,7 @@ const NAME: &str = "tidings";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const INITDB_WITHIN: Duration = Duration::from_secs(120);
-/// Maximum number of ports to try, in case another process takes the chosen port.
+/// Maximum number of ports to try, in case another process starts to use the chosen port.
 const PORT_TRIES: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Postgres {
         self.process.resume_with_children()
     }
 
-    /// Kills the server if it runs, and starts it again with the same port and files.
+    /// Kills the server if it is running, and starts it again with the same port and files.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.process.kill();
         self.directory.reclaim().await?;
@@ -217,7 +217,8 @@ fn start(directory: &Directory, account: Option<OsAccount>, program: &str) -> an
 }
 
 /// Returns the path under which the server finds the directory. If the server runs under another account, that account may not
-/// have access to a parent directory, such as `/root`. So that server uses the descriptor that it inherits.
+/// have access to a parent directory, such as `/root`. In that case, the server uses the directory's
+/// descriptor, which it inherits.
 fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String {
     match account {
         Some(_) if cfg!(target_os = "linux") => "/proc/self/fd/9".to_owned(),

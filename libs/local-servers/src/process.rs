@@ -26,7 +26,7 @@ exec "$@" </dev/null 3<&-
 
 /// Size of a log file, in bytes, above which the file is emptied at the next start.
 const LONGEST_LOG: u64 = 16 * 1024 * 1024;
-/// Number of lines of the log that an error message quotes.
+/// Number of lines of the log file that an error message quotes.
 const QUOTED_LINES: usize = 12;
 
 /// Program to start, with its arguments and environment.
@@ -69,7 +69,7 @@ pub struct Process {
     child: Child,
     group: Pid,
     log: PathBuf,
-    /// Offset in the log at which this process started.
+    /// Offset in the log file at which the output of this process starts.
     log_from: u64,
     killed: bool,
     _lifeline: ChildStdin,

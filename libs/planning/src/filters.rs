@@ -32,7 +32,7 @@ pub(crate) enum ResultSize {
     Items,
     /// At most [`LONGEST`], for any input.
     Limited,
-    /// The size of another filter's result for each item of the input (`map`).
+    /// For each item of the input, the size of the result of another filter, which `map` applies to the item.
     PerItem,
 }
 

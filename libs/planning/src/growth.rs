@@ -73,8 +73,8 @@ impl Growth {
     }
 }
 
-/// Returns the bound of the memory for values while a text is rendered. The bound of a text with invalid syntax is zero, because
-/// the engine reports the error later.
+/// Returns the bound of the memory that values need while a text is rendered. The bound of a text with invalid syntax is zero,
+/// because the engine reports the error later.
 pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
         return Ok(Growth::NOTHING);

@@ -134,7 +134,7 @@ pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec
 }
 
 impl TemplateError {
-    /// Returns true if the text needs more work or memory than allowed.
+    /// Returns true if the error reports that a text needs more work or memory than allowed.
     fn is_too_much(&self) -> bool {
         match self {
             TemplateError::Unbounded { .. } | TemplateError::TooLarge { .. } => true,

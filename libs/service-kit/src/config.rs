@@ -29,15 +29,15 @@ const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
 /// Default of `gateway.rate_limit`: more requests per second than a gateway on a small machine can serve.
 const RATE_LIMIT: u32 = 10_000;
-/// Default of `gateway.user_rate_limit`: requests per second of one user. Loading a page causes about a dozen requests.
+/// Default of `gateway.user_rate_limit`: requests per second from one user. Loading a page causes about a dozen requests.
 const USER_RATE_LIMIT: u32 = 100;
-/// Default of `gateway.peer_rate_limit`: requests per second of one peer. Enough for an office behind one address.
+/// Default of `gateway.peer_rate_limit`: requests per second from one peer. Enough for an office behind one address.
 const PEER_RATE_LIMIT: u32 = 1_000;
-/// Default of `gateway.refusal_rate_limit`: requests per second of one peer with wrong credentials.
+/// Default of `gateway.refusal_rate_limit`: requests with wrong credentials per second from one peer.
 const REFUSAL_RATE_LIMIT: u32 = 100;
 /// Default of `gateway.connections`: open connections of one process.
 const CONNECTIONS: usize = 8_192;
-/// Default of `gateway.transactional_rate`: sends per second of one app in the transactional lane.
+/// Default of `gateway.transactional_rate`: sends per second from one app in the transactional lane.
 const TRANSACTIONAL_RATE: u32 = 10_000;
 /// Default of `webhooks.retry_schedule`, in seconds: eleven attempts over 22 hours.
 const WEBHOOK_RETRY_SCHEDULE: [u64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800];
@@ -112,7 +112,7 @@ pub struct Metrics {
     pub listen: SocketAddr,
 }
 
-/// Settings for attempts of deliveries.
+/// Settings for delivery attempts.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// Time for which a claimed delivery is reserved for its worker.
@@ -152,7 +152,7 @@ pub struct Outbound {
     pub allow_private: bool,
 }
 
-/// Settings of the log on standard error.
+/// Settings for the log lines on standard error.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Format of the lines.

@@ -114,7 +114,7 @@ pub(crate) async fn warn_of_few_sessions(store: &Store) {
     let sessions = match store.server_sessions().await {
         Ok(sessions) => sessions,
         Err(error) => {
-            tracing::warn!(%error, "cannot read PostgreSQL's session limit; not comparing it with the pool");
+            tracing::warn!(%error, "cannot read PostgreSQL's session limit; not comparing it with the size of the pool");
             return;
         }
     };

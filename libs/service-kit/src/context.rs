@@ -23,7 +23,7 @@ pub struct Context {
     pub log: EventLog,
     /// Seals and opens stored secrets.
     pub master_key: MasterKey,
-    /// Signs and verifies links of apps.
+    /// Creates and verifies the tokens in links to the API.
     pub links: Links,
     /// All tasks of the process.
     pub tasks: Tasks,
@@ -37,10 +37,11 @@ impl Context {
     /// Reads the master key and connects to PostgreSQL and NATS. Waits at most 60 s for a server that is not available yet.
     ///
     /// # Errors
-    /// Returns an error if a setting is missing, or a server cannot be reached in time. Also returns an error if the key file is
-    /// unusable or does not hold the key of this database, if database and log do not belong together (see
-    /// [`installation::verify`]), or if the number of partitions is not the configured one. The error names host and port, never
-    /// a credential.
+    /// Returns an error in these cases:
+    /// - A setting is missing, or a server cannot be reached in time. The error names host and port, never a credential.
+    /// - The key file is unusable or does not hold the key of this database.
+    /// - Database and log do not belong together (see [`installation::verify`]).
+    /// - The number of partitions is not the configured one.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
         metrics::install()?;
@@ -100,7 +101,7 @@ impl Context {
         let finished = self.tasks.finish().await;
         if !matches!(timeout_at(until, self.log.ping()).await, Ok(Ok(()))) {
             tracing::warn!(
-                "the last acknowledgements may be lost; the log delivers those messages again after ack_wait"
+                "the last acknowledgements may be lost; the log will redeliver those messages after ack_wait"
             );
         }
         finished

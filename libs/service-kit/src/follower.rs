@@ -182,7 +182,8 @@ impl<P: Projection> Follower<P> {
     async fn wait_for_newer(&self, seq: u64, cause: &DecodeError) {
         counter!(NEWER_EVENTS, "type" => cause.kind().to_owned()).increment(1);
         tracing::error!(
-            projection = P::NAME, stream = %self.stream, seq, %cause, "the projection waits for a newer release"
+            projection = P::NAME, stream = %self.stream, seq, %cause,
+            "an event needs a newer release of Tidings; the projection waits for an upgrade"
         );
         tokio::time::sleep(NEWER_PAUSE).await;
     }
@@ -190,8 +191,8 @@ impl<P: Projection> Follower<P> {
     /// Projects events that follow the position.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or an event can be read only by a newer release. The events up to
-    /// [`position`](Self::position) are committed.
+    /// Returns an error if the database fails, or an event can be read only by a newer release. Even then, the events
+    /// up to [`position`](Self::position) are committed.
     pub async fn project(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         let mut rest = records;
         while !rest.is_empty() {
@@ -231,7 +232,7 @@ impl<P: Projection> Follower<P> {
                     }
                 }
                 Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
-                // This release can still project the events before this one.
+                // First project the events before this one, because this release can read them.
                 Err(DecodeError::Newer { .. }) if taken > 0 => break,
                 Err(cause @ DecodeError::Newer { .. }) => {
                     return Err(ProjectionError::Newer { seq: record.seq, cause });

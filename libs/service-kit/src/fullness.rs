@@ -72,7 +72,7 @@ impl Fullness {
                             tracing::error!(%stream, fill = state.fill, "a stream is nearly full");
                         }
                         (true, false) => {
-                            tracing::info!(%stream, fill = state.fill, "a stream has room again");
+                            tracing::info!(%stream, fill = state.fill, "a stream is no longer nearly full");
                         }
                         _ => {}
                     }

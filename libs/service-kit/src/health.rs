@@ -38,7 +38,7 @@ pub struct Report {
     pub not_ready: Vec<FailingDependency>,
 }
 
-/// One failing dependency. Causes are only in the log, because the endpoint is public.
+/// One failing dependency. The cause is only logged, because the endpoint is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailingDependency {
     /// `database`, `log` or `process`.

@@ -14,12 +14,12 @@ use crate::config::Nats;
 
 const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 
-/// Fixes the number of inbox partitions, creates missing streams and records their identities. The schema must be up to date.
-/// Repeating this call is safe, also in several processes at once.
+/// Permanently records the number of inbox partitions, creates missing streams and records their identities. The schema must be
+/// up to date. This call can be repeated safely, even by several processes at once.
 ///
 /// # Errors
 /// Returns an error if the installation has a different number of partitions, if its streams are not those recorded in the
-/// database, or if a stream is not recorded there but contains or contained messages.
+/// database, or if an unrecorded stream has ever contained a message.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
     if matches!(
@@ -106,8 +106,8 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that services may start: database and log belong together, and no backup was restored into the database. Returns the
-/// number of inbox partitions.
+/// Checks that services may start: database and log belong together, and `tidings restore` need not run first. Returns the number
+/// of inbox partitions.
 ///
 /// # Errors
 /// Returns an error if `tidings restore` must run first, or if [`verify_log`] returns one.
@@ -118,7 +118,7 @@ pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     verify_log(store, log).await
 }
 
-/// Adds `hint` to the error of reading from the database, unless the error is that the database is unavailable.
+/// Returns a function that adds `hint` to a database error. If the database is unavailable, the error stays unchanged.
 fn with_hint(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
     move |error| {
         if error.is_unavailable() { error.into() } else { anyhow::Error::from(error).context(hint) }

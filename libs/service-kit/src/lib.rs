@@ -2,7 +2,7 @@
 //! stop.
 //!
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>`, which `tidings run` passes to
-//! [`service_main`]. The function returns after [`Tasks::stopping`] has returned.
+//! [`service_main`]. The function runs until [`Tasks::stopping`] returns.
 
 mod allocator;
 pub mod clock;

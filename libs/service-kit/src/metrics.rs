@@ -151,8 +151,8 @@ pub(crate) fn name_build(service: &'static str, build: Build) {
     gauge!(BUILD_INFO, &labels).set(1.0);
 }
 
-/// Records the metrics that are measured at each scrape: those of the process (`process_*`, under Prometheus's names) and of its
-/// connection pool.
+/// Records the metrics that are measured at each scrape: those of the process (`process_*`, Prometheus's standard names) and of
+/// its connection pool.
 pub(crate) fn observe(store: &Store) {
     Collector::default().collect();
     let connections = store.connections();

@@ -12,7 +12,7 @@ pub(crate) fn log() {
 }
 
 /// Returns the message of a panic if the message is fixed text. A formatted message may contain data of a request, such as an
-/// unwrapped value, so it is withheld. The location in the log still identifies the panic.
+/// unwrapped value, so it is withheld. The logged location still identifies the panic.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> &'static str {
     payload.downcast_ref::<&'static str>().copied().unwrap_or("withheld, because it may hold data")
 }

@@ -38,7 +38,7 @@ pub struct ServerError {
 }
 
 /// Starts the server on `metrics.listen`, once per process. The server runs until the process stops. Returns the server's
-/// address, which differs from the configured address if that has port 0.
+/// address, which differs from the configured address if the configured port is 0.
 ///
 /// # Errors
 /// Returns an error if the address is in use or is not an address of this machine.

@@ -33,7 +33,7 @@ where
     let (config, guard) = match prepare(name, file) {
         Ok(prepared) => prepared,
         Err(error) => {
-            // The log is not set up yet.
+            // Logging is not set up yet.
             eprintln!("{name}: {error:#}");
             return ExitCode::from(USAGE);
         }

@@ -18,7 +18,7 @@ pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 /// Failure that ended a process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
-    /// A task ended with an error or a panic. The log contains the cause.
+    /// A task ended with an error or a panic, which was logged.
     #[error("{0} failed")]
     Failed(&'static str),
     /// Tasks did not finish within the time limit.

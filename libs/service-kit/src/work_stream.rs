@@ -50,7 +50,8 @@ impl WorkStream {
             Err(newer @ DecodeError::Newer { .. }) => {
                 counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
                 tracing::error!(
-                    stream = %self.stream, seq = delivered.seq, error = %newer, "a message waits for a newer release"
+                    stream = %self.stream, seq = delivered.seq, error = %newer,
+                    "a message needs a newer release of Tidings; returning it to the log"
                 );
                 self.return_later(delivered).await;
             }
@@ -64,7 +65,10 @@ impl WorkStream {
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
     pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.ack().await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack; the log redelivers the message");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot send an ack; the log will redeliver the message"
+            );
         }
         if delivered.deliveries > 1
             && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await
@@ -76,22 +80,28 @@ impl WorkStream {
         }
     }
 
-    /// Returns a message, to be delivered again after 700 ms.
+    /// Returns a message to the log, which delivers it again after 700 ms.
     pub async fn return_later(&self, delivered: &DeliveredMessage) {
         self.return_after(delivered, AGAIN).await;
     }
 
-    /// Returns a message that this process has not started to handle, to be delivered again at once.
+    /// Returns a message to the log, which delivers it again at once. Callers must not have started to handle the message.
     pub async fn return_now(&self, delivered: &DeliveredMessage) {
         if let Err(error) = delivered.nak(None).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot return a message to the log; the log will redeliver it after ack_wait"
+            );
         }
     }
 
-    /// Returns a message, to be delivered again after `delay`.
+    /// Returns a message to the log, which delivers it again after `delay`.
     pub async fn return_after(&self, delivered: &DeliveredMessage, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot return a message to the log; the log will redeliver it after ack_wait"
+            );
         }
     }
 
@@ -104,7 +114,7 @@ impl WorkStream {
             Err(error) => {
                 tracing::warn!(
                     stream = %self.stream, seq = delivered.seq, %error,
-                    "cannot count the failure of a message; the log redelivers the message"
+                    "cannot count the failure of a message; the log will redeliver the message"
                 );
                 self.return_later(delivered).await;
             }

@@ -40,8 +40,8 @@ impl Database {
 }
 
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    // A directory on the PATH may contain links to only some of PostgreSQL's programs. So resolve the link to `postgres`: its
-    // directory contains all programs.
+    // A directory on the PATH may contain links to only some of PostgreSQL's programs. So resolve the link to `postgres`:
+    // the directory of the linked program contains all programs.
     let server = installed::postgres_bin()?.join("postgres").canonicalize()?;
     let program = server.with_file_name(program);
     let ended = Command::new(&program)

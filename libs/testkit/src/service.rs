@@ -143,7 +143,7 @@ impl Service {
         self.process.signal(Signal::TERM)
     }
 
-    /// Kills the process if it runs, and starts it again with the original arguments and environment.
+    /// Kills the process if it is running, and starts it again with the original arguments and environment.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.restart_with(&[])
     }

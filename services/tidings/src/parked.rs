@@ -10,7 +10,7 @@ use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
-use store::sends::status::PairFilter;
+use store::sends::pairs::PairFilter;
 use uuid::Uuid;
 
 use crate::control_plane::{ControlPlane, actor};
@@ -152,7 +152,7 @@ async fn attempts(control_plane: &ControlPlane, parked: &ParkedEntry) -> anyhow:
     let listed = control_plane.store.sends().list_pairs(app, send_id, filter, None, PAGE).await?;
     let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
     let attempts = delivery.map(|delivery| delivery.attempts).unwrap_or_default();
-    let present = |attempt: &store::sends::status::AttemptRecord| {
+    let present = |attempt: &store::sends::pairs::AttemptRecord| {
         json!({
             "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
             "outcome": attempt.outcome, "providerCode": attempt.provider_code,

@@ -71,7 +71,7 @@ pub(super) struct KnownItem {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) items: BTreeMap<i64, KnownItem>,
-    /// True if a change of the whole inbox was requested. An item may then already be changed when a list first shows it.
+    /// True if a change of the whole inbox was requested. A list may then show a new item in its changed state.
     whole: bool,
     /// True if "read all" was requested and not confirmed as visible, so that it may still change items.
     late_read: bool,

@@ -99,7 +99,7 @@ async fn a_token_reveals_neither_app_nor_user_nor_category() {
     let link = Link { app: world.apps[0], user, purpose: Purpose::Unsubscribe(category) };
     let links = world.links();
     let [token, again] = [links.sign(&link).await.unwrap(), links.sign(&link).await.unwrap()];
-    assert_ne!(token, again, "two links of one user must not look alike");
+    assert_ne!(token, again, "two tokens of one link must differ");
     let bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
     for number in [user.0, category.0] {
         let planted = &number.to_be_bytes()[2..];

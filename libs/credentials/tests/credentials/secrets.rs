@@ -26,8 +26,8 @@ fn every_changed_or_missing_byte_is_detected() {
     for place in 0..sealed.len() {
         let mut changed = sealed.clone();
         changed[place] ^= 1;
-        assert!(key.open("a", &changed).is_err(), "byte {place}");
-        assert!(key.open("a", &sealed[..place]).is_err(), "only the first {place} bytes");
+        assert!(key.open("a", &changed).is_err(), "opened with byte {place} changed");
+        assert!(key.open("a", &sealed[..place]).is_err(), "opened from only the first {place} bytes");
     }
 }
 

@@ -112,8 +112,8 @@ impl Breaker {
         };
     }
 
-    /// Ends a trial whose failure may not be the provider's fault. The next trial may start after `pause`, and later rests do not
-    /// get longer.
+    /// Ends a failed trial whose target may have caused the failure. The next trial may start after `pause`, and later rests do
+    /// not get longer.
     pub fn rest_for(&mut self, pause: Duration, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now + pause, rests };

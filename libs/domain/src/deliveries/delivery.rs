@@ -74,7 +74,7 @@ text_enum! {
         NotSelected = "not_selected",
         /// A provider reported the target dead earlier.
         Suppressed = "suppressed",
-        /// The API accepts the channel's name, but Tidings does not deliver to this channel.
+        /// The API accepts the channel's name, but Tidings does not send messages on this channel.
         ChannelUnavailable = "channel_unavailable",
         /// The provider refused the message. The provider's code and text are stored with the attempt.
         ProviderRefused = "provider_refused",

@@ -196,7 +196,7 @@ fn is_sign_of_life(outcome: &Outcome) -> bool {
     }
 }
 
-/// Turns a problem with the account into a temporary failure, so that it counts as one failure instead of opening the breaker.
+/// Turns a problem with the account into a temporary failure, so that it counts as one failure and does not open the breaker.
 fn as_single_failure(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::PauseProvider => Outcome::RETRY,

@@ -69,7 +69,7 @@ pub struct RetryLimit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub outcome: Outcome,
-    /// The provider's code, such as `550 5.1.1`, or a code of Tidings for a transport failure (`connect`, `timeout`).
+    /// The provider's code, such as `550 5.1.1`, or a code that Tidings assigns to a transport failure (`connect`, `timeout`).
     pub code: String,
     /// The provider's text, bounded in length, without the message's content.
     pub message: String,
@@ -88,10 +88,11 @@ pub enum Blame {
     /// have caused it.
     #[default]
     Usual,
-    /// Every failure counts, even if the user is the same, because it happened before the provider received the target.
+    /// Every failure counts, even if several failures concern the same user. The targets cannot have caused them, because the
+    /// provider had not received a target yet.
     Provider,
-    /// Every failure counts only once per user, even a problem with the account, because the target may belong to another account
-    /// at the provider.
+    /// The user's target may have caused the failure, for example if it belongs to another account at the provider. Every
+    /// failure, even a problem with the account, counts only once per user.
     User,
     /// The failure does not count, because it concerns only this target, or Tidings itself.
     #[serde(rename = "nobody")]
@@ -116,8 +117,8 @@ impl Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// Marks the failure as counting only once per user against the provider's health, because the target may belong to another
-    /// account at the provider.
+    /// Marks the failure as one that the user's target may have caused, for example a target that belongs to another account at
+    /// the provider. However often it happens, it counts against the provider's health only once per user.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }

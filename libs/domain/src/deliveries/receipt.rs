@@ -163,7 +163,7 @@ impl Receipt {
         })
     }
 
-    /// Returns the number of attempts before the last one that ended in a temporary failure with a `RetryLimit`. Returns 0 if the
+    /// Counts the attempts that ended in a temporary failure with a `RetryLimit`, without the last attempt. Returns 0 if the
     /// receipt's outcome has no `RetryLimit` or the job is no longer stored.
     fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
         if !self.answer.outcome.is_limited() {

@@ -29,8 +29,8 @@ text_enum! {
     }
 }
 
-/// Facts about a parked message that decide whether a redrive publishes it. If the message does not belong to a delivery, the
-/// facts about the delivery are false.
+/// Facts about a parked message that decide whether a redrive publishes it. If the message does not belong to a delivery, all
+/// fields about the delivery are false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
     /// The delivery is no longer parked.

@@ -16,8 +16,8 @@ pub struct Route {
     /// stops de-duplicating, no provider may be called.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyed: bool,
-    /// Providers that refused the message because of the account, or because the target is dead for them only. They are called
-    /// only if no other provider is left.
+    /// Providers that refused the message because of a problem with the account, or because the target is dead for them only.
+    /// They are called only if no other provider is left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
 }

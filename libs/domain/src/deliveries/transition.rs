@@ -11,7 +11,7 @@ pub enum Step {
     Refuse,
     /// The outcome of an attempt is recorded.
     Settle,
-    /// The outcome of an attempt is recorded although the delivery has already ended without it.
+    /// A late outcome is recorded for a delivery that has already ended without it.
     Correct,
     /// A receipt reports on the last attempt.
     Report,

@@ -3,9 +3,9 @@
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Form in which the claim `sub` of a bearer token names its user.
+    /// Form in which the `sub` claim of a bearer token (JWT) names the user.
     TokenSubject {
-        /// As `user:{identifier}`; any other claim is refused.
+        /// As `user:{identifier}`; any other value is refused.
         Prefixed = "prefixed",
         /// As `{identifier}`; a prefix `user:` is part of the identifier.
         Bare = "bare",

@@ -28,7 +28,7 @@ pub enum Event {
     SendAccepted(Box<SendRequest>),
     /// The next chunk of a send, or the first chunk of a scheduled send, is due for planning.
     SendContinues(SendContinues),
-    /// A job: a worker must make one attempt of a delivery.
+    /// A job: a worker must make one delivery attempt.
     DeliveryJob(Box<DeliveryJob>),
     /// Items of a send were added to the inboxes of some users.
     InboxItemsAdded(ItemsAdded),
@@ -83,8 +83,8 @@ pub struct DeliveryJob {
     /// only this provider understands.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, Object>,
-    /// Number of attempts, since the job was first published or last redriven, that ended in a temporary failure with a
-    /// `RetryLimit`.
+    /// Number of attempts that ended in a temporary failure with a `RetryLimit`, counted since the job was first published or
+    /// last redriven.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub limited_retries: u32,
     /// The recipient's position in the send, from 0. None in jobs that an older release wrote.

@@ -1,4 +1,4 @@
-//! Folds a batch of inbox events into the items to add, and the steps that then change items in the order of the log.
+//! Folds a batch of inbox events into items to add, and steps that then change items. The steps follow the order of the log.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Links that a notification may contain. Clients open links unchecked, so a link must not run a script or read a file.
 
-/// Schemes that clients must never open: they run scripts, contain the content itself, or address local resources.
+/// Schemes that clients must never open: they run scripts, embed content in the URL, or address local resources.
 const FORBIDDEN: [&str; 8] =
     ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source"];
 /// Scheme of an inline image, and the text that must follow the colon.

@@ -96,7 +96,7 @@ impl Overrides {
         }
     }
 
-    /// Returns true if the overrides contain all content that a channel needs, so that the template need not have any for it.
+    /// Returns true if the overrides contain all content that a channel needs, even if the template has none for it.
     /// `title` is the title of the send itself.
     #[must_use]
     pub fn offers(&self, channel: Channel, title: Option<&str>) -> bool {

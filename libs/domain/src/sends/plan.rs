@@ -72,8 +72,8 @@ pub struct PlannedDelivery {
 /// Targets that a provider reported dead.
 pub type SuppressedTargets = HashSet<(Channel, String)>;
 
-/// Decides for one recipient. Every channel on which Tidings sends messages, and every other channel that the send names, ends up
-/// in the deliveries, in the inbox or in the skips.
+/// Decides for one recipient. For every channel on which Tidings sends messages, and every other channel that the send names, the
+/// decision contains deliveries, an inbox item or a skip.
 #[must_use]
 pub fn decide_recipient(
     facts: &SendFacts<'_>,

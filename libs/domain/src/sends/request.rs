@@ -54,7 +54,7 @@ pub struct ParsedSend {
     pub idempotency_key: Option<String>,
     /// True if the request uses the deprecated top-level member `recipients`.
     pub deprecated: bool,
-    /// True if the whole send must be refused when a recipient is unknown.
+    /// True if the whole send must be refused if any recipient is unknown.
     pub reject_unknown: bool,
     /// Problems of `sendAt` and `expiresAt` relative to the current time. The caller refuses the send for these problems, unless
     /// the request repeats an accepted send, whose times were valid when it was accepted.

@@ -319,8 +319,8 @@ impl World {
             let is_published = |attempt: &u32| self.published.iter().any(|(known, _)| known == attempt);
             assert!(self.settled.iter().all(is_published), "a settled attempt is not published: {self:#?}");
             let was_last = self.ledger.attempt - u32::from(self.ledger.status == Status::Parked);
-            // If the delivery ended without an answer, that status may be published after the answer. So the final status need
-            // not be published last.
+            // The delivery may end without an answer before a worker records a late answer. The earlier status may then be
+            // published after the final one, so check only that the final status is published.
             let end = (was_last, self.ledger.status);
             assert!(self.published.contains(&end), "the final status is not published: {self:#?}");
         }

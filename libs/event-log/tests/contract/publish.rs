@@ -103,7 +103,7 @@ async fn a_server_that_does_not_answer_leaves_messages_unconfirmed() {
     }
 
     world.server.resume().unwrap();
-    testkit::eventually(SOON, "ping answers", async || log.ping().await.ok()).await;
+    testkit::eventually(SOON, "the server answers a ping", async || log.ping().await.ok()).await;
     for result in world.log.publish_all((1..=600).map(|number| numbered(SENDS, number)).collect()).await {
         result.unwrap();
     }

@@ -11,9 +11,9 @@ use crate::ServerUrl;
 pub struct Gateway {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Public origin of the API, for links in emails and callbacks of providers, without `/v3`.
+    /// Public origin of the API, without `/v3`. Links in emails contain it, and providers send callbacks to it.
     pub public_url: Option<ServerUrl>,
-    /// Proxies whose `Forwarded` and `X-Forwarded-For` headers are trusted to name the peer. Default: none.
+    /// Proxies that may name the peer in the headers `Forwarded` and `X-Forwarded-For`. Default: none.
     pub trusted_proxies: Vec<Network>,
     /// Maximum number of open connections of one process, 16 to 1,000,000. If the process may open fewer files, the maximum is
     /// lower.
@@ -23,7 +23,7 @@ pub struct Gateway {
     pub rate_limit: u32,
     /// Requests per second that one process accepts from one user, 1 to 1,000,000.
     pub user_rate_limit: u32,
-    /// Requests per second that one process accepts from one peer with only a public key or without credentials, 1 to 1,000,000.
+    /// Requests without credentials or with only a public key that one process accepts per second from one peer, 1 to 1,000,000.
     pub peer_rate_limit: u32,
     /// Requests with wrong credentials or unknown API keys that one process checks per second for one peer, 1 to 1,000,000.
     pub refusal_rate_limit: u32,

@@ -19,7 +19,7 @@ pub struct Nats {
     pub key_file: Option<PathBuf>,
     /// File with the JWT and the seed of a NATS user (`.creds`).
     pub credentials_file: Option<PathBuf>,
-    /// Copies of every stream, 1 to 5.
+    /// Number of copies of every stream, 1 to 5.
     pub replicas: usize,
     /// True if the configuration sets `replicas`. `tidings migrate` then changes streams that have a different number of copies.
     pub replicas_are_set: bool,

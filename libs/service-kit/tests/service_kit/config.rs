@@ -34,7 +34,7 @@ fn problems(result: Result<Config, ConfigError>) -> Vec<String> {
 fn the_shipped_file_states_the_defaults() {
     let config = Config::from_sources(Some(Path::new(SHIPPED)), []).unwrap();
     let mut defaults = Config::default();
-    // The file sets these values, but the defaults do not count as set.
+    // Only these three fields differ: they are true because the file sets the values.
     defaults.nats.replicas_are_set = true;
     defaults.nats.max_messages_are_set = true;
     defaults.streams.partitions_are_set = true;

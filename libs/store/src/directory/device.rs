@@ -121,8 +121,8 @@ pub(crate) async fn claim_user(
 }
 
 /// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user
-/// then has more than [`MAX_DEVICES`] devices, deletes the surplus. Devices that have no secret and whose caller never
-/// proved the user's identity are deleted first, then the devices that have not connected for the longest time.
+/// then has more than [`MAX_DEVICES`] devices, deletes the surplus: first devices without a secret that no caller has registered
+/// with a proof of the user's identity, then the devices that have not connected for the longest time.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,

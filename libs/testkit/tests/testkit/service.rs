@@ -15,7 +15,7 @@ fn start(mark: &Path) -> Service {
 
 async fn started(service: &Service, times: usize) {
     let count = || std::fs::read_to_string(service.log()).unwrap().matches("started by the test").count();
-    eventually(SOON, "it has started", async || (count() == times).then_some(())).await;
+    eventually(SOON, "the service has started", async || (count() == times).then_some(())).await;
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn one_run_can_have_another_environment_and_the_log_stays_in_place() {
     let mut service = Service::start_logged(Path::new("/bin/sh"), &script, &environment, &log).unwrap();
     let printed = async |lines: &str| {
         let text = || std::fs::read_to_string(&log).unwrap_or_default();
-        eventually(SOON, "it says who it is", async || (text() == lines).then_some(())).await;
+        eventually(SOON, "the program prints its name", async || (text() == lines).then_some(())).await;
     };
     printed("it is first.\n").await;
     service.restart_with(&[("NAME", "second")]).unwrap();
@@ -76,7 +76,7 @@ async fn a_service_can_be_paused_and_resumed_and_ends_on_sigterm() {
 
     service.terminate().unwrap();
     let ended = async || (!service.is_running().unwrap()).then_some(());
-    eventually(SOON, "it has ended", ended).await;
+    eventually(SOON, "the service has ended", ended).await;
     // Pausing a process that has just ended is no error.
     service.pause().unwrap();
 }

@@ -5,7 +5,7 @@ use testkit::eventually;
 #[tokio::test]
 async fn a_probe_is_called_until_it_returns_a_value() {
     let mut left = 3;
-    let asked = eventually(Duration::from_secs(5), "three questions", async || {
+    let asked = eventually(Duration::from_secs(5), "the third call of the probe", async || {
         left -= 1;
         (left == 0).then_some("done")
     });

@@ -72,7 +72,7 @@ struct DeviceBody<'a> {
     device_type: Option<&'a str>,
     #[schema(value_type = Time)]
     connected_at: Timestamp,
-    /// True if the device has a web-push subscription that is not known to be dead.
+    /// True if the device has a web-push subscription that is neither expired nor suppressed.
     web_push: bool,
 }
 

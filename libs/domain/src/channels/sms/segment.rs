@@ -11,7 +11,7 @@ const GSM7_PART: usize = 153;
 const UCS2_ALONE: usize = 70;
 /// Maximum number of UTF-16 code units per segment of a message with several segments.
 const UCS2_PART: usize = 67;
-/// Maximum number of segments of a message, because the header stores the number of segments in one octet.
+/// Maximum number of segments of a message. The header stores the number of segments in one octet.
 pub const MOST_SEGMENTS: usize = 255;
 
 /// Encoding of a text.

@@ -1,4 +1,4 @@
-//! Twilio's error codes in its answers and its status callbacks.
+//! Error codes in Twilio's responses and status callbacks.
 
 use std::time::Duration;
 

@@ -10,8 +10,8 @@ pub const MAX_ENDPOINT: usize = 2048;
 const SCHEME: &str = "https://";
 const PORT: &str = "443";
 
-/// Returns the origin of an endpoint. Returns None if the endpoint must not be called, because it is too long, not in canonical
-/// form or not at one of `hosts`.
+/// Returns the origin of an endpoint. Returns None for an endpoint that must not be called: one that is too long, not in
+/// canonical form, or not at one of `hosts`.
 #[must_use]
 pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     let is_known = endpoint.len() <= MAX_ENDPOINT

@@ -14,7 +14,7 @@ pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {
     /// Urgency of a message (RFC 8030, section 5.3). The push service may hold the message until the device is in the state that
-    /// the variant describes, or in a better state.
+    /// the variant describes, or in the state of a variant above it.
     Urgency {
         /// The device is on power and Wi-Fi.
         VeryLow = "very-low",

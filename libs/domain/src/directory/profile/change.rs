@@ -15,7 +15,7 @@ pub enum Change {
     Patch(Patch),
 }
 
-/// Author of a read or write, according to the proof of identity that the caller supplied.
+/// Caller who reads or writes a profile, classified by the proof of identity in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     /// The app's backend: may write every key.
@@ -29,8 +29,8 @@ pub enum Author {
 /// Reason why a write to a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// After the write, a key that Tidings reads itself would have a value of the wrong type or with a control character. The
-    /// problems name fields of the profile.
+    /// After the write, the value of a key that Tidings reads itself would have the wrong type or contain a control character.
+    /// The problems name fields of the profile.
     #[error("the profile would be invalid")]
     Invalid(Vec<Problem>),
     /// The profile would be larger than [`MAX_PROFILE`].
@@ -94,8 +94,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to the profile without its addresses and then adds the addresses again. So neither the result nor a
-    /// refusal reveals the addresses to a caller who may not see them.
+    /// Applies the change to the profile without its addresses and then adds the addresses again. That way, neither the
+    /// result nor a refusal reveals the addresses to a caller who may not see them.
     fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
         let names_address = match self {
             Change::Merge(pairs) => keys::holds_address(pairs),

@@ -16,8 +16,8 @@ pub const APP_KEY: &str = "app";
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
 /// Checks the types of the keys that Tidings reads itself, and that no address contains a control character. Callers check the
-/// whole body with `check_plain_json`. The reserved key is not a problem here but a [`Refusal`](super::Refusal), which has its
-/// own HTTP status.
+/// whole body with `check_plain_json`. This function does not report the reserved key, because a write of that key is a
+/// [`Refusal`](super::Refusal) with its own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in ADDRESS_KEYS {

@@ -107,7 +107,7 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
 /// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// For a merge, all tokens of the merged pairs that are in the profile afterwards, including those that it already had. For a
+    /// For a merge, all tokens of the merged pairs that are in the profile afterwards, including those that it had before. For a
     /// patch, only tokens that are new in the profile.
     pub named: Vec<String>,
     /// Tokens that the profile had before and no longer has.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Data, Event};
 use crate::{AppId, SendId, Timestamp};
 
-/// A message of the log.
+/// A message in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     pub id: Uuid,
@@ -22,7 +22,7 @@ pub struct Envelope {
     pub event: Event,
 }
 
-/// Error while reading a message of the log.
+/// Error while decoding a message from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The message is not an envelope, or its data does not fit its type.
