@@ -107,18 +107,22 @@ pub fn install() -> Result<(), MetricsError> {
 fn describe() {
     describe_gauge!(BUILD_INFO, "Always 1; its labels name the program");
     describe_gauge!(DATABASE_CONNECTIONS, "Connections of this process to PostgreSQL");
-    describe_gauge!(DATABASE_CONNECTIONS_MAX, "Upper bound of the connections to PostgreSQL");
+    describe_gauge!(DATABASE_CONNECTIONS_MAX, "Maximum number of connections of this process to PostgreSQL");
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
     describe_counter!(DISPATCHED, "Sends whose chunks are all planned");
-    describe_gauge!(DISPATCH_PAUSED, "1 while sends wait, because a stream is nearly full");
+    describe_gauge!(DISPATCH_PAUSED, "1 if sends wait because a stream is nearly full, otherwise 0");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
-    describe_gauge!(STREAM_FILL, "Share of the stream's message limit that is used");
+    describe_gauge!(STREAM_FILL, "Messages held by a stream, as a share of its limit");
     describe_gauge!(STREAM_PENDING, "Messages that the stream's consumer has not acknowledged");
-    describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message not acknowledged");
+    describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message that is not acknowledged");
     describe_gauge!(PROJECTION_LAG_EVENTS, "Events that the projection has not committed");
-    describe_gauge!(PROJECTION_LAG_SECONDS, Unit::Seconds, "Age of the oldest event not committed");
-    describe_counter!(CONNECTIONS_REFUSED, "Connections closed at once: their peer has too many");
+    describe_gauge!(
+        PROJECTION_LAG_SECONDS,
+        Unit::Seconds,
+        "Age of the oldest event that the projection has not committed"
+    );
+    describe_counter!(CONNECTIONS_REFUSED, "Connections closed at once because their peer has too many");
     describe_counter!(REFUSED_CREDENTIALS, "Requests whose credentials were refused");
     describe_histogram!(HTTP_REQUEST_SECONDS, Unit::Seconds, "Time to answer a request");
     describe_histogram!(
@@ -131,16 +135,20 @@ fn describe() {
         Unit::Seconds,
         "From accepting a send to its last job or inbox event"
     );
-    describe_histogram!(JOB_WAIT_SECONDS, Unit::Seconds, "From the job of a first attempt to its call");
+    describe_histogram!(
+        JOB_WAIT_SECONDS,
+        Unit::Seconds,
+        "Time from a delivery's first job to its first call"
+    );
     describe_counter!(UNKNOWN_EVENTS, "Messages of a type that this release does not know");
-    describe_counter!(NEWER_EVENTS, "Messages left in place for a newer release");
-    describe_counter!(DEAD_EVENTS, "Messages parked because they cannot succeed");
-    describe_counter!(PROVIDER_ALERTS, "Refusals because of the sender, which concern every message");
-    describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Duration of a provider's call");
+    describe_counter!(NEWER_EVENTS, "Messages that only a newer release can process");
+    describe_counter!(DEAD_EVENTS, "Messages parked or dead-lettered because their processing keeps failing");
+    describe_counter!(PROVIDER_ALERTS, "Refusals of all messages of a sender by a provider");
+    describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Duration of a call to a provider");
     describe_gauge!(PROVIDER_BREAKER, "0 closed, 1 half-open (a single call is tried), 2 open (no calls)");
     describe_counter!(POSTPONED, "Jobs postponed without an attempt");
     describe_counter!(WEBHOOK_ATTEMPTS, "Attempts to deliver a message to an app's endpoint");
-    describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Duration of a call of an endpoint");
+    describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Duration of a call to an endpoint");
     describe_gauge!(WEBHOOK_PENDING, "Messages to endpoints that are still to be delivered");
     describe_gauge!(WEBHOOK_OLDEST_AGE, Unit::Seconds, "Age of the oldest pending message to an endpoint");
 }
