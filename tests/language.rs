@@ -94,7 +94,7 @@ fn doc_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Rust files of the crates without test folders.
+/// Lists the Rust files of all crates, except the files in `tests` folders.
 fn production() -> Vec<PathBuf> {
     let folders = ["libs", "services", "xtask"].iter().flat_map(|folder| files(&root().join(folder), "rs"));
     folders.filter(|path| !relative(path).split('/').any(|part| part == "tests")).collect()

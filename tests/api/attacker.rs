@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::service::SOON;
 
-/// A client with its own loopback address. The test uses another one, so the gateway counts the client as a separate peer.
+/// A client with its own loopback address. The test uses another address, so the gateway counts the client as a separate peer.
 #[derive(Clone, Copy)]
 pub(crate) struct Attacker {
     from: Ipv4Addr,

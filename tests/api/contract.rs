@@ -12,9 +12,9 @@ use tokio::sync::OnceCell;
 
 use crate::coverage;
 
-/// Pointer to the declared answer for paths that are not in the document.
+/// JSON pointer to the declared answer for paths that are not in the document.
 const NO_SUCH_PATH: &str = "/components/responses/NotFound";
-/// Pointer to the declared answer for methods that a path does not have.
+/// JSON pointer to the declared answer for methods that a path does not have.
 const NO_SUCH_METHOD: &str = "/components/responses/MethodNotAllowed";
 
 /// The document, the answers seen so far, and a cache of validators.

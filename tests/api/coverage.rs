@@ -42,7 +42,8 @@ async fn every_declared_success_was_exercised() {
     let operations: BTreeSet<_> = seen.iter().map(|(operation, _)| operation).collect();
     println!("{} operations, {} pairs of operation and status", operations.len(), seen.len());
     let successes = contract.successes();
-    // A 202 in place of a 200 means that a change was not visible in time. All operations share this code, so one test is enough.
+    // An operation answers 202 instead of 200 if its change is not visible in time. All operations use the same code for this,
+    // so one test of it is enough.
     let is_late =
         |(operation, status): &(String, u16)| *status == 202 && successes.contains(&(operation.clone(), 200));
     let missing: Vec<_> = successes.iter().filter(|one| !seen.contains(*one) && !is_late(one)).collect();

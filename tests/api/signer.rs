@@ -59,18 +59,18 @@ pub(crate) fn part(content: &Value) -> String {
     URL_SAFE_NO_PAD.encode(content.to_string())
 }
 
-/// Builds valid claims.
+/// Builds the claims (JWT) of a valid user token.
 pub(crate) fn claims(app: &App, user: &str) -> Value {
     json!({"sub": format!("user:{user}"), "apiKey": app.key, "iat": seconds(0), "exp": seconds(3600)})
 }
 
-/// Returns the claims with one of them changed.
+/// Returns the claims with the claim `name` changed.
 pub(crate) fn with(mut claims: Value, name: &str, value: Value) -> Value {
     claims[name] = value;
     claims
 }
 
-/// Returns the claims without one of them.
+/// Returns the claims without the claim `name`.
 pub(crate) fn without(mut claims: Value, name: &str) -> Value {
     claims.as_object_mut().unwrap().remove(name);
     claims

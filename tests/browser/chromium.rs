@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 const ARGUMENTS: [&str; 10] = [
     "--headless",
-    // For the user root, Chromium starts only without its sandbox. It loads no pages except those of this test.
+    // If the user is root, Chromium starts only without its sandbox. This is safe here, because it loads only pages of this test.
     "--no-sandbox",
     "--remote-debugging-pipe",
     "--disable-gpu",

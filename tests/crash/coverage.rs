@@ -62,7 +62,7 @@ pub(crate) fn needs(asked: RunSize, record: &Record, tally: &Tally, bulk: u64) -
         need("sends and jobs in the bulk lane", asked.notifications / 10, usize::try_from(bulk).unwrap()),
         need("suppressed targets", small_run, record.tables.suppressions.len()),
     ];
-    // If the check is undecided, the run needs no data for it.
+    // If this check cannot be decided anyway, do not require data for it.
     if !check::undecided(record).contains_key(check::SMALL_APPS_DO_NOT_WAIT) {
         needs.push(need(
             "sends of small apps during a flood of the large one",

@@ -39,7 +39,7 @@ pub(crate) struct Record {
     pub(crate) provider_faults: BTreeMap<String, usize>,
     /// Inboxes of all users at the end, read over the API.
     pub(crate) inboxes: BTreeMap<User, Vec<ShownItem>>,
-    /// Reports of the API at the end, by request. A large run has the reports about a sample of its sends only.
+    /// Reports of the API at the end, by request. For a large run, this contains only a sample of the sends.
     pub(crate) reported: BTreeMap<Uuid, ReportedSend>,
     /// Webhooks that the apps' endpoints accepted, in order.
     pub(crate) webhooks: Vec<Webhook>,

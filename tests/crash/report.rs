@@ -59,10 +59,10 @@ pub(crate) struct Report {
     /// 99th percentile of the time from 202 to the inbox, in milliseconds, and the number of sends from which it is computed:
     /// sends of small apps that no fault delayed.
     small_apps_p99: Option<(i64, usize)>,
-    /// Number of these sends that were confirmed during a flood of the large app, and the maximum number of the large app's sends
+    /// Number of these sends that were confirmed during a flood of the large app, and the largest number of the large app's sends
     /// that were waiting when one of them was confirmed.
     beside_a_flood: (usize, usize),
-    /// Peak memory of a process by role, in mebibytes.
+    /// Largest peak memory of any process of each role, in mebibytes.
     peak_mebibytes: Counts,
     /// Everything that must happen for the run to count, each with its minimum and actual number.
     pub(crate) needs: Vec<Need>,

@@ -276,7 +276,7 @@ impl Inboxes {
         earlier
     }
 
-    /// Does what the janitor does later: removes from the log the events that the live inbox has already applied. Returns the
+    /// Does what the janitor would do later: removes from the log the events that the live inbox has already applied. Returns the
     /// first remaining sequence of each partition.
     pub(crate) async fn shorten_log(&self) -> Vec<u64> {
         let mut starts = Vec::new();

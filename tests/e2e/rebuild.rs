@@ -118,7 +118,7 @@ async fn a_killed_rebuild_changes_nothing_and_the_next_one_starts_again() {
         inboxes.await_no_rebuild().await;
         let mut child = inboxes.spawn(&["rebuild", "inbox"]);
         let errors = BufReader::new(child.stderr.take().unwrap());
-        // The rebuild prints its progress at intervals, so it may skip this mark. In that case wait for the next phase.
+        // The rebuild prints its progress only at intervals, so it may not print `mark`. In that case wait for the next phase.
         let next = if mark == "switching" { mark } else { "comparing" };
         let reached = tokio::task::spawn_blocking(move || {
             errors.lines().map_while(Result::ok).find(|line| line.contains(mark) || line.contains(next))

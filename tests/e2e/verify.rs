@@ -115,7 +115,8 @@ async fn missing_and_extra_items_and_wrong_counters_are_reported_and_counted() {
     }
 }
 
-/// Returns the number of items in an inbox of the report. The list `first` has at most ten; if it is full, `count` is used.
+/// Returns the number of items in an inbox of the report. The list `first` has at most ten
+/// items. If it is full, the number is in `count`.
 fn inbox_size(items: &Value) -> Option<u64> {
     let named = items["first"].as_array().unwrap().len() as u64;
     if named < 10 { Some(named) } else { items["count"].as_u64() }

@@ -144,8 +144,8 @@ impl Providers {
         self.push_service.url()
     }
 
-    /// Subscribes a new browser at the push service, and returns its subscription. Faults are drawn for the person's identifier
-    /// instead of the endpoint, which is random.
+    /// Subscribes a new browser at the push service, and returns its subscription. The person's identifier
+    /// determines the faults of this subscription. Its endpoint is random and would give other faults in every run.
     pub(crate) fn browser(&self, person: Person) -> Value {
         let browser = self.push_service.subscribe(None).unwrap();
         let peer = self.peers.iter().find(|peer| peer.channel() == "webPush").unwrap();

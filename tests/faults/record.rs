@@ -50,7 +50,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Returns true if the worker did not call the provider, because its own database was too slow on a busy machine.
+    /// Returns true if the worker did not call the provider, because PostgreSQL was too slow on a busy machine.
     pub(crate) fn was_not_made(&self) -> bool {
         (self.outcome.as_str(), self.code.as_str()) == ("retry", "database")
     }
@@ -71,7 +71,7 @@ pub(crate) struct ReportedOutcome {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Suppression {
-    /// Time of the event about the suppression, which is created after the commit. None if the log has no such event.
+    /// Time of the suppression's event. The event is created after the suppression is committed. None if the log has no event.
     pub(crate) committed_by: Option<Timestamp>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Request {
     pub(crate) skips: BTreeMap<Target, i64>,
 }
 
-/// Codes that attempts record for the answers of a provider.
+/// Codes that attempts record for the answers from a provider.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Codes {
     pub(crate) temporary: &'static str,

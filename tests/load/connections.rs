@@ -129,7 +129,7 @@ impl Connection {
             let read = self.stream.read_buf(&mut self.answer).await.unwrap();
             assert!(read > 0, "the server closed a connection");
             if let Some(length) = whole_length(&self.answer) {
-                assert!(self.answer.len() <= length, "an answer without a request");
+                assert!(self.answer.len() <= length, "the server answered without a request");
                 if self.answer.len() == length {
                     break;
                 }
@@ -144,7 +144,7 @@ fn whole_length(answer: &[u8]) -> Option<usize> {
     const LENGTH: &[u8] = b"content-length: ";
     let head = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let start = answer[..head].windows(LENGTH.len()).position(|window| window.eq_ignore_ascii_case(LENGTH));
-    let digits = &answer[start.expect("an answer with its length") + LENGTH.len()..head];
+    let digits = &answer[start.expect("every answer has a Content-Length") + LENGTH.len()..head];
     let digits = digits.split(|byte| *byte == b'\r').next().unwrap();
     Some(head + std::str::from_utf8(digits).unwrap().parse::<usize>().unwrap())
 }

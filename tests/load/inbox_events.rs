@@ -102,7 +102,7 @@ fn event(app: AppId, users: &[UserNumber], first: usize, recipients: usize) -> E
 
 fn rows_of(envelope: &Envelope, seq: u64, partition: u32) -> Vec<NewItem> {
     let Event::InboxItemsAdded(added) = &envelope.event else {
-        panic!("an event that adds items");
+        panic!("the event adds no items");
     };
     let content: Arc<str> = serde_json::to_string(&added.contents[0]).unwrap().into();
     let row = |(index, &(user, _)): (u32, &(UserNumber, u32))| NewItem {

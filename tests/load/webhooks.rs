@@ -114,7 +114,7 @@ impl WebhookReport {
         let bodies: Vec<_> = bodies.take(webhooks).collect();
         backend.receiver.clear();
         let elapsed = backend.send_bare(bodies).await;
-        assert_eq!(backend.receiver.count(), webhooks, "webhooks of the bare client");
+        assert_eq!(backend.receiver.count(), webhooks, "all webhooks are received once");
         self.bare_per_second.push(webhooks as f64 / elapsed.as_secs_f64());
     }
 }

@@ -27,9 +27,9 @@ const PACE: Duration = Duration::from_millis(100);
 /// Poll interval of an inbox, which is also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// IP address of the attacker. The test uses another one, so the gateway counts the attacker as a separate peer.
+/// IP address of the attacker. The test uses another address, so the gateway counts the attacker as a separate peer.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 66, 1);
-/// Number of connections whose body never ends. A closed connection is opened again.
+/// Number of connections that send an unfinished request. A closed connection is opened again.
 const STALLED: usize = 160;
 const STALLED_PACE: Duration = Duration::from_secs(1);
 /// Maximum size of a body from a caller without the secret.
@@ -51,11 +51,11 @@ const PROFILE: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
-    /// Calls with a public key, whose bodies stall.
+    /// Calls with a public key that never send the last byte of their bodies.
     Bodies,
     /// Patches of one profile with a public key, while the same app sends to this user.
     Patches,
-    /// Callbacks without credentials, whose bodies stall.
+    /// Callbacks without credentials that never send the last byte of their bodies.
     Callbacks,
     /// Calls with wrong secrets of the measured app, and with unknown keys.
     Guesses,

@@ -23,15 +23,15 @@ pub(crate) const RECIPIENTS: usize = 5;
 /// One in this number of sends has nearly the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
-/// Number of connections that fill the streams: so few that only full streams cause refusals.
+/// Number of connections that fill the streams. With so few, the gateway refuses sends only because the streams are full.
 const FILLING: usize = 8;
-/// Number of requests that may wait for each connection, so that no request is lost in a short pause of the service.
+/// Number of requests that may wait for each connection, so that none is dropped if the service pauses for a short time.
 const WAITING: usize = 16;
 
 /// Ids of the accepted sends, by number.
 pub(crate) type Accepted = BTreeMap<usize, String>;
 
-/// Numbers of requests, and their answers.
+/// Results of the requests of a load.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedLoad {
     pub(crate) accepted: Accepted,
@@ -39,7 +39,7 @@ pub(crate) struct OfferedLoad {
     pub(crate) refused: BTreeMap<u16, usize>,
     /// Number of requests that were dropped because too many waited for a connection.
     pub(crate) not_made: usize,
-    /// Time until the last answer.
+    /// Time from the start of the load to the last answer.
     pub(crate) took: Duration,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn person(number: usize) -> String {
     format!("person-{number}")
 }
 
-/// Makes sends until every connection is refused because the streams are full.
+/// Makes sends over every connection until the gateway refuses one on it, because the streams are full.
 pub(crate) async fn fill(request: Request) -> OfferedLoad {
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
     let numbers = Arc::new(AtomicUsize::new(0));

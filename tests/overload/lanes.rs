@@ -31,7 +31,7 @@ const PEOPLE: usize = 5_000;
 const BULK_CONNECTIONS: usize = 2;
 /// Poll interval of inboxes; also the precision of a measurement.
 const LOOK: Duration = Duration::from_millis(2);
-/// Poll interval of the bulk lane.
+/// Interval at which the waiting bulk sends are counted.
 const LOOK_AT_LANE: Duration = Duration::from_millis(50);
 /// Time for which the bulk lane is busy before the measurement starts.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -43,11 +43,11 @@ pub(crate) struct Report {
     latencies: Vec<Duration>,
     /// Number of recipients of all bulk sends.
     bulk_recipients: usize,
-    /// Bulk items per second before the measurement.
+    /// Inbox items of bulk sends per second before the measurement, without transactional sends.
     bulk_alone: f64,
-    /// Bulk items per second during the measurement.
+    /// Inbox items of bulk sends per second during the measurement.
     bulk_beside: f64,
-    /// Minimum number of large sends that waited at any time.
+    /// Smallest number of large sends that were waiting in the bulk lane at any time.
     fewest_waiting: u64,
     memory: BTreeMap<&'static str, u64>,
 }
@@ -177,7 +177,7 @@ fn recipients(send: usize, scale: &Scale) -> usize {
     }
 }
 
-/// Minimum number of waiting sends at any time.
+/// Counts the waiting bulk sends at intervals during `span`, and returns the smallest count.
 async fn watch(lane: &BulkLane, span: Duration) -> u64 {
     let (begin, mut pace, mut fewest) = (Instant::now(), pace(LOOK_AT_LANE), u64::MAX);
     while begin.elapsed() < span {
@@ -226,8 +226,8 @@ async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     (latencies, all)
 }
 
-/// Makes sends at the rate of the scale. Passes on each send's id, the time of its 202, and true if the send counts for the
-/// measurement because it was made after the warm-up.
+/// Makes sends at the rate of the scale. Reports the id of each send, the time of its 202, and true if the send is measured.
+/// Sends during the warm-up are not measured.
 async fn send_all(request: Request, scale: Scale, reported: mpsc::UnboundedSender<(Uuid, Instant, bool)>) {
     let client = Client::new();
     let reported = Arc::new(reported);

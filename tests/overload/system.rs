@@ -61,7 +61,7 @@ impl System {
         dispatcher.has_metric(&self.client, &format!("{DISPATCH_PAUSED}{{lane=\"{lane}\"}} 1")).await
     }
 
-    /// Sets switches of the app; the gateway may read them seconds later.
+    /// Sets switches of the app. The gateway may apply them only seconds later.
     pub(crate) fn set_app(&self, switches: &[&str]) {
         self.environment.tidings(&[&["app", "set", APP], switches].concat());
     }

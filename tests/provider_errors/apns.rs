@@ -1,4 +1,4 @@
-//! All answers of Apple's push service.
+//! All answers from Apple's push service.
 
 use std::time::Duration;
 

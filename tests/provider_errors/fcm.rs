@@ -1,4 +1,4 @@
-//! All answers of Firebase Cloud Messaging and of Google's OAuth server.
+//! All answers from Firebase Cloud Messaging and Google's OAuth server.
 
 use domain::content::{Content, PushContent};
 use domain::{Channel, UserNumber};
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("oauth 403", 403, "access_denied", &[], "oauth 403 access_denied"),
 ];
 pub(crate) const OVER_A_FIFTH: &str = "403 SENDER_ID_MISMATCH of over 20 %";
-/// Number of users whose mismatch does not pause the provider yet. The next mismatch is the fifth and does pause it.
+/// Number of other users who get SENDER_ID_MISMATCH first. The provider is paused only when a fifth user gets it.
 const BEFORE: i64 = 4;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! All answers of an SMTP server.
+//! All answers from an SMTP server.
 
 use domain::content::{Content, EmailContent};
 use domain::{Channel, UserNumber};

@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::table::{Class, Note, Row};
 use crate::world::{Subject, USUAL, World};
 
-/// An attempt in the ledger. If the provider reported later, outcome and code are those of the report.
+/// An attempt in the ledger. If the provider sent a report later, outcome and code are those of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) provider: Option<String>,

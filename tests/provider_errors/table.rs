@@ -44,7 +44,7 @@ pub(crate) enum Note {
     Since,
 }
 
-/// A row of the table: answers of a provider with the same meaning.
+/// A row of the table: answers from one provider that have the same meaning.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) provider: Provider,
@@ -124,10 +124,10 @@ pub(crate) const ROWS: &[Row] = &[
     row(Provider::Twilio, &["5xx", "timeout"], Class::Unknown, Note::None),
 ];
 
-/// Rules about answers that tests outside of this suite check: the rule, the name of the test, and its source file.
+/// Rules about answers that are checked by tests outside this suite: the rule, the name of the test, and its source file.
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
-    ("SMTP that fails counts for the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
+    ("SMTP: failures open the breaker", "consecutive_failures_open_the_breaker_and_any_sign_of_life_resets_the_count",
      include_str!("../../libs/domain/src/deliveries/breaker.rs")),
     ("SMTP 421: a new connection", "every_row_of_the_table_has_its_outcome",
      include_str!("../../services/email/tests/email/answers.rs")),
@@ -135,11 +135,11 @@ pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
      include_str!("../../services/email/tests/email/answers.rs")),
     ("APNs 403 ExpiredProviderToken: new token", "an_expired_provider_token_is_renewed_and_the_push_repeated_at_once",
      include_str!("../../services/mobile-push/tests/mobile_push/apns.rs")),
-    ("APNs GOAWAY", "after_goaway_a_new_connection_is_used_without_loss_or_repetition",
+    ("APNs GOAWAY: a new connection", "after_goaway_a_new_connection_is_used_without_loss_or_repetition",
      include_str!("../../services/mobile-push/tests/mobile_push/apns.rs")),
     ("Web Push 3xx: never followed", "a_redirection_is_not_followed",
      include_str!("../../services/web-push/tests/web_push/answers.rs")),
-    ("Twilio 21610: until START", "after_stop_a_number_gets_no_messages_until_start",
+    ("Twilio 21610: no messages until START", "after_stop_a_number_gets_no_messages_until_start",
      include_str!("../api/deliveries/twilio_callbacks.rs")),
 ];
 

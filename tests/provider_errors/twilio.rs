@@ -1,4 +1,4 @@
-//! All answers and status callbacks of Twilio.
+//! All answers and status callbacks from Twilio.
 
 use std::time::Duration;
 

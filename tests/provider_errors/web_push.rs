@@ -1,4 +1,4 @@
-//! All answers of a browser's push service.
+//! All answers from a browser's push service.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ pub(crate) const CASES: &[(&str, u16)] = &[
     ("3xx", 301),
     ("3xx", 307),
 ];
-/// Number of messages that are refused first. Each of them fails alone, as if its subscription were invalid. The next refusal
-/// shows that the push service rejects the key, and pauses the provider.
+/// Number of messages that are refused first. The worker blames their subscriptions, so only these deliveries fail. After one
+/// more refusal it assumes that the push service rejects the key, and pauses the provider.
 const BEFORE: usize = 4;
 
 #[tokio::test]

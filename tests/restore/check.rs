@@ -38,7 +38,7 @@ pub(crate) struct Aftermath<'a> {
     pub(crate) outcomes: &'a Outcomes,
 }
 
-/// An external delivery of the ledger.
+/// A delivery in the ledger that has a target.
 #[derive(sqlx::FromRow)]
 struct Delivery {
     id: Uuid,

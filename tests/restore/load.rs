@@ -32,7 +32,7 @@ pub(crate) struct Load {
     pub(crate) sends: Vec<ConfirmedSend>,
     /// Identifiers of users that were erased.
     pub(crate) erased: Vec<String>,
-    /// Requests that were cancelled before their time.
+    /// Scheduled requests that were cancelled before they were due.
     pub(crate) cancelled: Vec<String>,
     next: usize,
 }

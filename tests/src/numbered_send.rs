@@ -1,4 +1,4 @@
-//! Sends with a number in their title and text, so that a test knows to which send a message at a provider belongs.
+//! Numbered sends. Each has its number in its title and text, so that a test can match a message at a provider to its send.
 
 use serde_json::{Value, json};
 use stand_ins::outbox::Capture;

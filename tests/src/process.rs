@@ -14,7 +14,7 @@ use crate::command::Environment;
 /// Time limit for an orderly stop of a service.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Time limit for an answer of a health endpoint, so that a paused process does not block the test.
+/// Time limit for an answer from a health endpoint, so that a paused process does not block the test.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The service that a process runs.
@@ -76,7 +76,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// A service process and its restarts.
+/// A service process, which can be restarted.
 #[derive(Debug)]
 pub struct Process {
     pub name: Name,
@@ -88,7 +88,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the service. It logs to the file `log`, or to a temporary file that is removed with the process.
+    /// Starts the service. It writes its log to the file `log` or, if `log` is None, to a temporary file that is removed when
+    /// the process is dropped.
     pub fn start(name: Name, environment: &Environment, log: Option<&Path>) -> Process {
         let metrics = format!("127.0.0.1:{}", port::free().unwrap());
         let environment = environment.with([("TIDINGS_METRICS__LISTEN", &metrics)]);

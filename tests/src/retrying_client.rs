@@ -12,7 +12,8 @@ use crate::pace;
 
 /// Time limit of one try.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Maximum number of tries of one call at both gateways together. At least one gateway always runs.
+/// Maximum number of tries of one call, counting the tries at both gateways. This is enough because at least one gateway is
+/// always running.
 const TRIES: usize = 6;
 /// Interval between tries.
 const BACK_OFF: Duration = Duration::from_millis(50);

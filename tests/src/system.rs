@@ -25,14 +25,14 @@ pub struct System {
     /// Environment variables of every process and command.
     pub environment: Environment,
     pub client: Client,
-    /// Address of the API of each gateway.
+    /// Host and port of the API of each gateway.
     pub gateways: Vec<String>,
 }
 
 impl System {
     /// Creates schema and streams, but starts no process. `settings` are environment variables for every process and command.
-    /// `gateways` are the addresses of the gateways; every role that is started later gets as many processes as there are
-    /// gateways.
+    /// `gateways` are the addresses of the gateways. [`start`](Self::start) later starts as many processes of each role as there
+    /// are gateways.
     pub async fn prepare<V: AsRef<str>>(
         servers: Servers,
         gateways: Vec<String>,
@@ -70,7 +70,8 @@ impl System {
         }
     }
 
-    /// Starts a process with additional environment variables. If `log` is given, the process logs to this file, which is kept.
+    /// Starts a process with additional environment variables. If `log` is given, the process writes its log to this file, and
+    /// the file is kept after the process ends.
     pub fn start_process<V: AsRef<str>>(
         &mut self,
         name: Name,
@@ -118,11 +119,11 @@ impl System {
     }
 
     pub fn process(&self, name: Name) -> &Process {
-        self.processes.iter().find(|process| process.name == name).expect("a process of that name")
+        self.processes.iter().find(|process| process.name == name).expect("a process has this name")
     }
 
     pub fn process_mut(&mut self, name: Name) -> &mut Process {
-        self.processes.iter_mut().find(|process| process.name == name).expect("a process of that name")
+        self.processes.iter_mut().find(|process| process.name == name).expect("a process has this name")
     }
 
     /// # Panics

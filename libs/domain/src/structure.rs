@@ -17,7 +17,8 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// Counts the structure in one pass over the text, without recursion or allocation.
+    /// Counts the containers, the separators and the bytes outside strings of a JSON text in one pass, without recursion or
+    /// allocation.
     #[must_use]
     pub fn of(text: &[u8]) -> Structure {
         let mut structure = Structure { outside: 0, containers: 0, separators: 0 };

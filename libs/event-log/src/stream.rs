@@ -213,8 +213,8 @@ fn is_taken(error: &context::CreateStreamError) -> bool {
     [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
 }
 
-/// Returns the declared configuration with the size of the existing stream. If the existing stream has no message limit, the
-/// declared limit applies.
+/// Returns the declared configuration, but with the message limit and the number of replicas of the existing stream. If the
+/// existing stream has no message limit, the declared limit is kept.
 fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
     let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
     stream::Config { max_messages, num_replicas: found.num_replicas, ..declared }

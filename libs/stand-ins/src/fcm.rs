@@ -122,12 +122,12 @@ impl FcmStandIn {
         &self.google.outbox
     }
 
-    /// Adds a rule for messages after the existing ones. The target of a rule is the registration token.
+    /// Adds a rule for messages. It applies after the existing rules. The target of a rule is the registration token.
     pub fn script(&self, rule: Rule) {
         self.google.script.add(rule);
     }
 
-    /// Adds a rule for requests for access tokens after the existing ones.
+    /// Adds a rule for requests for access tokens. It applies after the existing rules.
     pub fn script_oauth(&self, rule: Rule) {
         self.google.oauth_script.add(rule);
     }

@@ -61,7 +61,7 @@ pub(crate) async fn run<S: ChannelSender>(
     if let Err(error) = consumer.release().await {
         tracing::warn!(
             channel = %S::CHANNEL, %lane, %error,
-            "cannot release a job; the log will redeliver it after `ack_wait`"
+            "cannot return unhandled jobs to the log while stopping; the log will redeliver them after `ack_wait`"
         );
     }
     while let Some(ended) = running.join_next().await {

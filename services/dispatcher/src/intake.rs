@@ -95,7 +95,7 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
         }
     }
     if let Err(error) = consumer.release().await {
-        tracing::warn!(%lane, %error, "cannot release a send; the log will redeliver it after `ack_wait`");
+        tracing::warn!(%lane, %error, "cannot return unhandled sends to the log while stopping; the log will redeliver them after `ack_wait`");
     }
     Ok(())
 }

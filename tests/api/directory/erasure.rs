@@ -227,7 +227,7 @@ async fn erasures_succeed_concurrently_with_all_other_calls() {
             assert!(allowed.contains(&answer.status), "{}: {}", answer.status, answer.body);
         }
     }
-    // A send that was accepted after the last erasure and planned late creates the user again.
+    // If a send is planned only after the last erasure, it creates the user again, so repeat the erasure.
     eventually(SOON, "the user is erased", async || {
         let answer = service.by(&shop, "DELETE /v3/users/ursula").send().await;
         assert!([202, 404].contains(&answer.status), "{}", answer.body);

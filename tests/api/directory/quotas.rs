@@ -46,7 +46,7 @@ async fn users_created_with_the_public_key_are_limited_and_the_backend_is_not() 
     assert_eq!(service.rows(counted).await, ["devices 1", "users 3"]);
 }
 
-/// Number of concurrent calls, which is the gateway's limit for calls of one peer that wait for the database.
+/// Number of concurrent calls. The gateway lets at most this many calls of one peer wait for the database.
 const AT_ONCE: usize = 4;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! `/v3/devices/{deviceId}/webPushSubscription`, and the web push members in the answer of the connect call.
+//! `/v3/devices/{deviceId}/webPushSubscription`, and the web push members in the answer to the connect call.
 
 use credentials::vapid;
 use domain::Channel;

@@ -29,14 +29,14 @@ async fn the_documentation_page_loads_nothing_from_other_hosts() {
     let sources = policy.split([' ', ';']).filter(|word| !word.is_empty() && !word.contains('-'));
     let foreign: Vec<_> = sources.filter(|source| !["'none'", "'self'", "data:"].contains(source)).collect();
     assert!(policy.starts_with("default-src 'none'; ") && foreign.is_empty(), "{foreign:?}");
-    let Value::String(html) = page.is(200) else { panic!("the page is not a text") };
+    let Value::String(html) = page.is(200) else { panic!("the page is not text") };
     let loaded: Vec<_> =
         html.split(['"']).filter(|text| text.starts_with('/') || text.contains("://")).collect();
     assert_eq!(loaded.len(), 4, "{loaded:?}");
     for file in loaded {
         let answer = service.call(&format!("GET {file}")).send().await;
         assert_eq!(answer.header("content-security-policy"), Some(&*policy), "{file}");
-        let Value::String(text) = answer.is(200) else { panic!("{file} is not a text") };
+        let Value::String(text) = answer.is(200) else { panic!("{file} is not text") };
         assert!(!text.is_empty(), "{file}");
     }
     let Value::String(script) = service.call("GET /docs/page.js").send().await.is(200) else { panic!() };
@@ -66,7 +66,7 @@ fn docs_limits_states_the_limits_of_the_code() {
         ("look-ups per second of unknown API keys", gateway.refusal_rate_limit.to_string()),
         ("concurrent look-ups of unknown API keys", limits::LOOK_UPS.to_string()),
         (
-            "sends per second in the transactional lane; more go to the bulk lane",
+            "sends per second in the transactional lane; sends above this rate go to the bulk lane",
             gateway.transactional_rate.to_string(),
         ),
         ("requests waiting for database or log", gateway.waiting_room.to_string()),

@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::client::{Answer, Call};
 use crate::service::{App, Backing, SOON, Service, plain_send};
 
-/// Time limit for the answer of every call.
+/// Time limit for the answer to every call.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
 #[track_caller]
@@ -72,7 +72,8 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
     for _ in 0..18 {
         send().await.is(202);
     }
-    // Until the gateway knows that the log is nearly full, nats-server refuses the sends, with a different error message.
+    // At first the gateway does not know that the log is nearly full. It then publishes the sends, nats-server refuses them, and
+    // the error message is a different one.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
         let reported = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));

@@ -26,7 +26,8 @@ async fn every_answer_after_the_check_of_credentials_has_rate_limit_headers() {
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
-    // Calls, with their status and the limit against which they count: of the user, of the backend, or for a 401 of the peer.
+    // Calls, their expected status, and the rate limit to which they count. A user may make 100 calls per second, a backend
+    // 10,000. A call that is refused with 401 counts to the limit of its peer, which is 100.
     let counted = [
         (service.of(&shop, "ada", LIST), 200, 100),
         (service.of(&shop, "ada", "GET /v3/notifications/7"), 404, 100),

@@ -113,7 +113,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Asserts that an unsupported method is a 405 that lists the supported ones, even without credentials.
+    /// Asserts that an unsupported method is answered with a 405 that lists the supported methods, even without credentials.
     async fn has_its_methods(&mut self, call: &str) {
         let (method, path) = call.split_once(' ').unwrap();
         let path = self.fixtures.fill(path).await;

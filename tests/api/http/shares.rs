@@ -1,5 +1,5 @@
-//! While one client attacks the gateway, it must still serve the requests of other apps. Each attack uses its own IP address
-//! and raw sockets, and continues while another app makes its requests.
+//! While one client attacks the gateway, the gateway must still serve the requests of other apps. Each attack uses its own IP
+//! address and raw sockets, and continues while another app makes its requests.
 
 use std::time::Duration;
 
@@ -284,7 +284,8 @@ async fn connections_whose_second_head_never_ends_are_closed_while_connections_a
             open.push(connection);
         }
     }
-    // The 16 connections so far do not make connections scarce. Eight more do, so the gateway must close eight of the first 16.
+    // With these 16 connections, connections are not scarce yet. With eight more they are, so the gateway must close eight of
+    // the first 16.
     let _scarce = Attacker::new(3, service.address).stall(8, b"GET /healthz HTTP/1.1\r\nHo");
     let until_closed =
         |mut connection: TcpStream| async move { connection.read_to_end(&mut Vec::new()).await.ok() };

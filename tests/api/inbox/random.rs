@@ -130,7 +130,7 @@ impl User<'_> {
         let answer = self.call(&format!("GET /v3/notifications/{id}"), None).await;
         match self.items.get_mut(&id) {
             None => answer.fails(404, "not_found"),
-            // Reading the item marks it as seen. The answer has no `seenAt` if the mark was not visible in time.
+            // Reading the item marks it as seen. If this change is not visible in time, the answer has no `seenAt`.
             Some(item) => item.seen |= answer.is(200)["seenAt"].is_string(),
         }
     }

@@ -69,7 +69,7 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
         let mut explained = BTreeSet::new();
         for pair in taken.windows(2) {
             let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
-            // An attempt with an unknown outcome explains one repeat. If it is repeated again, only a fault can explain that.
+            // An attempt with an unknown outcome explains only one further acceptance. Any others must be explained by faults.
             let made_it = attempts.iter().rev().find(|attempt| attempt.started_at <= first);
             let unknown = made_it.filter(|made_it| is_unknown(made_it) && explained.insert(made_it.number));
             let because = match unknown {

@@ -42,7 +42,7 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Returns true if the delivery has a final status that is possible in the crash run. Clients cancel no sends, and no delivery
+/// Returns true if the delivery has a final status that is possible in the crash run. No send is cancelled, and no delivery
 /// expires. Only an SMS may end as `unknown`, and a planned delivery is skipped only if its target was suppressed after the
 /// planning.
 fn has_ended(delivery: &Delivery) -> bool {

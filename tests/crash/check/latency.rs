@@ -11,7 +11,7 @@ const AFTERMATH: i64 = 7_000;
 /// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
 
-/// The large app floods if at least this number of its sends are waiting.
+/// The large app's load counts as a flood while at least this number of its sends are waiting.
 const FLOOD: usize = 20;
 
 /// Sends of small apps that reached the inbox without being delayed by a fault.
@@ -36,8 +36,8 @@ fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &VisibleSend> {
     record.visible.iter().filter(is_of)
 }
 
-/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the maximum number of the
-/// large app's sends that were waiting when one of them was confirmed.
+/// Number of undisturbed sends of small apps that were confirmed during a flood of the large app, and the largest number of
+/// the large app's sends that were waiting when one of them was confirmed.
 pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
     let sorted = |time: fn(&VisibleSend) -> i64| {
         let mut times: Vec<i64> = of_apps(record, false).map(time).collect();

@@ -32,7 +32,8 @@ impl<T> Fact<T> {
         };
     }
 
-    /// Applies a change of the whole inbox to one of its items. If the item's current value is uncertain, its new value is too.
+    /// Applies to one item a change that was requested for the whole inbox. If the item's current value is uncertain, so is its
+    /// new value.
     fn set_visible(&mut self, value: T, answer: Answer) {
         match self {
             Fact::Is(_) => self.set(value, answer),
@@ -71,7 +72,7 @@ pub(super) struct KnownItem {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) items: BTreeMap<i64, KnownItem>,
-    /// True if a change of the whole inbox was requested. A list may then show a new item in its changed state.
+    /// True if a change to the whole inbox was requested. An item may then already be changed when a list first shows it.
     whole: bool,
     /// True if "read all" was requested and not confirmed as visible, so that it may still change items.
     late_read: bool,

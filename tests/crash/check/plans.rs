@@ -34,7 +34,7 @@ pub(crate) fn delivery_ids_are_derived(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Every attempt has a job with its number in the log, and the numbers of attempts have no gaps.
+/// For every attempt, the log has a job with the same number. The numbers of a delivery's attempts have no gaps.
 pub(crate) fn every_attempt_has_a_job(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {

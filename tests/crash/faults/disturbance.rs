@@ -31,7 +31,7 @@ impl Disturbance {
         Disturbance::WithholdAndDeliver,
         Disturbance::WithholdAndLose,
     ];
-    /// All kinds, with pauses twice. The whole deck is used before it is shuffled again.
+    /// All kinds; pauses are twice as frequent as the others. The whole deck is used before it is shuffled again.
     const DECK: [Disturbance; 6] = [
         Disturbance::Pause,
         Disturbance::Pause,

@@ -20,7 +20,7 @@ pub(crate) struct Size {
     pub(crate) pace: Duration,
     /// Time from one disturbance to the next.
     pub(crate) pace_of_disturbances: Duration,
-    /// Number of scheduled kills, including kills of processes that later die at a crash point.
+    /// Number of scheduled kills, including those after which the restarted process must die at a crash point.
     pub(crate) kills: usize,
     /// Required number of kills.
     pub(crate) least_kills: usize,
@@ -84,8 +84,8 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Kills and stops of servers at equal intervals. Kills of processes that die at a crash point come early enough for the process
-/// to reach it.
+/// Kills and stops of servers at equal intervals. If the restarted process must die at a crash point, the kill comes early enough
+/// for the process to reach this point.
 fn kills(dice: Dice, size: &Size) -> Vec<ScheduledFault> {
     let mut early: Vec<Injection> = Vec::new();
     for round in 0..size.each_point {
@@ -117,7 +117,7 @@ fn crash(dice: Dice, point: CrashPoint, round: usize) -> Injection {
         | CrashPoint::BeforeSettle
         | CrashPoint::AfterSettle
         | CrashPoint::BeforeAck => {
-            // In successive rounds, a crash point kills workers of all channels in turn.
+            // From round to round, the crash point is assigned to the workers of all channels in turn.
             let first = dice.below(Role::WORKERS.len(), (point.as_str(), "first"));
             Role::WORKERS[(first + round) % Role::WORKERS.len()]
         }

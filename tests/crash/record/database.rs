@@ -79,7 +79,7 @@ async fn requests(database: &mut PgConnection) -> BTreeMap<Uuid, Request> {
         let recipient = Recipient { index, in_app, skips: skips.iter().map(pair).collect() };
         requests
             .get_mut(&send)
-            .expect("a request for its recipients")
+            .expect("the send of the recipient is in the tables")
             .recipients
             .insert(identifier, recipient);
     }
@@ -108,11 +108,11 @@ async fn deliveries(database: &mut PgConnection) -> BTreeMap<Uuid, Delivery> {
     .await;
     for (id, number, outcome, started_at) in attempts {
         let attempt = Attempt { number, outcome, started_at: started_at.timestamp_millis() };
-        deliveries.get_mut(&id).expect("a delivery for its attempt").attempts.push(attempt);
+        deliveries.get_mut(&id).expect("the delivery of the attempt is in the ledger").attempts.push(attempt);
     }
     for (id, attempt, at, is_late) in claims::all(database).await {
         let claim = Claim { attempt, at: at.timestamp_millis(), is_late };
-        deliveries.get_mut(&id).expect("a delivery for its claim").claims.push(claim);
+        deliveries.get_mut(&id).expect("the delivery of the claim is in the ledger").claims.push(claim);
     }
     deliveries
 }

@@ -71,7 +71,7 @@ fn asked(scene: &Scene, workload: &Workload, number: usize) -> IntendedSend {
     }
 }
 
-/// Targets of all users: the targets at the start, and the address of every change that a client tried.
+/// Targets of all users: the targets at the start, and every new email address that a client tried to set.
 fn targets(scene: &Scene, workload: &Workload, journal: &[Line]) -> BTreeMap<User, Targets> {
     let user = |user: usize| (scene.apps[workload.people.app_of(user)].id, identifier(user));
     let mut targets: BTreeMap<User, Targets> =

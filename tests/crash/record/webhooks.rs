@@ -49,7 +49,7 @@ fn webhook(Line { id, path, body }: Line) -> Webhook {
         id,
         app: path.trim_start_matches('/').parse().unwrap(),
         event,
-        subject: delivery.or(notification_id.map(Subject::Item)).expect("a delivery or an item"),
+        subject: delivery.or(notification_id.map(Subject::Item)).expect("a webhook has a subject"),
         request: request_id,
         recipient,
         status,

@@ -33,8 +33,8 @@ const IMPATIENT: [(&str, &str); 6] = [
 
 /// File of webhooks that the backends accepted.
 pub(super) const WEBHOOKS: &str = "webhooks.jsonl";
-/// Fraction of calls that get each fault from the apps' backends. `busy` is rare, because it delays all webhooks of the app by
-/// a second.
+/// Fraction of webhook calls to which the apps' backends respond with each fault. `busy` is rare, because it delays all webhooks
+/// of the app by a second.
 const BACKENDS: Shares = Shares {
     temporary: 0.02,
     busy: 0.0002,
@@ -79,7 +79,7 @@ pub(super) fn settings(
     public_url: &str,
 ) -> Vec<(&'static str, String)> {
     let mut settings = vec![
-        // The pools of all processes together must stay below PostgreSQL's limit of connections.
+        // The connections of all processes must stay below PostgreSQL's limit.
         ("TIDINGS_DATABASE__MAX_CONNECTIONS", "8".to_owned()),
         ("TIDINGS_GATEWAY__PUBLIC_URL", public_url.to_owned()),
         ("TIDINGS_WEB_PUSH__HOSTS", providers.push_origin.clone()),

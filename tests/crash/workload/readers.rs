@@ -121,7 +121,7 @@ impl Workload {
     }
 }
 
-/// Parses an answer of `GET /v3/notifications`.
+/// Parses an answer to `GET /v3/notifications`.
 pub(crate) fn read_page(answer: &Value) -> Page {
     let number = |value: &Value| value.as_i64().unwrap();
     let shown = |item: &Value| ShownItem {

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 4;
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(120);
 
 impl Workload {
-    /// Makes the sends of this client, spread over the load. Clients of the large app send in bursts.
+    /// Makes the sends of this client, spread over the duration of the load. Clients of the large app send in bursts.
     pub(super) async fn send_all(self: Arc<Self>, client: usize, probe: Probe) {
         let numbers = &self.sends[client];
         let bursts = self.size.lasting.div_duration_f64(self.size.burst_every).ceil() as usize;

@@ -1,4 +1,4 @@
-//! Comparison of attempts with the calls that providers received. A call contains its target but not always its delivery, so
+//! Comparison of attempts with the calls that providers received. A call contains its target but not always the delivery's id, so
 //! attempts and calls are compared per target.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use stand_ins::faults::{Call, Fault};
 
 use crate::record::{Attempt, Codes, ProviderView, Record, Target};
 
-/// Result of a call, in the detail that both the worker and the provider know.
+/// Result of a call, in as much detail as both the worker and the provider know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Sent,
@@ -151,7 +151,7 @@ fn end_of_attempt(codes: &Codes, attempt: &Attempt) -> Option<End> {
     }
 }
 
-/// Returns true if the attempt has the status of the answer but not its text, because the connection was cut in between.
+/// Returns true if the attempt has the status of the answer but not its text, because the connection was cut after the status.
 fn lacks_the_text(codes: &Codes, attempt: &Attempt) -> bool {
     [codes.temporary, codes.busy].iter().any(|whole| is_status_of(whole, &attempt.code))
 }

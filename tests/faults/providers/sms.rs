@@ -50,7 +50,7 @@ pub(super) async fn smpp(faults: Arc<Faults>) -> Peer {
     Peer::new(kind("smpp", "smpp", settings, codes, true), faults, outbox, stand_in)
 }
 
-/// SMS protocols do not return the delivery id with a message, so `delivery` finds none.
+/// Builds the fixed properties of an SMS provider. Its messages do not contain the delivery id, so `delivery` returns None.
 fn kind(
     identifier: &'static str,
     kind: &'static str,

@@ -16,7 +16,8 @@ use store::webhooks::WEBHOOKS;
 use testkit::{Installation, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Number of messages before a golden message in the first inbox stream. Item ids in golden messages derive from their sequences.
+/// Number of messages before a golden message in the first inbox stream. The item ids in a golden message depend
+/// on its sequence.
 pub(crate) const EVENTS_BEFORE: u64 = 8;
 const STRANGE: &[u8] = br#"{"id":"018f3f6e-7c1a-7000-8000-000000000001","type":"Strange","v":1,"app":7,
     "at":"2026-01-02T03:04:05.678Z","sendId":null,"causedBy":null,"data":{}}"#;

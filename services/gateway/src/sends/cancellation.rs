@@ -49,6 +49,6 @@ pub(crate) async fn cancel(
     gateway.await_planning(caller.app, request).await?;
     let cancelled =
         database(gateway.store.deliveries().cancel_request(caller.app, request, &actor::of(&http))).await?;
-    tracing::info!(app = %caller.app, send_id = %request, cancelled, "cancelled a request");
+    tracing::info!(app = %caller.app, send_id = %request, cancelled, "cancelled a send");
     Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
 }

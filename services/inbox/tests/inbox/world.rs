@@ -107,7 +107,7 @@ pub(crate) fn changed(seq: u64, change: ItemChange) -> Vec<u8> {
     envelope(None, Event::InboxItemsChanged(change, ItemsChanged { user: UserNumber(1), items }))
 }
 
-/// Encodes a change of all items of user 1 up to the items of the event with sequence `seq`.
+/// Encodes a change of all items of user 1 that the event with sequence `seq`, or an earlier one, added.
 pub(crate) fn all_changed(seq: u64, change: AllChange) -> Vec<u8> {
     let up_to = ItemId::derive(seq, 0, 1, 511).unwrap();
     envelope(None, Event::InboxAllChanged(change, AllItemsChanged { user: UserNumber(1), up_to }))

@@ -8,7 +8,7 @@ use super::table::{PermittedCallers, Row};
 use crate::client::Call;
 use crate::service::{App, Service, plain_send};
 
-/// An id and identifier that no resource has.
+/// A value that is neither the id nor the identifier of any resource.
 const NOBODY: &str = "9007199254740991";
 
 /// Two apps with the same users, and resources created for single calls.
