@@ -149,7 +149,7 @@ async fn messages_of_a_newer_release_wait_without_delaying_others() {
         webhooks_batch.expect("the event waits").commit().await.unwrap();
     }
     let settings =
-        ConsumerSettings { ack_wait: installation.context.config.delivery.ack_wait, max_ack_pending: 1_000 };
+        ConsumerSettings { ack_wait: installation.context.config.delivery.ack_wait, max_ack_pending: 8_192 };
     let jobs = StreamName::Job(Channel::Email, LANE);
     let consumer = installation.context.log.consumer(jobs, "email", settings).await.unwrap();
     let job = eventually(SOON, "the newer worker receives its job", async || {

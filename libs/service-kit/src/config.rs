@@ -121,7 +121,8 @@ pub struct Delivery {
     pub ack_wait: Duration,
     /// Delay before each attempt, including the first. Each delay varies randomly by ±20 %.
     pub retry_schedule: Vec<Duration>,
-    /// Maximum number of attempts that one channel's worker makes at the same time, 1 to 1,000.
+    /// Maximum number of concurrent attempts of one channel's worker in each lane, 1 to 1,000. An attempt ends with the provider's
+    /// answer.
     pub max_concurrency: usize,
     /// Time for which Tidings waits for the receipt of a message that the provider accepted.
     pub receipt_wait: Duration,

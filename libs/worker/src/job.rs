@@ -23,6 +23,7 @@ use crate::ChannelSender;
 use crate::admission::{AdmissionDecision, CallPermit, provider_gone};
 use crate::call::CallResult;
 use crate::gate::{BreakerPermit, Gates};
+use crate::jobs_in_hand::JobInHand;
 use crate::ledger_batches::LedgerBatches;
 use crate::provider::{Provider, Providers, UsableProvider};
 
@@ -85,7 +86,13 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Handles one message of the lane.
-    pub(crate) async fn handle(&self, work_stream: &WorkStream, delivered: DeliveredMessage, lane: Lane) {
+    pub(crate) async fn handle(
+        &self,
+        work_stream: &WorkStream,
+        delivered: DeliveredMessage,
+        lane: Lane,
+        mut place: JobInHand,
+    ) {
         let Some(envelope) = work_stream.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
@@ -101,7 +108,7 @@ impl<S: ChannelSender> Worker<S> {
         );
         trace::continue_from(&span, envelope.trace.as_deref());
         let job = Job { work_stream, delivered: &delivered, lane, envelope: &envelope, order };
-        self.with_progress_reports(&job, Box::pin(self.attempt(&job))).instrument(span).await;
+        self.with_progress_reports(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
     }
 
     /// Runs `work`. Meanwhile, reports to the log that the job is in progress, three times per `ack_wait`, so that the log does
@@ -116,7 +123,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    async fn attempt(&self, job: &Job<'_>) {
+    async fn attempt(&self, job: &Job<'_>, place: &mut JobInHand) {
         let providers = match self.providers.of(job.envelope.app).await {
             Ok(providers) => providers,
             Err(error) => {
@@ -157,7 +164,8 @@ impl<S: ChannelSender> Worker<S> {
                 let provider = provider_to_call(&providers, claimed.as_deref(), admitted, answer);
                 let serving = self.serving_providers(job, &providers);
                 let serving = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
-                self.call_and_settle(job, ClaimedAttempt { token, until, provider, claimed, serving }).await;
+                let claim = ClaimedAttempt { token, until, provider, claimed, serving };
+                self.call_and_settle(job, claim, place).await;
             }
             Ok(Claim::NotDue(state)) => self.republish_outcome(job, &state).await,
             Ok(Claim::Leased(wait)) => job.work_stream.return_after(job.delivered, wait).await,
@@ -218,8 +226,8 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Makes the claimed attempt: calls the provider and settles the answer.
-    async fn call_and_settle(&self, job: &Job<'_>, claim: ClaimedAttempt<'_>) {
+    /// Makes the claimed attempt: calls the provider, leaves its place to another attempt, and settles the answer.
+    async fn call_and_settle(&self, job: &Job<'_>, claim: ClaimedAttempt<'_>, place: &mut JobInHand) {
         let ClaimedAttempt { token, until, provider, claimed, serving } = claim;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
@@ -240,6 +248,7 @@ impl<S: ChannelSender> Worker<S> {
             }
             Err(instead) => (instead, None),
         };
+        place.end_attempt();
         let ended_at = clock::now();
         let next = match self.recorded_step(job, &answer, called, claimed.as_deref(), &serving) {
             Ok(next) => next,

@@ -1,4 +1,4 @@
-//! One lane of a channel: runs jobs up to the allowed concurrency, and fetches only as many jobs as can start.
+//! One lane of a channel: fetches as many jobs as can start, and runs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use tokio::task::JoinSet;
 
 use crate::ChannelSender;
 use crate::job::Worker;
+use crate::jobs_in_hand::JobsInHand;
 
 /// Maximum time for which a fetch waits for a job.
 const WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of unacknowledged jobs of the lane, over all workers of the channel.
-const MAX_ACK_PENDING: i64 = 1_000;
+/// Maximum number of unacknowledged jobs of the lane, over all workers of the channel: those of 16 workers by default.
+const MAX_ACK_PENDING: i64 = 8_192;
 
 pub(crate) async fn open(
     context: &Context,
@@ -37,15 +38,19 @@ pub(crate) async fn run<S: ChannelSender>(
 ) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
-    let most = context.config.delivery.max_concurrency;
+    let in_hand = JobsInHand::new(context.config.delivery.max_concurrency);
     let mut running: JoinSet<()> = JoinSet::new();
-    while let Some(free_slots) = token.run_until_cancelled(free_slots(most, &mut running)).await {
+    while let Some(free_slots) = token.run_until_cancelled(in_hand.free_slots()).await {
+        while let Some(ended) = running.try_join_next() {
+            reap(&ended);
+        }
         // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
         match consumer.fetch(free_slots, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
                     let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
-                    running.spawn(async move { worker.handle(&work_stream, delivered, lane).await });
+                    let place = in_hand.add(delivered.payload.len());
+                    running.spawn(async move { worker.handle(&work_stream, delivered, lane, place).await });
                 }
             }
             Err(error) => {
@@ -60,27 +65,15 @@ pub(crate) async fn run<S: ChannelSender>(
         );
     }
     while let Some(ended) = running.join_next().await {
-        reap(Some(ended));
+        reap(&ended);
     }
     Ok(())
 }
 
-/// Waits until at least one more job can start, and returns how many can start. A job that is fetched earlier would wait in
-/// this process, although another worker might be free.
-async fn free_slots(most: usize, running: &mut JoinSet<()>) -> usize {
-    while let Some(ended) = running.try_join_next() {
-        reap(Some(ended));
-    }
-    if running.len() >= most {
-        reap(running.join_next().await);
-    }
-    most - running.len()
-}
-
 /// Collects a finished task. If the task of a job panicked outside of its call, the log redelivers the job. A worker then
 /// retries the job after the lease of its claim has ended.
-fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
-    if let Some(Err(error)) = ended {
+fn reap(ended: &Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
         tracing::error!(%error, "the task of a job panicked; the log will redeliver the job");
     }
 }

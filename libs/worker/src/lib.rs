@@ -1,15 +1,17 @@
 //! Shared code of all channel workers. It turns a job from the log into a call to a provider and a settled delivery.
 //!
 //! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains
-//! everything else. [`run`] fetches jobs and passes each to [`job`]. There, [`admission`] chooses the provider and checks that
-//! it may be called now. The worker then claims the delivery, calls the provider ([`call`]), records the answer ([`settle`]),
-//! publishes the outcome and acknowledges the job ([`outcome_events`]). Concurrent jobs share SQL statements ([`ledger_batches`]).
+//! everything else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows, and passes each to [`job`]. There, [`admission`]
+//! chooses the provider and checks that it may be called now. The worker then claims the delivery, calls the provider
+//! ([`call`]), records the answer ([`settle`]), publishes the outcome and acknowledges the job ([`outcome_events`]). Concurrent
+//! jobs share SQL statements ([`ledger_batches`]).
 
 mod admission;
 mod call;
 pub mod exchange;
 mod gate;
 mod job;
+mod jobs_in_hand;
 mod lane;
 mod ledger_batches;
 mod open_providers;

@@ -10,5 +10,6 @@ mod open_providers;
 mod outages;
 mod routing;
 mod scripted;
+mod settling;
 mod sms;
 mod world;

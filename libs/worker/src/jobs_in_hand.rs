@@ -1,0 +1,139 @@
+//! Jobs that a lane has in hand, from their fetch to their acknowledgement.
+//!
+//! Only some of them are attempts in progress: settling an attempt waits for the disk, and meanwhile its place is used for the
+//! next attempt. Batches of claims and settlements therefore grow with the load, while the number of concurrent calls stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Jobs in hand for each concurrent attempt.
+pub(crate) const PER_ATTEMPT: usize = 16;
+/// Size of the jobs in hand, in bytes, from which no further job is fetched.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Longest delay of a fetch until a quarter of the attempts can start, so that one fetch returns several jobs.
+const GATHERING: Duration = Duration::from_millis(1);
+
+/// Counts the jobs in hand of one lane.
+pub(crate) struct JobsInHand {
+    /// Maximum number of concurrent attempts.
+    most_attempts: usize,
+    counts: Arc<watch::Sender<Counts>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    attempts: usize,
+    jobs: usize,
+    bytes: usize,
+}
+
+/// A job in hand, until it is dropped.
+pub(crate) struct JobInHand {
+    counts: Arc<watch::Sender<Counts>>,
+    bytes: usize,
+    is_attempted: bool,
+}
+
+impl JobsInHand {
+    pub(crate) fn new(most_attempts: usize) -> JobsInHand {
+        JobsInHand { most_attempts, counts: Arc::new(watch::Sender::default()) }
+    }
+
+    /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. Returns how
+    /// many can start. A job that is fetched earlier would wait in this process, although another worker might be free.
+    pub(crate) async fn free_slots(&self) -> usize {
+        let quarter = self.most_attempts.div_ceil(4);
+        let mut counts = self.counts.subscribe();
+        // The sender lives as long as `self`.
+        drop(counts.wait_for(|counts| self.free(counts) > 0).await);
+        drop(timeout(GATHERING, counts.wait_for(|counts| self.free(counts) >= quarter)).await);
+        self.free(&self.counts.borrow())
+    }
+
+    /// Adds a job whose attempt starts.
+    pub(crate) fn add(&self, bytes: usize) -> JobInHand {
+        self.counts.send_modify(|counts| {
+            counts.attempts += 1;
+            counts.jobs += 1;
+            counts.bytes += bytes;
+        });
+        JobInHand { counts: Arc::clone(&self.counts), bytes, is_attempted: true }
+    }
+
+    fn free(&self, counts: &Counts) -> usize {
+        if counts.bytes >= MAX_BYTES {
+            return 0;
+        }
+        let of_attempts = self.most_attempts.saturating_sub(counts.attempts);
+        of_attempts.min((self.most_attempts * PER_ATTEMPT).saturating_sub(counts.jobs))
+    }
+}
+
+impl JobInHand {
+    /// Ends the attempt of this job, so that another can start while this one is settled.
+    pub(crate) fn end_attempt(&mut self) {
+        if self.is_attempted {
+            self.is_attempted = false;
+            self.counts.send_modify(|counts| counts.attempts -= 1);
+        }
+    }
+}
+
+impl Drop for JobInHand {
+    fn drop(&mut self) {
+        self.end_attempt();
+        self.counts.send_modify(|counts| {
+            counts.jobs -= 1;
+            counts.bytes -= self.bytes;
+        });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_settling_job_leaves_its_place_to_the_next_attempt_up_to_a_limit() {
+        let jobs = JobsInHand::new(4);
+        assert_eq!(jobs.free_slots().await, 4);
+        let mut held: Vec<JobInHand> = (0..4).map(|_| jobs.add(1)).collect();
+        assert_eq!(jobs.free_slots().now_or_never(), None);
+        while held.len() < 4 * PER_ATTEMPT {
+            held.iter_mut().for_each(JobInHand::end_attempt);
+            assert_eq!(jobs.free_slots().await, 4);
+            held.extend((0..4).map(|_| jobs.add(1)));
+        }
+        held.iter_mut().for_each(JobInHand::end_attempt);
+        assert_eq!(jobs.free_slots().now_or_never(), None, "all jobs in hand wait for their settlement");
+        drop(held);
+        assert_eq!(jobs.free_slots().await, 4);
+    }
+
+    #[tokio::test]
+    async fn no_job_is_fetched_while_those_in_hand_are_too_large() {
+        let jobs = JobsInHand::new(32);
+        let mut large: Vec<JobInHand> = (0..16).map(|_| jobs.add(MAX_BYTES / 16)).collect();
+        assert_eq!(jobs.free_slots().now_or_never(), None);
+        large.pop();
+        assert_eq!(jobs.free_slots().await, 17);
+    }
+
+    #[tokio::test]
+    async fn a_fetch_waits_a_millisecond_for_a_quarter_of_the_attempts() {
+        let jobs = JobsInHand::new(32);
+        let mut held: Vec<JobInHand> = (0..32).map(|_| jobs.add(1)).collect();
+        held.truncate(31);
+        let mut slots = Box::pin(jobs.free_slots());
+        assert_eq!(slots.as_mut().now_or_never(), None);
+        assert_eq!(slots.await, 1);
+        held.truncate(24);
+        assert_eq!(jobs.free_slots().now_or_never(), Some(8));
+    }
+}
