@@ -72,12 +72,60 @@ impl DeliveryState {
 }
 
 impl Deliveries<'_> {
-    /// Claims deliveries for one attempt each, with one SQL statement. Returns the results in the order of the requests. If
-    /// two requests name the same delivery, the second gets [`Claim::Leased`].
+    /// Claims deliveries for one attempt each. Returns the results in the order of the requests. If two requests name the same
+    /// delivery, the second gets [`Claim::Leased`].
+    ///
+    /// Usually nothing prevents a claim, and one statement with little work claims the whole batch. What it leaves goes to
+    /// [`claim_in_full`](Self::claim_in_full).
     ///
     /// # Errors
     /// Returns an error if the database fails. Claims may still have been granted; they end when their leases expire.
     pub async fn claim(self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
+        columns! { request in requests =>
+            app_id = request.app.0,
+            id = request.delivery.0,
+            attempt = i32::try_from(request.attempt).unwrap_or(i32::MAX),
+            provider = request.provider.as_deref(),
+        }
+        let rows = sqlx::query_file!(
+            "src/deliveries/claim_fast.sql",
+            &app_id,
+            &id,
+            &attempt,
+            &provider as &[Option<&str>],
+            lease.as_secs_f64(),
+            &Status::WAITING.map(Status::as_str) as &[&str]
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let granted = |token, provider| Claim::Granted { token, provider };
+        let mut claims: HashMap<_, _> =
+            rows.into_iter().map(|row| ((row.app_id, row.id), granted(row.token, row.provider))).collect();
+        let fast = requests.iter().map(|request| claims.remove(&(request.app.0, request.delivery.0)));
+        let fast: Vec<Option<Claim>> = fast.collect();
+        let left: Vec<ClaimRequest> = requests
+            .iter()
+            .zip(&fast)
+            .filter(|(_, claim)| claim.is_none())
+            .map(|(left, _)| left.clone())
+            .collect();
+        if left.is_empty() {
+            return Ok(fast.into_iter().flatten().collect());
+        }
+        let mut in_full = self.claim_in_full(&left, lease).await?.into_iter();
+        Ok(fast.into_iter().filter_map(|claim| claim.or_else(|| in_full.next())).collect())
+    }
+
+    /// Like [`claim`](Self::claim), with a statement that also waits for locked deliveries, claims those whose lease has
+    /// expired, ends those that must not be attempted, and returns the state of all others.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. Claims may still have been granted; they end when their leases expire.
+    pub async fn claim_in_full(
+        self,
+        requests: &[ClaimRequest],
+        lease: Duration,
+    ) -> Result<Vec<Claim>, Error> {
         let mut seen = HashSet::with_capacity(requests.len());
         let first: Vec<_> =
             requests.iter().filter(|request| seen.insert((request.app, request.delivery))).collect();

@@ -1,6 +1,8 @@
 //! Settlement of attempts: a worker records the outcome of its attempt, which ends its claim. Only the worker with the
 //! current claim can settle.
 
+mod fast;
+
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
@@ -99,23 +101,12 @@ impl RecordedStep {
 }
 
 impl Deliveries<'_> {
-    /// Settles attempts in one transaction. Returns true for each settlement whose claim was still valid and whose
-    /// [`RecordedStep`] was written. If the claim is no longer valid, nothing is written for this attempt. If the request is
-    /// cancelled, the delivery becomes `cancelled` instead of being retried or parked.
-    ///
-    /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before
-    /// its answer arrives. The late answer then replaces this status, because only the answer shows what the provider did.
-    ///
-    /// Another worker may have read the old status before the late answer was written. It then publishes the old status and
-    /// acknowledges the job. Therefore the same transaction sets a timer that publishes the job again, and the worker that
-    /// receives this job publishes the current state of the delivery.
-    ///
-    /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of
-    /// being retried or parked, the delivery becomes `skipped`.
+    /// Like [`settle`](Self::settle), in one transaction that also schedules retries, parks deliveries, suppresses dead targets
+    /// and records late answers.
     ///
     /// # Errors
     /// Returns an error if the database fails. The settlements may still have been written. Safe to repeat.
-    pub async fn settle(self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
+    pub async fn settle_in_full(self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.0.begin().await?;
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
         let held = update_deliveries(&mut transaction, settlements, &cancelled).await?;

@@ -29,6 +29,7 @@ mod database {
 mod deliveries {
     mod attachment;
     mod cancellation;
+    mod fast_path;
     mod ledger;
     mod receipt;
     mod redrive;

@@ -244,28 +244,3 @@ async fn a_claim_that_waited_for_another_finds_the_delivery_leased() {
     let Claim::Leased(wait) = claim else { panic!("{claim:?}") };
     assert!(wait > LEASE - LIMIT, "{wait:?}");
 }
-
-#[tokio::test]
-async fn a_claim_finds_room_on_its_page_and_writes_no_index_entries() {
-    let fixture = fixture().await;
-    let app = fixture.app("shop").await;
-    // Full pages, of which the claims change the first one.
-    let deliveries = fixture.deliveries(app, 640).await;
-    // One connection, which reports the statistics of all its statements.
-    let store = fixture.another("").await;
-    let requests: Vec<_> =
-        deliveries[..16].iter().map(|delivery| request(app, *delivery, 1, "main")).collect();
-    store.deliveries().claim(&requests, LEASE).await.unwrap();
-    let in_place = eventually(LIMIT, "the statistics are complete", async || {
-        store.ping().await.unwrap();
-        let (updates, in_place): (i64, i64) = sqlx::query_as(
-            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'delivery'",
-        )
-        .fetch_one(&fixture.pool)
-        .await
-        .unwrap();
-        (updates == 16).then_some(in_place)
-    })
-    .await;
-    assert_eq!(in_place, 16);
-}
