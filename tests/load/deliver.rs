@@ -5,6 +5,7 @@ mod email;
 mod http;
 mod jobs;
 mod mobile_push;
+mod skeleton;
 mod sms;
 mod web_push;
 
@@ -16,10 +17,12 @@ use domain::content::Content;
 use domain::{Channel, UserNumber};
 use serde::Serialize;
 use serde_json::Value;
+use service_kit::clock;
 use stand_ins::outbox::{Capture, Outbox};
 use suite::cpu::Processes;
 use testkit::eventually;
 
+use crate::deliver::skeleton::{Recorder, Reports};
 use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;
@@ -36,6 +39,8 @@ pub(crate) struct DeliveryReport {
     pub(crate) name: String,
     pub(crate) per_second: Series,
     pub(crate) bare_per_second: Series,
+    /// The bare client, if it also records the status of each message. Empty for webhooks.
+    pub(crate) skeleton_per_second: Series,
     /// Processor time for one delivery.
     pub(crate) service_micros: Series,
     pub(crate) nats_micros: Series,
@@ -63,16 +68,23 @@ struct Subject {
 
 /// The simplest client that can send the messages of a worker.
 trait BareClient {
-    /// Sends the messages, [`AT_ONCE`] concurrently, and returns the duration without the time to connect.
-    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>>;
+    /// Sends the messages, [`AT_ONCE`] concurrently, and reports each that is accepted. Returns the duration without the time to
+    /// connect.
+    fn send<'a>(
+        &'a self,
+        messages: &'a [Arc<Capture>],
+        reports: Reports,
+    ) -> Pin<Box<dyn Future<Output = Duration> + 'a>>;
 }
 
 pub(crate) async fn measure(
     installation: &Installation,
     rounds: u32,
     deliveries: usize,
+    old: u32,
 ) -> Vec<DeliveryReport> {
     service_kit::install_crypto_provider();
+    jobs::put_old(installation, old).await;
     let subjects = [
         email::subject().await,
         web_push::subject(installation).await,
@@ -103,6 +115,11 @@ impl DeliveryReport {
         DeliveryReport { name: name.to_owned(), ..DeliveryReport::default() }
     }
 
+    /// The rates of the skeleton; None for webhooks.
+    pub(crate) fn skeleton(&self) -> Option<&Series> {
+        Some(&self.skeleton_per_second).filter(|series| !series.is_empty())
+    }
+
     /// Adds the processor time per call of a round: that of the service, and that of the servers from `before` to `after`.
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     pub(crate) fn add_micros(&mut self, calls: usize, service: u64, before: [u64; 2], after: [u64; 2]) {
@@ -118,26 +135,34 @@ impl DeliveryReport {
         jobs::put(installation, subject, deliveries).await;
         subject.outbox.clear().unwrap();
         installation.settle().await;
-        let before = server_micros();
+        let (before, began) = (server_micros(), clock::now());
         let service = subject.work(installation, deliveries).await;
         self.add_micros(deliveries, service, before, server_micros());
-        self.per_second.push(jobs::settled_per_second(installation, deliveries).await);
+        self.per_second.push(jobs::settled_per_second(installation, deliveries, began).await);
 
         let messages = subject.outbox.captures();
         assert_eq!(messages.len(), deliveries, "{}: messages at the stand-in", subject.name);
-        subject.outbox.clear().unwrap();
-        let elapsed = subject.bare.send(&messages).await;
-        assert_eq!(
-            subject.outbox.captures().len(),
-            deliveries,
-            "{}: messages of the bare client",
-            subject.name
-        );
+        let elapsed = subject.send_bare(&messages, Reports::default()).await;
         self.bare_per_second.push(deliveries as f64 / elapsed.as_secs_f64());
+        let (reports, recorder) = Recorder::start(installation, deliveries).await;
+        let elapsed = subject.send_bare(&messages, reports).await;
+        let sent_at = Instant::now();
+        recorder.finish().await;
+        let elapsed = elapsed + sent_at.elapsed();
+        self.skeleton_per_second.push(deliveries as f64 / elapsed.as_secs_f64());
     }
 }
 
 impl Subject {
+    /// Sends the messages again with the bare client.
+    async fn send_bare(&self, messages: &[Arc<Capture>], reports: Reports) -> Duration {
+        self.outbox.clear().unwrap();
+        let elapsed = self.bare.send(messages, reports).await;
+        let sent = self.outbox.captures().len();
+        assert_eq!(sent, messages.len(), "{}: messages of the bare client", self.name);
+        elapsed
+    }
+
     /// Makes the provider the only one of its channel.
     async fn choose(&self, installation: &Installation) {
         let (settings, secrets) = &self.settings;
@@ -167,7 +192,8 @@ fn separate_secrets(mut settings: Value, names: &[&str]) -> (Value, Value) {
 async fn spread<C, F>(
     connections: Vec<C>,
     messages: &[Arc<Capture>],
-    send: impl Fn(C, Vec<Arc<Capture>>) -> F,
+    reports: &Reports,
+    send: impl Fn(C, Vec<(usize, Arc<Capture>)>, Reports) -> F,
 ) -> Duration
 where
     F: Future<Output = ()> + Send + 'static,
@@ -175,12 +201,12 @@ where
     let mut shares = vec![Vec::new(); connections.len()];
     for (index, message) in messages.iter().enumerate() {
         let shares_len = shares.len();
-        shares[index % shares_len].push(message.clone());
+        shares[index % shares_len].push((index, message.clone()));
     }
     let began = Instant::now();
     let mut running = tokio::task::JoinSet::new();
     for (connection, share) in connections.into_iter().zip(shares) {
-        running.spawn(send(connection, share));
+        running.spawn(send(connection, share, reports.clone()));
     }
     running.join_all().await;
     began.elapsed()

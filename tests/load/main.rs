@@ -46,6 +46,9 @@ struct Arguments {
     /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     deliveries: u32,
+    /// Ended deliveries that are in the tables during the measurements of the channels
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=2_000_000))]
+    old_deliveries: u32,
     /// Webhooks for each measurement of the webhook service
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     webhooks: u32,
@@ -108,8 +111,9 @@ async fn measure(arguments: &Arguments) {
         report.project = project::measure(&installation, arguments.rounds, arguments.items).await;
     }
     if wanted(Measurement::Deliver) {
-        report.deliver =
-            deliver::measure(&installation, arguments.rounds, arguments.deliveries as usize).await;
+        let deliveries = arguments.deliveries as usize;
+        let old = arguments.old_deliveries;
+        report.deliver = deliver::measure(&installation, arguments.rounds, deliveries, old).await;
     }
     if wanted(Measurement::Webhooks) {
         let webhooks = arguments.webhooks as usize;

@@ -129,18 +129,22 @@ impl Report {
 fn show_delivered(f: &mut fmt::Formatter<'_>, title: &str, reports: &[DeliveryReport]) -> fmt::Result {
     writeln!(
         f,
-        "\n{title:<32}{:>10}{:>10}{:>10}{:>24}",
-        "sent/s", "of bare", "bare/s", "µs own/nats/postgres"
+        "\n{title:<32}{:>10}{:>10}{:>10}{:>13}{:>12}{:>24}",
+        "sent/s", "of bare", "bare/s", "of skeleton", "skeleton/s", "µs own/nats/postgres"
     )?;
     for delivered in reports {
         let micros = [&delivered.service_micros, &delivered.nats_micros, &delivered.postgres_micros];
         writeln!(
             f,
-            "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}",
+            "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>13}{:>12}{:>24}",
             delivered.name,
             delivered.per_second.median(),
             delivered.per_second.of(&delivered.bare_per_second),
             delivered.bare_per_second.median(),
+            delivered
+                .skeleton()
+                .map_or_else(String::new, |skeleton| format!("{:.2}", delivered.per_second.of(skeleton))),
+            delivered.skeleton().map_or_else(String::new, |skeleton| format!("{:.0}", skeleton.median())),
             micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
         )?;
     }

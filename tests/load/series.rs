@@ -12,6 +12,10 @@ impl Series {
         self.0.push((value * 1_000.0).round() / 1_000.0);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Median. If the number of values is even, the larger of the two middle values.
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();

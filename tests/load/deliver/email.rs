@@ -15,6 +15,7 @@ use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use tokio::net::TcpStream;
 
+use super::skeleton::Reports;
 use super::{AT_ONCE, BareClient, Subject, spread};
 use crate::role::Role;
 
@@ -50,13 +51,17 @@ pub(super) async fn subject() -> Subject {
 struct Lettre(SmtpStandIn);
 
 impl BareClient for Lettre {
-    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
-        Box::pin(async {
+    fn send<'a>(
+        &'a self,
+        messages: &'a [Arc<Capture>],
+        reports: Reports,
+    ) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
+        Box::pin(async move {
             let mut connections = Vec::new();
             for _ in 0..AT_ONCE {
                 connections.push(connect(self.0.address()).await);
             }
-            spread(connections, messages, send_all).await
+            spread(connections, messages, &reports, send_all).await
         })
     }
 }
@@ -68,10 +73,15 @@ async fn connect(address: SocketAddr) -> AsyncSmtpConnection {
     AsyncSmtpConnection::connect_with_transport(Box::new(stream), &client).await.unwrap()
 }
 
-async fn send_all(mut connection: AsyncSmtpConnection, messages: Vec<Arc<Capture>>) {
-    for message in messages {
+async fn send_all(
+    mut connection: AsyncSmtpConnection,
+    messages: Vec<(usize, Arc<Capture>)>,
+    reports: Reports,
+) {
+    for (index, message) in messages {
         let to = message.to.iter().map(|to| to.parse().unwrap()).collect();
         let envelope = Envelope::new(Some(message.from.parse().unwrap()), to).unwrap();
         connection.send(&envelope, &message.raw).await.unwrap();
+        reports.accepted(index).await;
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder};
 use stand_ins::outbox::Capture;
 
+use super::skeleton::Reports;
 use super::{AT_ONCE, BareClient, spread};
 
 /// Builds the request that repeats a captured message.
@@ -30,17 +31,30 @@ impl Http {
 }
 
 impl BareClient for Http {
-    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
+    fn send<'a>(
+        &'a self,
+        messages: &'a [Arc<Capture>],
+        reports: Reports,
+    ) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
         let clients = vec![self.client.clone(); AT_ONCE];
-        Box::pin(spread(clients, messages, |client, messages| send_all(client, self.again.clone(), messages)))
+        Box::pin(async move {
+            let send = |client, messages, reports| send_all(client, self.again.clone(), messages, reports);
+            spread(clients, messages, &reports, send).await
+        })
     }
 }
 
-async fn send_all(client: Client, again: Arc<RequestFactory>, messages: Vec<Arc<Capture>>) {
-    for message in messages {
+async fn send_all(
+    client: Client,
+    again: Arc<RequestFactory>,
+    messages: Vec<(usize, Arc<Capture>)>,
+    reports: Reports,
+) {
+    for (index, message) in messages {
         let answer = again(&client, &message).send().await.unwrap();
         let (status, body) = (answer.status(), answer.bytes().await.unwrap());
         assert!(status.is_success(), "{status}: {body:?}");
+        reports.accepted(index).await;
     }
 }
 

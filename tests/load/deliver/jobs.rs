@@ -1,7 +1,7 @@
 //! The jobs of one measurement: requests, ledger rows and messages, as the dispatcher writes them.
 
 use domain::event::DeliveryJob;
-use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName};
+use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, Timestamp};
 use event_log::Message;
 use service_kit::clock;
 use sqlx::{Connection, PgConnection};
@@ -14,10 +14,32 @@ const RECIPIENTS: usize = 100;
 /// Maximum number of messages in one call to the log.
 const CHUNK: usize = 2_000;
 
-/// Replaces the jobs of the previous measurement with `deliveries` new ones.
+/// Fills the tables with deliveries that ended earlier, each with one attempt.
+pub(super) async fn put_old(installation: &Installation, old: u32) {
+    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+    sqlx::query(
+        "WITH ended AS (
+           INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, settled_at, provider)
+           SELECT $1, gen_random_uuid(), gen_random_uuid(), 0, number, 'email', 'u' || number || '@example.com', 'sent',
+             now() - interval '1 day', 'smtp' FROM generate_series(1, $2::bigint) AS number
+           RETURNING app_id, id, settled_at, provider
+         )
+         INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message)
+         SELECT app_id, id, 1, settled_at, settled_at, provider, 'sent', '250', 'ok' FROM ended",
+    )
+    .bind(installation.app.0)
+    .bind(i64::from(old))
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    sqlx::raw_sql("VACUUM ANALYZE delivery, attempt").execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+/// Removes what the previous measurement left, except for ended deliveries, and adds `deliveries` new jobs.
 pub(super) async fn put(installation: &Installation, subject: &Subject, deliveries: usize) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
-    let statement = "TRUNCATE delivery, attempt, request, timer, awaiting_receipt, suppression";
+    let statement = "TRUNCATE timer, awaiting_receipt, suppression";
     sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
     let mut targets = subject.targets.iter().cycle();
     let mut jobs = Vec::with_capacity(deliveries);
@@ -95,13 +117,19 @@ pub(super) async fn all_done(installation: &Installation, channel: Channel) -> b
 /// # Panics
 /// A delivery was not sent by its first attempt.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-pub(super) async fn settled_per_second(installation: &Installation, deliveries: usize) -> f64 {
+pub(super) async fn settled_per_second(
+    installation: &Installation,
+    deliveries: usize,
+    began: Timestamp,
+) -> f64 {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     let (sent, after_first, seconds): (i64, i64, f64) = sqlx::query_as(
-        "WITH settled AS (SELECT settled_at AS at FROM delivery WHERE status = 'sent' AND attempt = 1)
+        "WITH settled AS (SELECT settled_at AS at FROM delivery
+           WHERE status = 'sent' AND attempt = 1 AND settled_at >= to_timestamp($1::bigint / 1000.0))
          SELECT count(*), count(*) FILTER (WHERE at > (SELECT min(at) FROM settled)),
            extract(epoch FROM max(at) - min(at))::float8 FROM settled",
     )
+    .bind(began.millis())
     .fetch_one(&mut connection)
     .await
     .unwrap();

@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio_util::codec::Framed;
 
 use super::http::{Http, repeat};
+use super::skeleton::Reports;
 use super::{AT_ONCE, BareClient, Subject, separate_secrets};
 use crate::role::Role;
 
@@ -83,16 +84,23 @@ pub(super) async fn smpp() -> Subject {
 struct Rusmpp(SmscStandIn);
 
 impl BareClient for Rusmpp {
-    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
-        Box::pin(async {
+    fn send<'a>(
+        &'a self,
+        messages: &'a [Arc<Capture>],
+        reports: Reports,
+    ) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
+        Box::pin(async move {
             let SmscSettings { system_id, password, .. } = self.0.settings();
             let mut session = bind(self.0.address(), system_id, password).await;
             let began = Instant::now();
-            submit_all(&mut session, messages).await;
+            submit_all(&mut session, messages, &reports).await;
             began.elapsed()
         })
     }
 }
+
+/// Sequence number of the first submission. The bind has number 1.
+const FIRST: u32 = 2;
 
 type Session = Framed<TcpStream, CommandCodec>;
 
@@ -112,28 +120,30 @@ async fn bind(address: SocketAddr, system_id: &str, password: &str) -> Session {
     session
 }
 
-async fn submit_all(session: &mut Session, messages: &[Arc<Capture>]) {
+async fn submit_all(session: &mut Session, messages: &[Arc<Capture>], reports: &Reports) {
     let mut unanswered = HashSet::new();
-    for (sequence, message) in (2..).zip(messages) {
+    for (sequence, message) in (FIRST..).zip(messages) {
         session
             .feed(Command::new(CommandStatus::EsmeRok, sequence, Pdu::SubmitSm(submission(message))))
             .await
             .unwrap();
         unanswered.insert(sequence);
         while unanswered.len() >= AT_ONCE {
-            answered(session, &mut unanswered).await;
+            reports.accepted(answered(session, &mut unanswered).await).await;
         }
     }
     while !unanswered.is_empty() {
-        answered(session, &mut unanswered).await;
+        reports.accepted(answered(session, &mut unanswered).await).await;
     }
 }
 
-async fn answered(session: &mut Session, unanswered: &mut HashSet<u32>) {
+/// Waits for the answer to one submission, and returns the index of its message.
+async fn answered(session: &mut Session, unanswered: &mut HashSet<u32>) -> usize {
     SinkExt::<Command>::flush(session).await.unwrap();
     let answer = session.next().await.unwrap().unwrap();
     assert_eq!(answer.status(), CommandStatus::EsmeRok, "{answer:?}");
     assert!(unanswered.remove(&answer.sequence_number()));
+    usize::try_from(answer.sequence_number() - FIRST).unwrap()
 }
 
 fn submission(message: &Capture) -> SubmitSm {
