@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::database::columns::columns;
 use crate::database::instant::instant;
+use crate::deliveries::timer::NewTimer;
 use crate::{Deliveries, Error};
 
 /// The outcome of an attempt and the step that follows. Both are recorded in one transaction.

@@ -170,7 +170,9 @@ impl<'a> Twin<'a> {
     }
 
     fn timer(&self, seeded: &mut RandomNumbers) -> NewTimer {
-        let id = Uuid::from_u64_pair(seeded.below(u64::MAX), seeded.below(u64::MAX));
+        // The histories without the fast path repeat the random numbers, but need their own timers.
+        let id =
+            Uuid::from_u64_pair(seeded.below(u64::MAX) ^ u64::from(self.is_in_full), seeded.below(u64::MAX));
         let (app, send_id, message) = (self.app, Some(self.send_id), b"again".to_vec());
         NewTimer { id, due_at: NOW, stream: STREAM, message, app, send_id, user: Some(UserNumber(1)) }
     }
@@ -195,7 +197,10 @@ impl<'a> Twin<'a> {
         let expected = self.model.receipt(attempt, after);
         self.history.push(format!("receipt for {attempt} as {after:?}: {expected}"));
         let receipt = Receipt {
-            id: Uuid::from_u64_pair(seeded.below(u64::MAX), seeded.below(u64::MAX)),
+            id: Uuid::from_u64_pair(
+                seeded.below(u64::MAX) ^ u64::from(self.is_in_full),
+                seeded.below(u64::MAX),
+            ),
             app: self.app,
             about: ReceiptSubject::Delivery(self.delivery, Some(attempt)),
             answer: Answer::new(outcome, "", ""),
