@@ -189,6 +189,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     ("every attempt has its job in the log", |record| of(record, repeated()).attempts[1].number = 3),
     ("only the last claim settles", |record| of(record, short()).claims[0].at = 11_001),
     ("only the last claim settles", |record| of(record, short()).claims.clear()),
+    // The claim that inserted the row was not recorded.
+    ("only the last claim settles", |record| of(record, repeated()).claims.retain(|claim| claim.attempt > 1)),
     ("the ledger agrees with what providers accepted", |record| drop(record.accepted.remove(2))),
     ("the ledger agrees with what providers accepted", |record| {
         record.accepted.push(accepted(Uuid::from_u128(9), Channel::Email, &email(0, 0), 0));
