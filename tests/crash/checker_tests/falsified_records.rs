@@ -1,5 +1,7 @@
 //! Defects of a record, each with the check that must find it.
 
+use std::time::Duration;
+
 use domain::{Channel, Status};
 use suite::checkpoint::Place;
 use uuid::Uuid;
@@ -261,6 +263,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         record.visible.iter_mut().for_each(|visible| visible.visible_at += 5_000);
     }),
     ("small apps do not wait for the large one", |record| record.visible.truncate(10)),
+    ("all work is done within a minute", |record| record.waiting.took = Duration::from_secs(61)),
+    ("all work is done within a minute", |record| record.waiting.left = Some("1 timers".to_owned())),
     ("the system was idle while it was checked", |record| record.meanwhile = 1),
     ("small apps do not wait for the large one", |record| {
         record.asked.values_mut().for_each(|asked| asked.is_small = false);
