@@ -30,15 +30,13 @@ type Check = check::Check<Record>;
 pub(crate) const SMALL_APPS_DO_NOT_WAIT: &str = "small apps do not wait for the large one";
 pub(crate) const ALL_WORK_IS_DONE: &str = "all work is done within a minute";
 pub(crate) const NO_LIST_CONTRADICTS: &str = "no list contradicts an earlier response";
-pub(crate) const A_REPEAT_IS_THE_SAME: &str = "a repeated request is the same send";
-pub(crate) const NO_SUPPRESSED_TARGET: &str = "no delivery to a suppressed target is claimed";
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("every confirmed send is in the log", sends::every_confirmed_send_is_in_the_log),
     ("every confirmed send has ended for every recipient", final_status::every_confirmed_send_has_ended),
     ("the API reports how every send ended", api::every_send_is_reported),
     ("nothing was sent that no client asked for", sends::nothing_was_unrequested),
-    (A_REPEAT_IS_THE_SAME, sends::a_repeat_is_the_same_send),
+    ("a repeated request is the same send", sends::a_repeat_is_the_same_send),
     ("no client got an unexpected status", sends::no_client_got_an_unexpected_status),
     ("every inbox has its items once", inboxes::every_inbox_has_its_items_once),
     ("every counter equals a recount", inboxes::every_counter_is_right),
@@ -53,7 +51,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("the ledger agrees with what providers accepted", accepted::the_ledger_agrees),
     ("nothing is accepted twice unless a fault explains it", accepted::a_fault_explains_every_repeat),
     ("no SMS is accepted twice", accepted::no_short_message_twice),
-    (NO_SUPPRESSED_TARGET, suppressions::no_suppressed_target_is_claimed),
+    ("no delivery to a suppressed target is claimed", suppressions::no_suppressed_target_is_claimed),
     ("checkpoints only grow, to the end of the log", checkpoints::only_grow),
     ("the log agrees with the ledger", outcome_events::the_log_agrees),
     ("webhooks report how every delivery ended, and what was read", webhooks::everything_is_reported),
@@ -72,7 +70,7 @@ const OF_IDLE_SYSTEM: [&str; 8] = [
     "the log alone gives the same inboxes",
     "every accepted change was made",
     "the ledger agrees with what providers accepted",
-    NO_SUPPRESSED_TARGET,
+    "no delivery to a suppressed target is claimed",
     "the log agrees with the ledger",
     "webhooks report how every delivery ended, and what was read",
 ];

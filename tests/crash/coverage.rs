@@ -88,11 +88,9 @@ pub(crate) fn needs(asked: RunSize, record: &Record, tally: &Tally, bulk: u64) -
     let small_run = asked.size.least_of_each.min(asked.notifications / SMALL_RUN).max(1);
     let mut needs = vec![
         need("notifications that were confirmed", asked.notifications, confirmed.notifications),
-        need("repeats of confirmed sends", asked.notifications / REPEATED, confirmed.repeats)
-            .of(check::A_REPEAT_IS_THE_SAME),
+        need("repeats of confirmed sends", asked.notifications / REPEATED, confirmed.repeats),
         need("sends and jobs in the bulk lane", asked.notifications / 10, usize::try_from(bulk).unwrap()),
-        need("suppressed targets", small_run, record.tables.suppressions.len())
-            .of(check::NO_SUPPRESSED_TARGET),
+        need("suppressed targets", small_run, record.tables.suppressions.len()),
     ];
     // If this check cannot be decided anyway, do not require data for it.
     if !check::undecided(record).contains_key(check::SMALL_APPS_DO_NOT_WAIT) {
@@ -218,7 +216,7 @@ mod tests {
         let need = |what: &str, seen| Need { what: what.to_owned(), least: 5, seen, check: None };
         let needs = [
             need("floods", 2).of(check::SMALL_APPS_DO_NOT_WAIT),
-            need("repeats", 5).of(check::A_REPEAT_IS_THE_SAME),
+            need("changes", 5).of(check::NO_LIST_CONTRADICTS),
             need("kills", 2),
         ];
         let slow = too_few(&needs, true);
