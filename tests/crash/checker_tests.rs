@@ -3,9 +3,11 @@
 mod falsified_records;
 mod valid_record;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::check;
+use crate::record::Record;
 use crate::scene::Fault;
 use falsified_records::FALSIFIED;
 use suite::check::describe;
@@ -57,6 +59,76 @@ fn latency_is_undecided_if_faults_disturbed_all_sends() {
     let applying: Vec<_> = check::applying(&record).map(|(name, _)| *name).collect();
     assert_eq!(applying.len(), check::CHECKS.len() - 1);
     assert!(!applying.contains(&check::SMALL_APPS_DO_NOT_WAIT));
+}
+
+/// A record of a machine that became slower during the run.
+fn slowed() -> Record {
+    let mut record = valid();
+    record.conditions.processors = (0.9, 0.3);
+    record
+}
+
+#[test]
+fn on_a_machine_that_became_slower_late_work_is_undecided() {
+    let mut record = slowed();
+    record.waiting.took = Duration::from_secs(61);
+    record.visible.iter_mut().for_each(|visible| visible.visible_at += 5_000);
+    let results = check::results(&record, &BTreeMap::new());
+    assert!(results.broken.is_empty(), "{}", describe(&results.broken));
+    let slower = "90 % of two processors were free before the load, only 30 % after it";
+    let late = format!("all work was done after 61.0s; the limit is 60.0s, but {slower}");
+    let waited = format!("the 99th percentile of 60 sends is 6590 ms, but {slower}");
+    let expected = [(check::ALL_WORK_IS_DONE, late), (check::SMALL_APPS_DO_NOT_WAIT, waited)];
+    assert_eq!(results.undecided, expected.into());
+    assert_eq!(results.held.len(), check::CHECKS.len() - 2);
+}
+
+#[test]
+fn stretched_time_limits_hold_on_a_slow_machine() {
+    let mut record = valid();
+    record.conditions.stretch = 2.0;
+    record.waiting.took = Duration::from_secs(119);
+    record.visible.iter_mut().for_each(|visible| visible.visible_at += 5_000);
+    let failures = check::failures(&record);
+    assert!(failures.is_empty(), "{}", describe(&failures));
+    record.waiting.took = Duration::from_secs(121);
+    assert!(check::failures(&record).contains_key(check::ALL_WORK_IS_DONE));
+}
+
+#[test]
+fn no_slowness_leaves_a_lost_or_repeated_send_undecided() {
+    for (number, (name, falsify)) in FALSIFIED.iter().enumerate() {
+        let mut record = slowed();
+        record.conditions.stretch = 3.0;
+        let stall = Fault { what: "the machine stalled".to_owned(), from: 0, until: 9_000 };
+        record.conditions.stalls.push(stall);
+        falsify(&mut record);
+        let is_about_time = [check::ALL_WORK_IS_DONE, check::SMALL_APPS_DO_NOT_WAIT].contains(name);
+        let failures = check::failures(&record);
+        assert!(is_about_time || failures.contains_key(name), "{number}: {name}: {failures:?}");
+    }
+    let mut unfinished = slowed();
+    unfinished.waiting.left = Some("1 timers".to_owned());
+    assert!(check::failures(&unfinished).contains_key(check::ALL_WORK_IS_DONE));
+}
+
+#[test]
+fn only_a_long_stall_explains_a_second_acceptance() {
+    let mut record = valid();
+    record.faults.clear();
+    let stall = |until| Fault { what: "the machine stalled".to_owned(), from: 20_500, until };
+    record.conditions.stalls = vec![stall(21_400)];
+    assert!(check::failures(&record).contains_key("nothing is accepted twice unless a fault explains it"));
+    record.conditions.stalls = vec![stall(21_500)];
+    assert!(check::failures(&record).is_empty());
+}
+
+#[test]
+fn a_check_that_holds_with_too_little_data_is_undecided() {
+    let too_few = [(check::NO_LIST_CONTRADICTS, "changes: 2 of 3".to_owned())].into();
+    let results = check::results(&valid(), &too_few);
+    assert_eq!(results.undecided, too_few);
+    assert!(!results.held.contains(&check::NO_LIST_CONTRADICTS) && results.broken.is_empty());
 }
 
 #[test]

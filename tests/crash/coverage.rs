@@ -1,5 +1,5 @@
 //! Minimum numbers of faults, outcomes and sends in a run. A run with fewer does not count, because its checks would prove too
-//! little.
+//! little. On a slow machine, some of these numbers are only too low for one check, which then has too little to judge by.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +30,10 @@ pub(crate) struct Need {
     what: String,
     least: usize,
     seen: usize,
+    /// Check that has too little to judge by if a slow machine does not reach the minimum. None if the run does not count then.
+    /// Checks for lost and repeated sends are never named here.
+    #[serde(skip)]
+    check: Option<&'static str>,
 }
 
 /// The requested size of a run.
@@ -43,6 +47,32 @@ impl Need {
     pub(crate) fn is_met(&self) -> bool {
         self.seen >= self.least
     }
+
+    /// Names the check that depends on this number if the machine is slow.
+    fn of(self, check: &'static str) -> Need {
+        Need { check: Some(check), ..self }
+    }
+}
+
+/// Consequences of numbers below their minimum.
+#[derive(Debug, Default)]
+pub(crate) struct TooFew {
+    /// Checks that have too little to judge by, each with the numbers.
+    pub(crate) checks: BTreeMap<&'static str, String>,
+    /// Numbers because of which the run does not count.
+    pub(crate) needs: Vec<Need>,
+}
+
+/// Divides the unmet needs. On a machine that is fast enough, each of them shows a defect of the run.
+pub(crate) fn too_few(needs: &[Need], is_slow: bool) -> TooFew {
+    let mut too_few = TooFew::default();
+    for need in needs.iter().filter(|need| !need.is_met()) {
+        match need.check.filter(|_| is_slow) {
+            Some(check) => drop(too_few.checks.insert(check, need.to_string())),
+            None => too_few.needs.push(need.clone()),
+        }
+    }
+    too_few
 }
 
 impl fmt::Display for Need {
@@ -53,7 +83,7 @@ impl fmt::Display for Need {
 
 /// All minimum numbers of a run.
 pub(crate) fn needs(asked: RunSize, record: &Record, tally: &Tally, bulk: u64) -> Vec<Need> {
-    let need = |what: &str, least, seen| Need { what: what.to_owned(), least, seen };
+    let need = |what: &str, least, seen| Need { what: what.to_owned(), least, seen, check: None };
     let confirmed = confirmed(record);
     let small_run = asked.size.least_of_each.min(asked.notifications / SMALL_RUN).max(1);
     let mut needs = vec![
@@ -64,11 +94,9 @@ pub(crate) fn needs(asked: RunSize, record: &Record, tally: &Tally, bulk: u64) -
     ];
     // If this check cannot be decided anyway, do not require data for it.
     if !check::undecided(record).contains_key(check::SMALL_APPS_DO_NOT_WAIT) {
-        needs.push(need(
-            "sends of small apps during a flood of the large one",
-            asked.notifications / BESIDE_A_FLOOD,
-            check::beside_a_flood(record).0,
-        ));
+        let (least, seen) = (asked.notifications / BESIDE_A_FLOOD, check::beside_a_flood(record).0);
+        let flood = need("sends of small apps during a flood of the large one", least, seen);
+        needs.push(flood.of(check::SMALL_APPS_DO_NOT_WAIT));
     }
     needs.extend(of_faults(asked.size, tally));
     needs.extend(of_users(asked.size.least_of_each, record));
@@ -93,8 +121,12 @@ fn confirmed(record: &Record) -> ConfirmedCounts {
 }
 
 fn of_faults(size: Size, tally: &Tally) -> Vec<Need> {
-    let need =
-        |what: String, least, seen: Option<&usize>| Need { what, least, seen: seen.copied().unwrap_or(0) };
+    let need = |what: String, least, seen: Option<&usize>| Need {
+        what,
+        least,
+        seen: seen.copied().unwrap_or(0),
+        check: None,
+    };
     let kills = tally.number_of_kills();
     let mut needs = vec![need("kills".to_owned(), size.least_kills, Some(&kills))];
     let kill = |of: &str, least| need(format!("kills of {of}"), least, tally.kills.get(of));
@@ -122,13 +154,14 @@ fn of_users(least: usize, record: &Record) -> Vec<Need> {
         what: format!("changes answered with 200: {kind}"),
         least,
         seen: answered.get(kind).copied().unwrap_or_default(),
+        check: Some(check::NO_LIST_CONTRADICTS),
     };
     Change::KINDS.iter().map(need).collect()
 }
 
 /// Minimum numbers of faults of providers, and of attempts by outcome.
 fn of_providers(least: usize, record: &Record) -> Vec<Need> {
-    let need = |what: String, seen: usize| Need { what, least, seen };
+    let need = |what: String, seen: usize| Need { what, least, seen, check: None };
     let mut attempts: BTreeMap<&str, usize> = BTreeMap::new();
     for attempt in record.tables.deliveries.values().flat_map(|delivery| &delivery.attempts) {
         *attempts.entry(&attempt.outcome).or_default() += 1;
@@ -176,6 +209,21 @@ mod tests {
     #[test]
     fn an_empty_run_meets_no_need() {
         assert_eq!(met(&Record::default(), &Tally::default()), BTreeSet::new());
+    }
+
+    #[test]
+    fn on_a_slow_machine_a_low_number_is_too_little_for_its_check() {
+        let need = |what: &str, seen| Need { what: what.to_owned(), least: 5, seen, check: None };
+        let needs = [
+            need("floods", 2).of(check::SMALL_APPS_DO_NOT_WAIT),
+            need("changes", 5).of(check::NO_LIST_CONTRADICTS),
+            need("kills", 2),
+        ];
+        let slow = too_few(&needs, true);
+        assert_eq!(slow.checks, [(check::SMALL_APPS_DO_NOT_WAIT, "floods: 2 of 5".to_owned())].into());
+        assert_eq!(slow.needs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kills: 2 of 5"]);
+        let fast = too_few(&needs, false);
+        assert!(fast.checks.is_empty() && fast.needs.len() == 2, "{fast:?}");
     }
 
     #[test]

@@ -9,26 +9,36 @@ use crate::system::System;
 
 /// Time limit. With the short leases and retry times of the crash run, all work finishes within it.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
+/// Multiple of the time limit after which the run no longer waits. Until then it does wait, because a send is lost only if its work
+/// never ends.
+const PATIENCE: u32 = 3;
 const REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of examples of each kind of remaining work.
 const EXAMPLES: i64 = 5;
 
+/// Result of waiting until no work is left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) took: Duration,
+    /// Remaining work, if it did not end in this time.
+    pub(crate) left: Option<String>,
+}
+
 /// Waits until no work remains, and returns the time that this took.
 ///
 /// # Panics
-/// Work remains after 60 s, or a process ends. The message lists the remaining work.
+/// Work remains after 180 s, or a process ends. The message lists the remaining work.
 pub(crate) async fn wait_until(system: &mut System) -> Duration {
-    match within(system, WITHIN).await {
-        Ok(took) => took,
-        Err(left) => panic!("{left}"),
-    }
+    let Waiting { took, left } = wait(system, WITHIN).await;
+    left.map_or(took, |left| panic!("{left}"))
 }
 
-/// Like [`wait_until`], but with the given time limit. The error lists the remaining work.
+/// Waits until no work remains, for up to three times the limit, which the caller compares with the result.
 ///
 /// # Panics
 /// A process ends.
-pub(crate) async fn within(system: &mut System, limit: Duration) -> Result<Duration, String> {
+pub(crate) async fn wait(system: &mut System, limit: Duration) -> Waiting {
+    let bound = PATIENCE * limit;
     let began = Instant::now();
     let mut last: Option<Backlog> = None;
     let mut next_report = REPORTED_EVERY;
@@ -44,12 +54,13 @@ pub(crate) async fn within(system: &mut System, limit: Duration) -> Result<Durat
         is_idle.then_some(())
     };
     // The timeout ends the wait before `eventually` panics, so that the error can list the remaining work.
-    let waiting = tokio::time::timeout(limit, eventually(2 * limit, "the system is idle", idle)).await;
+    let waiting = tokio::time::timeout(bound, eventually(2 * bound, "the system is idle", idle)).await;
     if waiting.is_ok() {
-        return Ok(began.elapsed());
+        return Waiting { took: began.elapsed(), left: None };
     }
     let left = last.map_or("unknown, a server does not answer".to_owned(), |last| last.to_string());
-    Err(format!("work remains after {limit:?}: {left}\n{}", examples(system).await))
+    let left = format!("work remains after {bound:?}: {left}\n{}", examples(system).await);
+    Waiting { took: began.elapsed(), left: Some(left) }
 }
 
 /// Lists some of the remaining work.

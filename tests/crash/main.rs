@@ -5,6 +5,7 @@
 mod check;
 mod checker_tests;
 mod checkpoints;
+mod conditions;
 mod coverage;
 mod dice;
 mod faults;
@@ -16,5 +17,7 @@ mod report;
 mod run;
 mod scene;
 mod smoke;
+mod speed;
+mod stalls;
 mod system;
 mod workload;

@@ -17,6 +17,8 @@ use uuid::Uuid;
 
 pub(crate) use gather::gather;
 
+use crate::conditions::Conditions;
+use crate::idle::Waiting;
 use crate::journal::{Line, ShownItem};
 use crate::scene::{Accepted, Fault};
 use crate::workload::VisibleSend;
@@ -50,6 +52,9 @@ pub(crate) struct Record {
     pub(crate) visible: Vec<VisibleSend>,
     /// Periods in which nats-server redelivered acknowledged sends.
     pub(crate) redeliveries: Vec<Fault>,
+    pub(crate) conditions: Conditions,
+    /// Result of waiting until no work was left, before the record was assembled.
+    pub(crate) waiting: Waiting,
     /// Number of messages that were added to the log while the record was assembled.
     pub(crate) meanwhile: u64,
 }

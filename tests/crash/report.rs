@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::check;
+use crate::check::{self, Results};
 use crate::coverage::Need;
 use crate::faults::tally::Tally;
 use crate::journal::Line;
 use crate::record::Record;
+use crate::speed::Speed;
 use crate::system::System;
 use crate::system::files;
 
@@ -68,10 +69,22 @@ pub(crate) struct Report {
     pub(crate) needs: Vec<Need>,
     /// Expected maximum duration of the run, in seconds.
     pub(crate) may_take: u64,
+    /// Speed of the machine before the load.
+    pub(crate) speed: Option<Speed>,
+    /// Factor by which all times of the run were stretched.
+    stretch: f64,
+    /// Evidence that the machine became slower during the run.
+    slowdown: Option<String>,
+    /// Share of two processors that was free after the load.
+    processors_afterwards: f64,
+    /// Number of periods in which the machine did not run the test.
+    stalls: usize,
+    /// Reason why nothing was judged. None if the machine was fast enough.
+    too_slow: Option<String>,
     held: Vec<&'static str>,
     /// Checks that failed, with their numbers of violations.
     broken: BTreeMap<&'static str, usize>,
-    /// Checks that could not be decided, each with the reason.
+    /// Checks that had too little to judge by, each with the numbers.
     undecided: BTreeMap<&'static str, String>,
 }
 
@@ -86,6 +99,17 @@ struct Duplicate {
 }
 
 impl Report {
+    /// Creates the report of a run that judged nothing.
+    pub(crate) fn of_nothing(seed: u64, speed: Speed, too_slow: String) -> Report {
+        Report {
+            seed,
+            speed: Some(speed),
+            stretch: speed.stretch(),
+            too_slow: Some(too_slow),
+            ..Report::default()
+        }
+    }
+
     /// Creates a report with the faults of the run and the peak memory of its processes.
     pub(crate) fn of(system: &mut System, tally: &Tally) -> Report {
         let mut peaks = Counts::new();
@@ -114,7 +138,7 @@ impl Report {
     }
 
     /// Adds the numbers of the record and the results of the checks.
-    pub(crate) fn add(&mut self, record: &Record, broken: &BTreeMap<&'static str, Vec<String>>) {
+    pub(crate) fn add(&mut self, record: &Record, results: &Results) {
         let confirmed: BTreeMap<_, _> =
             record.confirmed().map(|(notice, request)| (request, notice)).collect();
         self.sends = confirmed.len();
@@ -145,10 +169,13 @@ impl Report {
         self.redeliveries = record.redeliveries.len();
         self.small_apps_p99 = check::percentile_of_small_apps(record);
         self.beside_a_flood = check::beside_a_flood(record);
-        let names = check::applying(record).map(|(name, _)| *name);
-        self.held = names.filter(|name| !broken.contains_key(name)).collect();
-        self.undecided = check::undecided(record);
-        self.broken = broken.iter().map(|(name, violations)| (*name, violations.len())).collect();
+        self.stretch = record.conditions.stretch;
+        self.processors_afterwards = record.conditions.processors.1;
+        self.slowdown = record.conditions.slowdown();
+        self.stalls = record.conditions.stalls.len();
+        self.held.clone_from(&results.held);
+        self.broken = results.broken.iter().map(|(name, violations)| (*name, violations.len())).collect();
+        self.undecided.clone_from(&results.undecided);
     }
 
     pub(crate) fn took(&mut self, what: &'static str, time: Duration) {
@@ -158,6 +185,7 @@ impl Report {
     /// Writes `target/crash/report.json`.
     pub(crate) fn keep(&self) {
         let path = files::directory().join("report.json");
+        std::fs::create_dir_all(files::directory()).unwrap();
         std::fs::write(&path, serde_json::to_string(self).unwrap() + "\n").unwrap();
         println!("the report: {}", path.display());
     }
@@ -174,6 +202,7 @@ impl fmt::Display for Report {
             if self.long { " (long)" } else { "" },
             self.broker
         )?;
+        self.write_speed(f)?;
         writeln!(f, "seconds             {}", listed(&self.seconds))?;
         let all: f64 = self.seconds.values().sum();
         writeln!(f, "total time          {all:.0} s, expected at most {} s", self.may_take)?;
@@ -211,17 +240,47 @@ impl fmt::Display for Report {
             let because = because.as_deref().unwrap_or("UNEXPLAINED");
             writeln!(f, "  {channel} {delivery} after {milliseconds} ms: {because}")?;
         }
+        self.write_results(f)
+    }
+}
+
+impl Report {
+    fn write_speed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(speed) = self.speed {
+            let afterwards = self.processors_afterwards * 100.0;
+            writeln!(
+                f,
+                "machine             {speed}; {afterwards:.0} % after the load; times stretched by {:.2}",
+                self.stretch
+            )?;
+        }
+        if let Some(slowdown) = &self.slowdown {
+            writeln!(f, "  SLOWER DURING THE RUN: {slowdown}")?;
+        }
+        if self.stalls > 0 {
+            writeln!(f, "  stalls            {}", self.stalls)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the results of the checks in their three groups.
+    fn write_results(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unmet: Vec<&Need> = self.needs.iter().filter(|need| !need.is_met()).collect();
         writeln!(f, "minimums met        {} of {}", self.needs.len() - unmet.len(), self.needs.len())?;
         for need in unmet {
             writeln!(f, "  TOO FEW {need}")?;
         }
-        writeln!(f, "checks passed       {} of {}", self.held.len(), self.held.len() + self.broken.len())?;
+        let (held, broken, undecided) = (self.held.len(), self.broken.len(), self.undecided.len());
+        let checks = held + broken + undecided;
+        writeln!(
+            f,
+            "checks              {held} of {checks} hold, {broken} are broken, {undecided} had too little to judge by"
+        )?;
         for (name, violations) in &self.broken {
-            writeln!(f, "  FAILED: {name} ({violations} violations)")?;
+            writeln!(f, "  BROKEN: {name} ({violations} violations)")?;
         }
         for (name, reason) in &self.undecided {
-            writeln!(f, "  UNDECIDED: {name} ({reason})")?;
+            writeln!(f, "  TOO LITTLE TO JUDGE BY: {name} ({reason})")?;
         }
         Ok(())
     }

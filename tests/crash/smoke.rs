@@ -51,7 +51,7 @@ impl Backend {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sent_delivery_was_accepted_by_its_provider() {
-    let mut system = System::start(Settings { seed: 1, apps: 1 }).await;
+    let mut system = System::start(Settings { seed: 1, apps: 1, patience: 1.0 }).await;
     assert!(Backend::of(&system).await.send().await);
     let took = idle::wait_until(&mut system).await;
     println!("idle after {took:?}");
@@ -77,7 +77,7 @@ async fn every_sent_delivery_was_accepted_by_its_provider() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_each_fault_every_process_is_ready_and_every_send_ends() {
-    let mut system = System::start(Settings { seed: 2, apps: 1 }).await;
+    let mut system = System::start(Settings { seed: 2, apps: 1, patience: 1.0 }).await;
     let backend = Backend::of(&system).await;
     let schedule = everything_once();
     let over = CancellationToken::new();

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     /// Seed of all random decisions of the run.
     pub(crate) seed: u64,
     pub(crate) apps: usize,
+    /// Factor by which leases and other short times of the processes are stretched on a slow machine; 1 on a fast one.
+    pub(crate) patience: f64,
 }
 
 /// The proxies of one process.
@@ -64,7 +66,7 @@ impl System {
         let servers = Servers::start_in(files.directory(), postgres.url()).await;
         let (stand_ins, providers) = setup::providers(settings, &files).await;
         let gateways = system::addresses(INSTANCES);
-        let configured = setup::settings(&files, &providers, &format!("http://{}", gateways[0]));
+        let configured = setup::settings(settings, &files, &providers, &format!("http://{}", gateways[0]));
         let mut system = suite::System::prepare(servers, gateways, configured).await;
         let backends = setup::backends(settings.seed, &files).await;
         let apps = setup::apps(settings.apps, &system, &providers, &backends);

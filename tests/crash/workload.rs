@@ -1,5 +1,6 @@
 //! Load during the faults: clients make sends, and users list and change their inboxes. A journal records the answers.
 
+mod measurement;
 mod notice;
 mod people;
 mod probe;
@@ -50,6 +51,8 @@ pub(crate) struct Size {
     pub(crate) users: usize,
     /// Number of sends.
     pub(crate) notices: usize,
+    /// Number of these sends that are made before the load, to measure the speed of the system.
+    pub(crate) measured: usize,
     pub(crate) clients: usize,
     /// Time over which the sends are spread. It should be longer than the schedule of faults, so that some sends meet no fault.
     pub(crate) lasting: Duration,
@@ -72,6 +75,7 @@ impl Size {
         Size {
             users: 2_000,
             notices,
+            measured: measurement::SENDS.min(notices / 10),
             clients: 24,
             lasting,
             ahead: Duration::from_secs(20),
@@ -80,6 +84,11 @@ impl Size {
             moves: notices / 20,
             movers: 200,
         }
+    }
+
+    /// Sends per second of the load.
+    pub(crate) fn sends_per_second(&self) -> f64 {
+        (self.notices - self.measured) as f64 / self.lasting.as_secs_f64()
     }
 }
 
@@ -101,7 +110,7 @@ pub(crate) struct Workload {
 }
 
 /// Observations made while the load ran.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Observations {
     pub(crate) visible: Vec<VisibleSend>,
     pub(crate) samples: Vec<Checkpoint>,
@@ -153,6 +162,12 @@ impl Workload {
         Notice::new(self.dice, self.people, self.size.ahead, number)
     }
 
+    /// Spreads the load over a longer time, for a slow machine. The sends stay the same.
+    pub(crate) fn stretch(&mut self, factor: f64) {
+        self.size.lasting = self.size.lasting.mul_f64(factor);
+        self.size.burst_every = self.size.burst_every.mul_f64(factor);
+    }
+
     /// Runs the load. Returns when every send is confirmed and every user has made all visits.
     pub(crate) async fn run(self: &Arc<Self>) -> Observations {
         let (sampler, probe) = (Sampler::start(&self.database), Probe::start(&self.database));
@@ -195,12 +210,12 @@ impl Workload {
     }
 }
 
-/// Divides all sends among the clients.
+/// Divides the sends of the load among the clients.
 fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
     let of_large = if people.apps == 1 { size.clients } else { size.clients * notice::LARGE / 100 };
     let (mut large, mut small) = ((0..of_large).cycle(), (of_large..size.clients).cycle());
     let mut sends = vec![Vec::new(); size.clients];
-    for number in 0..size.notices {
+    for number in size.measured..size.notices {
         let clients = if notice::app(dice, people, number) == 0 { &mut large } else { &mut small };
         sends[clients.next().unwrap()].push(number);
     }

@@ -11,6 +11,8 @@ use crate::{provision, steps};
 /// Disk space for the build, the servers' data and the logs of a long run.
 const SPACE_MEBIBYTES: u64 = 6 * 1024;
 const TEST: &str = "run::nothing_is_lost_or_shown_twice";
+/// Exit code if the machine is too slow to judge anything.
+const TOO_SLOW: u8 = 3;
 
 /// Kill every process, and check that nothing is lost or shown twice.
 ///
@@ -22,7 +24,12 @@ const TEST: &str = "run::nothing_is_lost_or_shown_twice";
 /// The run first prints its seed. Pass the seed to --seed to repeat the schedule. The report goes to standard output and to
 /// target/crash/report.json. The files of a failed run, including logs, stay in target/crash.
 ///
-/// Exit codes: 0 the guarantees held; 1 a guarantee was broken, or a process did not recover; 2 the run could not start.
+/// Before the first fault, the run measures how fast this machine is now. On a slow machine, it stretches its times by a factor of
+/// up to three. On a machine that is still slower, the run judges nothing and ends at once. The report names each check that had
+/// too little to judge by. Such a check does not fail the run.
+///
+/// Exit codes: 0 no guarantee was broken; 1 a guarantee was broken, a process did not recover, or too few faults occurred; 2 the
+/// run could not start; 3 this machine is too slow, and nothing was judged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask crash                            20,000 notifications and 40 kills, in about 4 minutes
@@ -67,7 +74,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     test.arg("test").args(suite).args(profile).args(["--", "--exact", TEST, "--nocapture"]);
     set(&mut test, arguments)?;
     let passed = test.status().context("cannot start the run")?.success();
-    Ok(if passed && holds(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match result(passed, &report)? {
+        RunResult::Held => ExitCode::SUCCESS,
+        RunResult::Broken => ExitCode::FAILURE,
+        RunResult::TooSlow => ExitCode::from(TOO_SLOW),
+    })
+}
+
+/// Result of a run.
+#[derive(Debug, PartialEq, Eq)]
+enum RunResult {
+    Held,
+    Broken,
+    /// The machine is too slow, and nothing was judged.
+    TooSlow,
 }
 
 /// Removes the report of an earlier run, so that it is not mistaken for the report of this run.
@@ -80,12 +100,21 @@ fn forget(report: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Returns true if the run wrote a report without broken guarantees. The check is needed because cargo also succeeds if no test
-/// has the given name.
-fn holds(report: &Path) -> anyhow::Result<bool> {
-    let text = std::fs::read_to_string(report);
-    let text = text.with_context(|| format!("no run was made: no report exists at {}", report.display()))?;
-    Ok(text.contains("\"broken\":{}"))
+/// Reads the result from the report of the run. A passed run needs a report, because cargo also succeeds if no test has the given
+/// name. A failed run may have no report.
+fn result(passed: bool, report: &Path) -> anyhow::Result<RunResult> {
+    let text = match std::fs::read_to_string(report) {
+        Err(error) if !passed && error.kind() == ErrorKind::NotFound => return Ok(RunResult::Broken),
+        text => text.with_context(|| format!("no run was made: no report exists at {}", report.display()))?,
+    };
+    let is_judged = text.contains("\"tooSlow\":null");
+    Ok(if !is_judged {
+        RunResult::TooSlow
+    } else if passed && text.contains("\"broken\":{}") {
+        RunResult::Held
+    } else {
+        RunResult::Broken
+    })
 }
 
 fn set(test: &mut Command, arguments: &Arguments) -> anyhow::Result<()> {
@@ -107,17 +136,21 @@ fn set(test: &mut Command, arguments: &Arguments) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{forget, holds};
+    use super::{RunResult, forget, result};
 
     #[test]
-    fn a_run_passes_only_with_its_own_report_without_broken_guarantees() {
+    fn the_result_of_a_run_comes_from_its_own_report() {
         let report = std::env::temp_dir().join(format!("crash-report-{}.json", std::process::id()));
-        std::fs::write(&report, r#"{"seed":1,"held":["a"],"broken":{"b":2}}"#).unwrap();
-        assert!(!holds(&report).unwrap());
-        std::fs::write(&report, r#"{"seed":1,"held":["a","b"],"broken":{}}"#).unwrap();
-        assert!(holds(&report).unwrap());
+        std::fs::write(&report, r#"{"seed":1,"tooSlow":null,"held":["a"],"broken":{"b":2}}"#).unwrap();
+        assert_eq!(result(true, &report).unwrap(), RunResult::Broken);
+        std::fs::write(&report, r#"{"seed":1,"tooSlow":null,"held":["a","b"],"broken":{}}"#).unwrap();
+        assert_eq!(result(true, &report).unwrap(), RunResult::Held);
+        assert_eq!(result(false, &report).unwrap(), RunResult::Broken);
+        std::fs::write(&report, r#"{"seed":1,"tooSlow":"20 % are free","held":[],"broken":{}}"#).unwrap();
+        assert_eq!(result(false, &report).unwrap(), RunResult::TooSlow);
         forget(&report).unwrap();
         forget(&report).unwrap();
-        assert!(holds(&report).unwrap_err().to_string().starts_with("no run was made"));
+        assert!(result(true, &report).unwrap_err().to_string().starts_with("no run was made"));
+        assert_eq!(result(false, &report).unwrap(), RunResult::Broken);
     }
 }

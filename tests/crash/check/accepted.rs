@@ -8,10 +8,6 @@ use uuid::Uuid;
 use crate::record::{Attempt, Delivery, Record};
 use crate::scene::{Accepted, Fault};
 
-/// Lease of a claim in the crash run, in milliseconds. A fault explains a second acceptance only if it is active within this time
-/// after the first.
-pub(crate) const LEASE: i64 = 3_000;
-
 /// A second acceptance of a delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
@@ -87,13 +83,15 @@ fn is_unknown(attempt: &Attempt) -> bool {
     attempt.outcome == "unknown"
 }
 
-/// Finds a fault that may have prevented the worker from recording the acceptance at `first`.
+/// Finds a fault that may have prevented the worker from recording the acceptance at `first`. It must be active within a lease after
+/// the acceptance.
 fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
-    let until = second.min(first + LEASE);
-    let fault = record
-        .faults
-        .iter()
-        .find(|fault| fault.from <= until && fault.until >= first && can_prevent_recording(fault, channel));
+    let lease = record.conditions.lease;
+    let until = second.min(first + lease);
+    let faults = record.faults.iter().filter(|fault| can_prevent_recording(fault, channel));
+    // A stall pauses every worker. Shorter ones leave enough of the lease.
+    let stalls = record.conditions.stalls.iter().filter(|stall| stall.until - stall.from >= lease / 3);
+    let fault = faults.chain(stalls).find(|fault| fault.from <= until && fault.until >= first);
     fault.map(|fault| format!("{} from {} until {}", fault.what, fault.from, fault.until))
 }
 

@@ -4,9 +4,10 @@ use crate::record::Record;
 use crate::scene::Fault;
 use crate::workload::VisibleSend;
 
-/// Maximum 99th percentile of the time from the 202 to the inbox, in milliseconds.
+/// Maximum 99th percentile of the time from the 202 to the inbox, in milliseconds. It is stretched on a slow machine.
 const LONGEST: i64 = 5_000;
-/// Time after a fault until all interrupted work has caught up, in milliseconds: an `ack_wait` and some margin.
+/// Time after a fault until all interrupted work has caught up, in milliseconds: an `ack_wait` and some margin. It is stretched on a
+/// slow machine.
 const AFTERMATH: i64 = 7_000;
 /// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
@@ -17,12 +18,13 @@ const FLOOD: usize = 20;
 /// Sends of small apps that reached the inbox without being delayed by a fault.
 fn undisturbed(record: &Record) -> impl Iterator<Item = &VisibleSend> {
     let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
-    let faults: Vec<&Fault> = faults.chain(&record.redeliveries).collect();
+    let faults: Vec<&Fault> = faults.chain(&record.redeliveries).chain(&record.conditions.stalls).collect();
+    let [longest, aftermath] = [LONGEST, AFTERMATH].map(|millis| record.conditions.stretched(millis));
     let is_disturbed = move |visible: &&VisibleSend| {
         let mut faults = faults.iter();
         faults.any(|fault| {
-            let watched_until = visible.visible_at.min(visible.confirmed_at + LONGEST);
-            fault.from <= watched_until && visible.confirmed_at <= fault.until + AFTERMATH
+            let watched_until = visible.visible_at.min(visible.confirmed_at + longest);
+            fault.from <= watched_until && visible.confirmed_at <= fault.until + aftermath
         })
     };
     of_apps(record, true).filter(move |visible| !is_disturbed(visible))
@@ -70,7 +72,7 @@ pub(crate) fn percentile_of_small_apps(record: &Record) -> Option<(i64, usize)> 
 
 pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
     match percentile_of_small_apps(record) {
-        Some((longest, _)) if longest <= LONGEST => Vec::new(),
+        Some((longest, _)) if longest <= longest_allowed(record) => Vec::new(),
         Some((longest, count)) => {
             let mut reported = vec![format!("the 99th percentile of {count} sends is {longest} ms")];
             reported.extend(slowest(record));
@@ -81,18 +83,32 @@ pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
     }
 }
 
-/// Reason why [`small_apps_do_not_wait`] cannot decide: enough sends were measured, but faults delayed too many of them. This
-/// happens on a slow machine, because recovery from each fault is slow there.
+fn longest_allowed(record: &Record) -> i64 {
+    record.conditions.stretched(LONGEST)
+}
+
+/// Reason why [`small_apps_do_not_wait`] cannot decide. Enough sends were measured, but faults delayed too many of them, because
+/// recovery from each fault is slow on a slow machine. Or the sends were slow, and the machine was too.
 pub(crate) fn reason_undecided(record: &Record) -> Option<String> {
-    let (watched, undisturbed) = (of_apps(record, true).count(), undisturbed(record).count());
-    (watched >= LEAST && undisturbed < LEAST)
-        .then(|| format!("only {undisturbed} of {watched} sends of small apps were undisturbed"))
+    let watched = of_apps(record, true).count();
+    match percentile_of_small_apps(record) {
+        None if watched >= LEAST => {
+            let undisturbed = undisturbed(record).count();
+            Some(format!("only {undisturbed} of {watched} sends of small apps were undisturbed"))
+        }
+        Some((longest, count)) if longest > longest_allowed(record) => {
+            let slowdown = record.conditions.slowdown()?;
+            Some(format!("the 99th percentile of {count} sends is {longest} ms, but {slowdown}"))
+        }
+        _ => None,
+    }
 }
 
 /// Undisturbed sends that took too long, each with the last fault before it.
 fn slowest(record: &Record) -> Vec<String> {
     let wait = |visible: &VisibleSend| visible.visible_at - visible.confirmed_at;
-    let mut slow: Vec<&VisibleSend> = undisturbed(record).filter(|visible| wait(visible) > LONGEST).collect();
+    let longest = longest_allowed(record);
+    let mut slow: Vec<&VisibleSend> = undisturbed(record).filter(|visible| wait(visible) > longest).collect();
     slow.sort_unstable_by_key(|visible| visible.confirmed_at);
     let describe = |visible: &VisibleSend| {
         let before = record.faults.iter().filter(|fault| fault.until <= visible.confirmed_at);

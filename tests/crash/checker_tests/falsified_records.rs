@@ -1,5 +1,7 @@
 //! Defects of a record, each with the check that must find it.
 
+use std::time::Duration;
+
 use domain::{Channel, Status};
 use suite::checkpoint::Place;
 use uuid::Uuid;
@@ -189,6 +191,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     ("every attempt has its job in the log", |record| of(record, repeated()).attempts[1].number = 3),
     ("only the last claim settles", |record| of(record, short()).claims[0].at = 11_001),
     ("only the last claim settles", |record| of(record, short()).claims.clear()),
+    // The claim that inserted the row was not recorded.
+    ("only the last claim settles", |record| of(record, repeated()).claims.retain(|claim| claim.attempt > 1)),
     ("the ledger agrees with what providers accepted", |record| drop(record.accepted.remove(2))),
     ("the ledger agrees with what providers accepted", |record| {
         record.accepted.push(accepted(Uuid::from_u128(9), Channel::Email, &email(0, 0), 0));
@@ -259,6 +263,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         record.visible.iter_mut().for_each(|visible| visible.visible_at += 5_000);
     }),
     ("small apps do not wait for the large one", |record| record.visible.truncate(10)),
+    ("all work is done within a minute", |record| record.waiting.took = Duration::from_secs(61)),
+    ("all work is done within a minute", |record| record.waiting.left = Some("1 timers".to_owned())),
     ("the system was idle while it was checked", |record| record.meanwhile = 1),
     ("small apps do not wait for the large one", |record| {
         record.asked.values_mut().for_each(|asked| asked.is_small = false);

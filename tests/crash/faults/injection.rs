@@ -44,6 +44,11 @@ pub(crate) struct ScheduledFault {
 }
 
 impl ScheduledFault {
+    /// The same fault at a later time and with longer times, for a slow machine.
+    pub(super) fn stretched(self, factor: f64) -> ScheduledFault {
+        ScheduledFault { at: self.at.mul_f64(factor), injection: self.injection.stretched(factor) }
+    }
+
     /// Returns true if both faults are pauses, or both withhold data, and they may affect the same process at the same time.
     pub(super) fn overlaps(&self, earlier: &ScheduledFault) -> bool {
         let until = match (earlier.injection, self.injection) {
@@ -60,6 +65,19 @@ impl ScheduledFault {
 }
 
 impl Injection {
+    /// The same fault with longer times, for a slow machine.
+    fn stretched(self, factor: f64) -> Injection {
+        match self {
+            Injection::Pause(name, for_) => Injection::Pause(name, for_.mul_f64(factor)),
+            Injection::Withhold { from, for_, is_lost } => {
+                Injection::Withhold { from, for_: for_.mul_f64(factor), is_lost }
+            }
+            Injection::StopPostgres(away) => Injection::StopPostgres(away.mul_f64(factor)),
+            Injection::KillNats(away) => Injection::KillNats(away.mul_f64(factor)),
+            Injection::Kill(_) | Injection::Crash { .. } | Injection::Cut(..) => self,
+        }
+    }
+
     /// The kind of disturbance. None for a kill.
     pub(super) fn disturbance(self) -> Option<Disturbance> {
         Some(match self {

@@ -71,6 +71,13 @@ impl Schedule {
         Schedule(all)
     }
 
+    /// The same faults, spread over a longer time for a slow machine. Their own times grow too: a pause must outlast the lease, which
+    /// is longer on a slow machine.
+    #[must_use]
+    pub(crate) fn stretched(&self, factor: f64) -> Schedule {
+        Schedule(self.0.iter().map(|planned| planned.stretched(factor)).collect())
+    }
+
     pub(crate) fn length(&self) -> Duration {
         self.0.last().map_or(Duration::ZERO, |last| last.at)
     }
@@ -236,6 +243,28 @@ mod tests {
                 assert_eq!(earlier, None, "{seed}: {later:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_stretched_schedule_has_the_same_faults_later_and_longer() {
+        let schedule = Schedule::new(7, &Size::CI);
+        let stretched = schedule.stretched(2.0);
+        assert_eq!(stretched.length(), schedule.length() * 2);
+        for (planned, later) in schedule.0.iter().zip(&stretched.0) {
+            assert_eq!(later.at, planned.at * 2);
+            match (planned.injection, later.injection) {
+                (Injection::Pause(name, for_), Injection::Pause(same, longer)) => {
+                    assert_eq!((same, longer), (name, for_ * 2));
+                }
+                (Injection::StopPostgres(away), Injection::StopPostgres(longer)) => {
+                    assert_eq!(longer, away * 2);
+                }
+                (injection, same) => {
+                    assert_eq!(std::mem::discriminant(&injection), std::mem::discriminant(&same));
+                }
+            }
+        }
+        assert_eq!(schedule.stretched(1.0), schedule);
     }
 
     #[test]

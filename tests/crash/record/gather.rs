@@ -6,6 +6,7 @@ use domain::Channel;
 use serde_json::Value;
 use sqlx::PgPool;
 
+use crate::conditions::Conditions;
 use crate::journal::{Journal, Line};
 use crate::record::{IntendedSend, Record, Suppression, Targets, User, api, database, log, webhooks};
 use crate::scene::{Accepted, Fault, Scene};
@@ -16,6 +17,7 @@ pub(crate) async fn gather(
     workload: &Workload,
     observed: Observations,
     faults: Vec<Fault>,
+    conditions: Conditions,
 ) -> Record {
     let (database, event_log) =
         (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
@@ -37,6 +39,7 @@ pub(crate) async fn gather(
         targets: targets(scene, workload, &journal),
         journal,
         faults,
+        conditions,
         tables,
         log,
         accepted,

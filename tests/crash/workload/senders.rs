@@ -35,15 +35,18 @@ impl Workload {
         for burst in numbers.chunks(together) {
             pace.tick().await;
             let sending = stream::iter(burst);
-            sending.for_each_concurrent(AT_ONCE, |number| self.send_one(*number, &probe)).await;
+            sending.for_each_concurrent(AT_ONCE, |number| self.send_one(*number, Some(&probe))).await;
         }
     }
 
-    async fn send_one(&self, number: usize, probe: &Probe) {
+    /// Makes a send. The probe, if there is one, watches when the send becomes visible.
+    pub(super) async fn send_one(&self, number: usize, probe: Option<&Probe>) {
         let notice = self.notice(number);
         let send_at = notice.delay.map(|delay| clock::now() + delay);
         let (request, at) = self.send(&notice, send_at).await;
-        if self.is_measured(&notice) {
+        if let Some(probe) = probe
+            && self.is_measured(&notice)
+        {
             let recipients = notice.recipients.len();
             probe.watch(PendingProbe { request, notice: number, recipients, at }).await;
         }
