@@ -18,6 +18,8 @@ use crate::{ChannelSender, Provider};
 /// Maximum time for which a job waits for a busy provider. While it waits, the job occupies one of the lane's slots for
 /// concurrent jobs.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum time for which a job waits for a host whose share of calls is used up. Most calls end earlier.
+const HOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -136,8 +138,9 @@ async fn wait<'p>(
     patience: Instant,
 ) -> AdmissionDecision<'p> {
     let gate = &path.gate;
-    // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane.
-    let share = match path.share(job.lane, clock::now()) {
+    // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. Wait only
+    // briefly for a busy host, for the same reason.
+    let share = match path.share(job.lane, clock::now(), Instant::now() + HOST_PATIENCE).await {
         Ok(share) => share,
         Err(pause) => {
             return AdmissionDecision::Postpone { at: clock::now() + pause + spread(pause), cause: "share" };

@@ -14,6 +14,7 @@ use moka::future::Cache;
 use service_kit::clock;
 use service_kit::metrics::PROVIDER_BREAKER;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::provider::UsableProvider;
 use crate::rate::Rate;
@@ -175,10 +176,16 @@ impl TargetPath {
         is_let_through.then_some(entry)
     }
 
-    /// Reserves one concurrent call for the user and the host, or returns how long to wait before the next try.
-    pub(crate) fn share(&self, lane: Lane, now: Timestamp) -> Result<Share, Duration> {
+    /// Reserves one concurrent call for the user and the host, or returns how long to wait before the next try. See
+    /// [`Shares::take`].
+    pub(crate) async fn share(
+        &self,
+        lane: Lane,
+        now: Timestamp,
+        patience: Instant,
+    ) -> Result<Share, Duration> {
         let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
-        Shares::take(self.gate.shares(lane), self.user, host)
+        Shares::take(self.gate.shares(lane), self.user, host, patience).await
     }
 
     /// Reports an answer to the breakers. If the target names a host, the answer counts for the host. The provider's breaker

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::UserNumber;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 /// Minimum pause before a delivery is retried because the share of its user or host was used up.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,6 +20,17 @@ pub(crate) struct Shares {
     of_host: usize,
     of_unproven: usize,
     under_way: Mutex<HashMap<Holder, Count>>,
+    /// Notified when a call ends.
+    released: Notify,
+}
+
+/// Why a call cannot be reserved now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// The share of the host, or of all unproven hosts, is used up. Most hosts answer soon.
+    HostIsBusy,
+    /// Minimum pause before the next try.
+    Pause(Duration),
 }
 
 /// Owner of a share.
@@ -53,16 +66,36 @@ impl Shares {
             of_host: (calls * 3).div_ceil(4).max(1),
             of_unproven: calls.div_ceil(2).max(1),
             under_way: Mutex::default(),
+            released: Notify::new(),
         }
     }
 
     /// Reserves a call for this user and for the host that the target names. The flag next to the host is true if a recent
-    /// answer proved the host alive. If a share is used up, returns the pause before the next try.
-    pub(crate) fn take(
+    /// answer proved the host alive. If the share of the host is used up, waits for it until `patience`. After that, or if the
+    /// share of the user is used up, returns the pause before the next try.
+    pub(crate) async fn take(
         shares: &Arc<Shares>,
         user: UserNumber,
         host: Option<(&str, bool)>,
+        patience: Instant,
     ) -> Result<Share, Duration> {
+        loop {
+            // Created before the share is checked, so that no call that ends in between is missed.
+            let released = shares.released.notified();
+            match Shares::try_take(shares, user, host, Instant::now() < patience) {
+                Ok(share) => return Ok(share),
+                Err(Refusal::Pause(pause)) => return Err(pause),
+                Err(Refusal::HostIsBusy) => drop(timeout_at(patience, released).await),
+            }
+        }
+    }
+
+    fn try_take(
+        shares: &Arc<Shares>,
+        user: UserNumber,
+        host: Option<(&str, bool)>,
+        can_wait: bool,
+    ) -> Result<Share, Refusal> {
         let mut holders = vec![Holder::User(user)];
         if let Some((name, is_proven)) = host {
             holders.push(if is_proven { Holder::Host(name.to_owned()) } else { Holder::Unproven });
@@ -71,9 +104,12 @@ impl Shares {
         for holder in &holders {
             let most = shares.most(holder);
             if let Some(count) = under_way.get_mut(holder).filter(|count| count.under_way >= most) {
+                if can_wait && !matches!(holder, Holder::User(_)) {
+                    return Err(Refusal::HostIsBusy);
+                }
                 count.turned_away += 1;
                 let rounds = u32::try_from(count.turned_away.div_ceil(most)).unwrap_or(u32::MAX);
-                return Err(PAUSE.saturating_mul(rounds).min(LONGEST_PAUSE));
+                return Err(Refusal::Pause(PAUSE.saturating_mul(rounds).min(LONGEST_PAUSE)));
             }
         }
         for holder in &holders {
@@ -107,25 +143,33 @@ impl Drop for Share {
                 under_way.remove(holder);
             }
         }
+        drop(under_way);
+        self.shares.released.notify_waiters();
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     const MALLORY: UserNumber = UserNumber(0);
     const BOB: UserNumber = UserNumber(1);
 
+    fn take(shares: &Arc<Shares>, user: UserNumber, host: Option<(&str, bool)>) -> Result<Share, Refusal> {
+        Shares::try_take(shares, user, host, false)
+    }
+
     #[test]
     fn calls_of_one_user_leave_room_for_others_and_release_their_share() {
         let shares = Arc::new(Shares::of(24));
-        let held: Vec<Share> = (0..6).map(|_| Shares::take(&shares, MALLORY, None).unwrap()).collect();
-        assert_eq!(Shares::take(&shares, MALLORY, None).unwrap_err(), PAUSE);
-        assert!(Shares::take(&shares, BOB, None).is_ok());
+        let held: Vec<Share> = (0..6).map(|_| take(&shares, MALLORY, None).unwrap()).collect();
+        assert_eq!(take(&shares, MALLORY, None).unwrap_err(), Refusal::Pause(PAUSE));
+        assert!(take(&shares, BOB, None).is_ok());
         drop(held);
-        assert!(Shares::take(&shares, MALLORY, None).is_ok());
+        assert!(take(&shares, MALLORY, None).is_ok());
         assert!(shares.locked().is_empty(), "finished calls leave no state");
     }
 
@@ -134,21 +178,37 @@ mod tests {
         let shares = Arc::new(Shares::of(24));
         let names: Vec<String> = (0..24).map(|number| format!("https://nx{number}.example")).collect();
         let users = (0..24).map(UserNumber);
-        let taken: Vec<_> = names
-            .iter()
-            .zip(users)
-            .map(|(name, user)| Shares::take(&shares, user, Some((name, false))))
-            .collect();
+        let taken: Vec<_> =
+            names.iter().zip(users).map(|(name, user)| take(&shares, user, Some((name, false)))).collect();
         assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 12);
-        assert!(Shares::take(&shares, UserNumber(99), Some(("https://push.example", true))).is_ok());
+        assert!(take(&shares, UserNumber(99), Some(("https://push.example", true))).is_ok());
     }
 
     #[test]
     fn pauses_grow_with_the_number_of_waiting_deliveries_up_to_a_limit() {
         let shares = Arc::new(Shares::of(4));
-        let _held = Shares::take(&shares, MALLORY, None).unwrap();
-        let pauses: Vec<Duration> =
-            (0..100).map(|_| Shares::take(&shares, MALLORY, None).unwrap_err()).collect();
+        let _held = take(&shares, MALLORY, None).unwrap();
+        let pause = |_| match take(&shares, MALLORY, None) {
+            Err(Refusal::Pause(pause)) => pause,
+            other => panic!("{other:?}"),
+        };
+        let pauses: Vec<Duration> = (0..100).map(pause).collect();
         assert!(pauses.is_sorted() && pauses[0] == PAUSE && pauses[99] == LONGEST_PAUSE);
+    }
+
+    #[tokio::test]
+    async fn a_call_to_a_busy_host_waits_until_another_call_ends() {
+        let shares = Arc::new(Shares::of(4));
+        let host = Some(("https://push.example", true));
+        let mut held: Vec<Share> =
+            (0..3).map(|number| take(&shares, UserNumber(number), host).unwrap()).collect();
+        let later = Instant::now() + Duration::from_secs(60);
+        let mut waiting = Box::pin(Shares::take(&shares, UserNumber(9), host, later));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        held.pop();
+        let share = waiting.await.unwrap();
+        assert_eq!(Shares::take(&shares, UserNumber(8), host, Instant::now()).await.unwrap_err(), PAUSE);
+        drop((share, held));
+        assert!(shares.locked().is_empty(), "finished calls leave no state");
     }
 }

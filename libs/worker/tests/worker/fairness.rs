@@ -148,3 +148,21 @@ async fn hanging_targets_of_one_user_leave_room_in_the_lane_for_another_user() {
         provoked.gate.add_permits(1_000);
     }
 }
+
+#[tokio::test]
+async fn jobs_to_one_host_wait_for_its_calls_instead_of_being_postponed() {
+    let world = World::with(|config| config.delivery.max_concurrency = 8).await;
+    let provoked =
+        ProvokedChannel::new(true, false, |_| Answer::new(Outcome::Sent { provider_id: None }, "201", ""));
+    for number in 1..=60 {
+        let order = world.delivery(number).await;
+        let target = format!("m{number}@push.example");
+        world.order(&DeliveryJob { target, ..order }).await;
+    }
+    serve(&world, &provoked);
+    world.acknowledged(60).await;
+    // On a slow machine, a call may take longer than a job waits. Without waiting, more than half of the jobs are postponed.
+    let postponed = world.count("SELECT count(*) FROM timer").await;
+    assert!(postponed <= 20, "{postponed} of 60 jobs were postponed");
+    assert_eq!(world.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await, 60 - postponed);
+}
