@@ -150,7 +150,7 @@ impl Run {
             planned_per_second: of_work.sends_per_second(),
         };
         if let Some(reason) = speed.too_slow() {
-            self.refuse(speed, reason);
+            self.refuse(speed, &reason);
         }
         let settings = Settings { seed: self.seed, apps: APPS, patience: speed.patience() };
         let system = System::start(settings).await;
@@ -159,7 +159,7 @@ impl Run {
         if let Some(reason) = speed.too_slow() {
             // Stop the servers before the panic, so that the files of the run are removed.
             drop((workload, system));
-            self.refuse(speed, reason);
+            self.refuse(speed, &reason);
         }
         workload.stretch(speed.stretch());
         let schedule = schedule.stretched(speed.stretch());
@@ -171,8 +171,8 @@ impl Run {
     ///
     /// # Panics
     /// Always: the test must not pass, because a passed test means that the guarantees held.
-    fn refuse(&self, speed: Speed, reason: String) -> ! {
-        Report::of_nothing(self.seed, speed, reason.clone()).keep();
+    fn refuse(&self, speed: Speed, reason: &str) -> ! {
+        Report::of_nothing(self.seed, speed, reason.to_owned()).keep();
         panic!("{self}\nNOTHING WAS JUDGED, and no guarantee was broken: {reason}");
     }
 }

@@ -162,8 +162,7 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Granted { token, provider: claimed }) => {
                 sabotage::reach(CrashPoint::AfterClaim);
                 let provider = provider_to_call(&providers, claimed.as_deref(), admitted, answer);
-                let serving = self.serving_providers(job, &providers);
-                let serving = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
+                let serving = self.serving_identifiers(job, &providers);
                 let claim = ClaimedAttempt { token, until, provider, claimed, serving };
                 self.call_and_settle(job, claim, place).await;
             }
@@ -183,6 +182,11 @@ impl<S: ChannelSender> Worker<S> {
                 job.work_stream.return_later(job.delivered).await;
             }
         }
+    }
+
+    fn serving_identifiers<'p>(&self, job: &Job<'_>, providers: &'p [UsableProvider]) -> Vec<&'p str> {
+        let serving = self.serving_providers(job, providers);
+        serving.iter().map(|usable| usable.provider.identifier.as_str()).collect()
     }
 
     /// Admits the job. If the job would be postponed although its delivery has expired, it is claimed without a provider instead,
