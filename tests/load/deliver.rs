@@ -141,15 +141,14 @@ impl DeliveryReport {
         self.per_second.push(jobs::settled_per_second(installation, deliveries, began).await);
 
         let messages = subject.outbox.captures();
-        assert_eq!(messages.len(), deliveries, "{}: messages at the stand-in", subject.name);
         let elapsed = subject.send_bare(&messages, Reports::default()).await;
-        self.bare_per_second.push(deliveries as f64 / elapsed.as_secs_f64());
-        let (reports, recorder) = Recorder::start(installation, deliveries).await;
+        self.bare_per_second.push(messages.len() as f64 / elapsed.as_secs_f64());
+        let (reports, recorder) = Recorder::start(installation, messages.len()).await;
         let elapsed = subject.send_bare(&messages, reports).await;
         let sent_at = Instant::now();
         recorder.finish().await;
         let elapsed = elapsed + sent_at.elapsed();
-        self.skeleton_per_second.push(deliveries as f64 / elapsed.as_secs_f64());
+        self.skeleton_per_second.push(messages.len() as f64 / elapsed.as_secs_f64());
     }
 }
 

@@ -115,7 +115,8 @@ pub(super) async fn all_done(installation: &Installation, channel: Channel) -> b
 /// include the start of the process.
 ///
 /// # Panics
-/// A delivery was not sent by its first attempt.
+/// Fewer than 99 % of the deliveries were sent by their first attempt. The worker may postpone a few until a push service has
+/// answered for the first time, and no dispatcher runs that would publish them again.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(super) async fn settled_per_second(
     installation: &Installation,
@@ -134,6 +135,9 @@ pub(super) async fn settled_per_second(
     .await
     .unwrap();
     connection.close().await.unwrap();
-    assert_eq!(usize::try_from(sent).unwrap(), deliveries, "every delivery is sent by its first attempt");
+    assert!(
+        usize::try_from(sent).unwrap() * 100 >= deliveries * 99,
+        "only {sent} of {deliveries} deliveries were sent"
+    );
     after_first as f64 / seconds
 }
