@@ -6,6 +6,7 @@ use domain::Timestamp;
 use stand_ins::faults::{Call, Fault};
 
 use crate::check;
+use crate::providers::TIMEOUT;
 use crate::record::{
     AcceptedMessage, Attempt, Codes, Delivery, ProviderView, Record, ReportedOutcome, Request, Suppression,
 };
@@ -152,6 +153,13 @@ const FALSIFIED: &[(&str, Falsify)] = &[
     }),
     ("every attempt matches the provider's answers", |record| {
         seen(record, "smtp").calls[2].at = at(99);
+    }),
+    ("every attempt matches the provider's answers", |record| {
+        seen(record, "smtp").codes.lost = &[TIMEOUT];
+        seen(record, "smtp").calls[2].at = at(5_000);
+        let lost = &mut of(record, "b").attempts[0];
+        lost.code = TIMEOUT.to_owned();
+        lost.ended_at = at(15_000);
     }),
     ("no claim after a suppression", |record| of(record, "c").claimed_at.push(at(17))),
     ("no claim after a suppression", |record| {

@@ -168,6 +168,13 @@ impl Providers {
 /// Codes of attempts that received no answer, or only a part of one.
 const LOST: &[&str] = &["connection_lost", "cut_short"];
 
+/// The same over HTTP/2. If the connection closes at the moment at which the HTTP client hands a request to it, the client
+/// now and then loses the request without an error (the channel between them drops it only with its last sender, and the
+/// request itself holds one). Only the time limit ends such a call.
+const LOST_ON_HTTP2: &[&str] = &["connection_lost", "cut_short", TIMEOUT];
+
+pub(crate) const TIMEOUT: &str = "timeout";
+
 /// Adds `Retry-After: 1` to an answer.
 fn after_a_second(mut answer: Response<Bytes>) -> Response<Bytes> {
     answer.headers_mut().insert("retry-after", HeaderValue::from_static("1"));

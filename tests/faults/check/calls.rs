@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::Timestamp;
 use stand_ins::faults::{Call, Fault};
 
+use crate::providers::TIMEOUT;
 use crate::record::{Attempt, Codes, ProviderView, Record, Target};
 
 /// Result of a call, in as much detail as both the worker and the provider know.
@@ -86,7 +87,9 @@ fn agree(
         let end = end_of_attempt(&seen.codes, attempt).ok_or_else(|| format!("unexpected: {attempt:?}"))?;
         *at_caller.entry(end).or_default() += 1;
         let unnoticed = if seen.multiplexed { UNNOTICED } else { Duration::ZERO };
-        let during = |at: Timestamp| attempt.started_at <= at + unnoticed && at <= attempt.ended_at;
+        // A call that timed out had met the cut when it started, not at some time until its limit.
+        let last = if attempt.code == TIMEOUT { attempt.started_at + unnoticed } else { attempt.ended_at };
+        let during = |at: Timestamp| attempt.started_at <= at + unnoticed && at <= last;
         let is_cut_short = end == End::Lost || lacks_the_text(&seen.codes, attempt);
         if is_cut_short && !cuts.iter().copied().any(during) {
             return Err(format!("no connection was cut during this lost attempt: {attempt:?}"));

@@ -8,7 +8,7 @@ use stand_ins::fcm::{self, FcmStandIn};
 use stand_ins::http::Rule;
 use stand_ins::outbox::Outbox;
 
-use super::{Kind, LOST, Peer, answers, header};
+use super::{Kind, LOST, LOST_ON_HTTP2, Peer, answers, header};
 use crate::record::Codes;
 
 pub(super) async fn apns(faults: Arc<Faults>) -> Peer {
@@ -34,7 +34,7 @@ pub(super) async fn apns(faults: Arc<Faults>) -> Peer {
             temporary: "503 ServiceUnavailable",
             busy: "429 TooManyRequests",
             gone: "400 BadDeviceToken",
-            lost: LOST,
+            lost: LOST_ON_HTTP2,
             down: &["502"],
         },
         multiplexed: true,
