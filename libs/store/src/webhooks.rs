@@ -14,7 +14,7 @@ use crate::{Error, Webhooks, database::audit};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
-pub use outgoing::{AttemptResult, DueMessage, Pace, Settlement, Target};
+pub use outgoing::{AttemptResult, Depths, DueMessage, Pace, Settlement, Target};
 
 /// Name of the webhook projection in the table `checkpoint`. This projection turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";

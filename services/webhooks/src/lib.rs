@@ -1,8 +1,8 @@
 //! Status webhooks. They notify the backends of apps when a delivery reaches a final state and when a user reads an item.
 //!
 //! [`notices`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
-//! checkpoint. [`sender`] claims due rows and calls the endpoints ([`call`]); each call carries a [`signature`]. [`settler`]
-//! records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
+//! checkpoint. [`sender`] claims due rows for call slots. A [`slot`] calls the endpoint ([`call`]); each call carries a [`signature`].
+//! [`settler`] records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
 
 pub mod call;
 mod messages;
@@ -10,6 +10,7 @@ mod notices;
 mod sender;
 mod settler;
 pub mod signature;
+mod slot;
 mod sweeper;
 
 use std::time::Duration;
@@ -21,6 +22,9 @@ use store::webhooks::Pace;
 
 pub use call::{Answer, Caller};
 pub use signature::Secret;
+
+/// See [`Settings::slot_limit`].
+const SLOT_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -34,6 +38,8 @@ pub struct Settings {
     pub call_limit: Duration,
     /// Maximum number of concurrent calls of one process.
     pub max_concurrency: usize,
+    /// Time from the claim of several messages for a call slot until the slot returns those that it has not sent.
+    pub slot_limit: Duration,
     /// Limits and pauses per endpoint and app.
     pub pace: Pace,
 }
@@ -46,15 +52,17 @@ impl Settings {
             give_up_after: Duration::from_secs(24 * 3600),
             call_limit: config.timeout,
             max_concurrency: 256,
+            slot_limit: SLOT_LIMIT,
             pace: Pace {
-                // One half is for the call, the other for recording the result.
-                lease: config.timeout * 2,
+                // One half of the two calls is for the call, the other for recording the result.
+                lease: SLOT_LIMIT + config.timeout * 2,
                 per_endpoint: 8,
                 // An eighth of the concurrent calls.
                 per_app: 32,
                 failures: 5,
                 pause: config.retry_schedule.first().copied().unwrap_or(config.timeout),
                 longest_pause: Duration::from_secs(300),
+                per_slot: 16,
             },
         }
     }

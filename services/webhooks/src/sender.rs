@@ -7,24 +7,25 @@ use std::time::Duration;
 use anyhow::Context as _;
 use credentials::secrets::webhook_secret_context;
 use domain::AppId;
-use metrics::{counter, histogram};
 use secrecy::ExposeSecret;
-use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
-use service_kit::{Context, clock};
-use store::webhooks::{AttemptResult, DueMessage};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use service_kit::Context;
+use store::webhooks::{Depths, DueMessage};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
 use worker::Outbound;
 
 use crate::Settings;
-use crate::call::{Answer, Caller, Message};
-use crate::settler::{Settler, settler};
+use crate::call::Caller;
+use crate::settler::settler;
 use crate::signature::Secret;
+use crate::slot::{EndedSlot, Secrets, Slot};
 
 /// Interval at which the process looks for due messages.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Random variation of each delay, as a fraction of the scheduled delay.
-const SPREAD: f64 = 0.2;
+/// Minimum time between two claims.
+const BREATH: Duration = Duration::from_millis(5);
+/// Maximum number of endpoints whose depth is remembered.
+const MAX_DEPTHS: usize = 10_000;
 
 /// Task that sends due messages to endpoints.
 pub(crate) struct WebhookSender {
@@ -33,17 +34,12 @@ pub(crate) struct WebhookSender {
     caller: Caller,
 }
 
-/// Resources of one attempt: settings, HTTP client and settler.
-#[derive(Clone)]
-struct Attempt {
-    settings: Arc<Settings>,
-    caller: Caller,
-    settler: Settler,
+/// Slots in use, and what they showed about their endpoints.
+struct Slots {
+    running: JoinSet<Option<EndedSlot>>,
+    depths: Depths,
+    per_slot: u32,
 }
-
-/// Decrypted secrets of an endpoint; None if its calls cannot be signed. Messages to one endpoint share them if they
-/// are claimed together.
-type Secrets = Option<Arc<Vec<Secret>>>;
 
 impl WebhookSender {
     pub(crate) fn new(context: &Context, settings: Settings) -> anyhow::Result<WebhookSender> {
@@ -58,43 +54,48 @@ impl WebhookSender {
         let token = self.context.tasks.token().clone();
         let (settler, settling) = settler(self.context.store.clone(), Arc::clone(&self.settings));
         self.context.spawn("webhook settler", settling);
-        let attempt = Attempt { settings: Arc::clone(&self.settings), caller: self.caller.clone(), settler };
-        let mut running: JoinSet<()> = JoinSet::new();
+        let (settings, caller) = (Arc::clone(&self.settings), self.caller.clone());
+        let slot = Slot { settings, caller, settler, stop: token.clone() };
+        let per_slot = self.settings.pace.per_slot;
+        let mut slots = Slots { running: JoinSet::new(), depths: Depths::new(), per_slot };
         while !token.is_cancelled() {
-            while let Some(ended) = running.try_join_next() {
-                reap(ended);
-            }
-            let free_slots = self.settings.max_concurrency.saturating_sub(running.len());
-            let claimed = match free_slots {
-                0 => Vec::new(),
-                free_slots => self.claim_due(free_slots).await,
-            };
-            let more = !claimed.is_empty();
+            let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
+            let began = Instant::now();
+            let claimed = self.claim_due(free_slots, &slots.depths).await;
+            let pause = if claimed.is_empty() { PAUSE } else { BREATH };
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
-            for due in claimed {
-                let secrets = opened.entry((due.app, due.endpoint)).or_insert_with(|| self.secrets(&due));
-                let attempt = attempt.clone();
-                let secrets = secrets.clone();
-                running.spawn(async move { attempt.run(due, secrets).await });
+            for messages in claimed {
+                let Some(first) = messages.first() else { continue };
+                let endpoint = (first.app, first.endpoint);
+                let secrets = opened.entry(endpoint).or_insert_with(|| self.secrets(first)).clone();
+                slots.running.spawn(slot.clone().run(messages, secrets, began));
             }
-            if !more {
-                // When a call ends, the next message about the same delivery or item may become due.
-                tokio::select! {
-                    () = token.cancelled() => {}
-                    () = sleep(PAUSE) => {}
-                    Some(ended) = running.join_next() => reap(ended),
+            // When a slot ends, further messages can be sent: for the same endpoint, and about the same deliveries or items.
+            tokio::select! {
+                () = token.cancelled() => {}
+                () = sleep(pause) => {}
+                Some(ended) = slots.running.join_next() => {
+                    slots.reap(ended);
+                    // Others end soon, and one claim serves them all.
+                    sleep_until(began + BREATH).await;
                 }
             }
+            while let Some(ended) = slots.running.try_join_next() {
+                slots.reap(ended);
+            }
         }
-        while let Some(ended) = running.join_next().await {
-            reap(ended);
+        while let Some(ended) = slots.running.join_next().await {
+            slots.reap(ended);
         }
         Ok(())
     }
 
-    async fn claim_due(&self, free_slots: usize) -> Vec<DueMessage> {
+    async fn claim_due(&self, free_slots: usize, depths: &Depths) -> Vec<Vec<DueMessage>> {
+        if free_slots == 0 {
+            return Vec::new();
+        }
         let most = u32::try_from(free_slots).unwrap_or(u32::MAX);
-        match self.context.store.webhooks().take_webhooks(most, self.settings.pace).await {
+        match self.context.store.webhooks().take_webhooks(most, self.settings.pace, depths).await {
             Ok(due) => due,
             Err(error) => {
                 tracing::warn!(%error, "cannot claim webhooks; trying again");
@@ -129,76 +130,46 @@ impl WebhookSender {
     }
 }
 
-impl Attempt {
-    async fn run(&self, due: DueMessage, secrets: Secrets) {
-        let began = Instant::now();
-        let answer = match secrets {
-            Some(secrets) => {
-                let message = Message { id: due.id, body: &due.body, secrets: &secrets };
-                self.caller.post(&due.target.url, message).await
+impl Slots {
+    /// Logs a slot that panicked. Its messages become due again when their lease ends.
+    fn reap(&mut self, ended: Result<Option<EndedSlot>, JoinError>) {
+        match ended {
+            Ok(Some(ended)) => deepen(&mut self.depths, &ended, self.per_slot),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");
             }
-            None => Answer::unsigned(),
+        }
+    }
+}
+
+/// Doubles the depth of an endpoint that accepted full slots quickly, and resets it to 1 after a slot that was slow or failed.
+fn deepen(depths: &mut Depths, ended: &EndedSlot, most: u32) {
+    let depth = depths.get(&ended.endpoint).copied().unwrap_or(1);
+    if !ended.was_fast {
+        depths.remove(&ended.endpoint);
+    } else if ended.taken >= depth && depth < most {
+        if depths.len() >= MAX_DEPTHS {
+            depths.clear();
+        }
+        depths.insert(ended.endpoint, (depth * 2).min(most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_depth_of_an_endpoint_follows_its_slots() {
+        let mut depths = Depths::new();
+        let endpoint = (AppId(1), 7);
+        let mut after = |taken, was_fast| {
+            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast }, 16);
+            depths.get(&endpoint).copied().unwrap_or(1)
         };
-        histogram!(WEBHOOK_CALL_SECONDS).record(began.elapsed().as_secs_f64());
-        let settled = self.attempt_result(&due, &answer);
-        counter!(WEBHOOK_ATTEMPTS, "outcome" => name(settled)).increment(1);
-        match settled {
-            AttemptResult::Accepted => {
-                tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook");
-            }
-            AttemptResult::Retry { .. } => {
-                tracing::info!(
-                    app = %due.app,
-                    endpoint = due.endpoint,
-                    id = %due.id,
-                    code = answer.code,
-                    "the endpoint did not accept the webhook; retrying later"
-                );
-            }
-            AttemptResult::GivenUp | AttemptResult::EndpointGone => {
-                tracing::warn!(
-                    app = %due.app,
-                    endpoint = due.endpoint,
-                    id = %due.id,
-                    code = answer.code,
-                    "gave up on a webhook; its endpoint did not accept it"
-                );
-            }
-        }
-        self.settler.settle(due, settled, answer.code).await;
-    }
-
-    fn attempt_result(&self, due: &DueMessage, answer: &Answer) -> AttemptResult {
-        if answer.is_accepted() {
-            return AttemptResult::Accepted;
-        }
-        if answer.is_gone() {
-            return AttemptResult::EndpointGone;
-        }
-        let place = usize::try_from(due.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-        match self.settings.schedule.get(place) {
-            None => AttemptResult::GivenUp,
-            Some(delay) => {
-                let spread = delay.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * clock::random());
-                let after = spread.max(answer.retry_after.unwrap_or_default());
-                AttemptResult::Retry { after, pause: answer.retry_after }
-            }
-        }
-    }
-}
-
-fn name(settled: AttemptResult) -> &'static str {
-    match settled {
-        AttemptResult::Accepted => "taken",
-        AttemptResult::Retry { .. } => "again",
-        AttemptResult::GivenUp => "given_up",
-        AttemptResult::EndpointGone => "gone",
-    }
-}
-
-/// Logs a call that panicked. The message becomes due again when its lease ends.
-fn reap(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");
+        assert_eq!([1, 2, 4, 8, 16].map(|taken| after(taken, true)), [2, 4, 8, 16, 16]);
+        assert_eq!(after(3, true), 16, "a slot that was not full says nothing");
+        assert_eq!(after(16, false), 1);
     }
 }

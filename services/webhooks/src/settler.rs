@@ -26,6 +26,9 @@ pub(crate) struct Settler {
     limit: Duration,
 }
 
+/// Resolves when the attempt is settled, or when its time limit is over.
+pub(crate) type Settling = oneshot::Receiver<()>;
+
 /// An attempt whose call has ended.
 struct EndedCall {
     due: DueMessage,
@@ -43,7 +46,7 @@ pub(crate) fn settler(
 ) -> (Settler, impl Future<Output = anyhow::Result<()>>) {
     let most = settings.max_concurrency.max(1);
     let (ended, mut receiver) = mpsc::channel(most);
-    let limit = settings.pace.lease.saturating_sub(settings.call_limit).min(LIMIT);
+    let limit = settings.pace.lease.saturating_sub(settings.slot_limit + settings.call_limit).min(LIMIT);
     let task = async move {
         let mut batch = Vec::new();
         while receiver.recv_many(&mut batch, most).await > 0 {
@@ -63,17 +66,23 @@ pub(crate) fn settler(
 }
 
 impl Settler {
-    /// Settles an attempt. Returns when the result is recorded, or when the time limit is over.
-    pub(crate) async fn settle(&self, due: DueMessage, settled: AttemptResult, code: String) {
+    /// Hands an attempt over to be settled. Returns None if the settler has stopped; the message is then due again when its lease
+    /// ends.
+    pub(crate) async fn settle(
+        &self,
+        due: DueMessage,
+        settled: AttemptResult,
+        code: String,
+    ) -> Option<Settling> {
         let (done, settling) = oneshot::channel();
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {
-            return tracing::warn!(
+            tracing::warn!(
                 "cannot record the answer to a webhook because the settler has stopped; sending the webhook again when its lease ends"
             );
+            return None;
         }
-        // The settler sends no value. It drops its half of the channel when the attempt is settled.
-        drop(settling.await);
+        Some(settling)
     }
 }
 

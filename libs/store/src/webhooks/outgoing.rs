@@ -1,6 +1,9 @@
 //! Claims of messages that are due to be sent to endpoints. A process claims a message until its lease expires. Only the
 //! process with the claim can settle the message.
 //!
+//! Messages are claimed for *call slots*. A slot makes one call at a time, to one endpoint, and its messages share a token. So the
+//! number of running calls to an endpoint is at most the number of its tokens, however many messages a slot takes.
+//!
 //! Triggers (migration 0026) limit the number of rows that claiming reads. The index of due messages contains only the *head*
 //! of each subject, which is its first pending message. The table `webhook_wake` lists the apps that may have due messages;
 //! claiming reads no other app.
@@ -15,6 +18,7 @@ use domain::AppId;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::{Error, Webhooks};
 
 pub use settle::Settlement;
@@ -38,7 +42,12 @@ pub struct Pace {
     /// Length of the first pause. Each further consecutive failure doubles the pause.
     pub pause: Duration,
     pub longest_pause: Duration,
+    /// Maximum number of messages that a call slot takes.
+    pub per_slot: u32,
 }
+
+/// Number of messages that a call slot takes, by app and endpoint. It is 1 for other endpoints.
+pub type Depths = HashMap<(AppId, i64), u32>;
 
 /// URL and secrets of an endpoint for which messages were claimed.
 #[derive(Debug)]
@@ -63,7 +72,7 @@ pub struct DueMessage {
     pub body: String,
     /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// Identifies the claim.
+    /// Identifies the claim. Messages of one call slot share it.
     pub token: Uuid,
 }
 
@@ -79,6 +88,8 @@ pub enum AttemptResult {
         /// Pause that the endpoint requested for all of its messages; None if it requested none.
         pause: Option<Duration>,
     },
+    /// The message was not sent. It is due again, and this attempt does not count.
+    NotSent,
     /// The attempt failed, and the message is given up.
     GivenUp,
     /// The endpoint reported that it no longer exists. The message is given up, and the endpoint is disabled.
@@ -86,26 +97,41 @@ pub enum AttemptResult {
 }
 
 impl Webhooks<'_> {
-    /// Claims up to `most` due messages. Claims only the first pending message of each subject, and respects the limits on
-    /// concurrent calls per endpoint and per app. Apps are served in turn. If more than `most` messages can be claimed,
-    /// messages of apps with fewer running calls come first, and among these the messages that have been due longest.
-    pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<DueMessage>, Error> {
+    /// Claims due messages for up to `most` call slots, and returns the messages of each slot. Claims only the first pending
+    /// message of each subject, and respects the limits on concurrent calls per endpoint and per app. Apps are served in turn. If
+    /// more slots could be filled, apps with fewer running calls come first, and among these the messages that have been due
+    /// longest.
+    pub async fn take_webhooks(
+        self,
+        most: u32,
+        pace: Pace,
+        depths: &Depths,
+    ) -> Result<Vec<Vec<DueMessage>>, Error> {
         let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
         let apps = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES)).await?;
         if apps.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = take(&mut transaction, &apps, most, pace).await?;
+        let mut rows = take(&mut transaction, &apps, most, pace, depths).await?;
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
-        Ok(rows.into_iter().filter_map(|row| row.due(&targets)).collect())
+        rows.sort_unstable_by_key(|row| row.number);
+        // The slots in the order of their first messages.
+        let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
+        for due in rows.into_iter().filter_map(|row| row.due(&targets)) {
+            let place = *places.entry(due.token).or_insert(slots.len());
+            match slots.get_mut(place) {
+                Some(slot) => slot.push(due),
+                None => slots.push(vec![due]),
+            }
+        }
+        Ok(slots)
     }
 }
 
-/// Forces index scans and nested loops in this transaction, because its statements are fast only with them. Otherwise
-/// PostgreSQL would choose query plans based on its statistics, which are missing in a new installation and outdated after a
-/// burst of messages.
+/// Forces index scans in this transaction, because its statements are fast only with them. Otherwise PostgreSQL would choose query
+/// plans based on its statistics, which are missing in a new installation and outdated after a burst of messages.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -140,17 +166,24 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of the given apps. If an app has further due messages and is still below its limit on concurrent
+/// Claims due messages of the given apps, for up to `most` call slots. If an app has further due messages and is still below its limit on concurrent
 /// calls, the statement adds a row to `webhook_wake`, so that the app is served again after the other apps.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],
     most: u32,
     pace: Pace,
+    depths: &Depths,
 ) -> Result<Vec<TakenRow>, Error> {
-    // Maximum number of messages per app. Twice `most` is divided equally among the apps, because some apps have only a few
-    // messages to claim.
+    // Maximum number of slots per app. Twice `most` is divided equally among the apps, because some apps have only a few messages
+    // to claim.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
+    let depths: Vec<_> = depths.iter().filter(|((app, _), _)| apps.binary_search(&app.0).is_ok()).collect();
+    columns! { ((app, endpoint), messages) in depths =>
+        depth_app = app.0,
+        depth_endpoint = *endpoint,
+        depth = i64::from(**messages),
+    }
     let rows = sqlx::query_file_as!(
         TakenRow,
         "src/webhooks/outgoing/claim.sql",
@@ -160,7 +193,11 @@ async fn take(
         pace.lease.as_secs_f64(),
         i64::from(pace.per_app),
         apps,
-        share
+        share,
+        &depth_app,
+        &depth_endpoint,
+        &depth,
+        i64::from(pace.per_slot.max(1))
     )
     .fetch_all(connection)
     .await?;
@@ -199,6 +236,7 @@ struct TakenRow {
     app_id: i64,
     endpoint_id: i64,
     id: Uuid,
+    number: i64,
     body: String,
     attempts: i32,
     token: Uuid,

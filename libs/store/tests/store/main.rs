@@ -69,6 +69,7 @@ mod sends {
 }
 
 mod webhooks {
+    mod slots;
     mod webhook;
 }
 

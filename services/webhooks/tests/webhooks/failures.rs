@@ -187,11 +187,11 @@ fn lease_and_pause_follow_the_configured_timeout_and_schedule() {
     let usual = Settings::new(&Config::default().webhooks);
     assert_eq!(
         (usual.call_limit, usual.pace.lease, usual.pace.pause),
-        (seconds(15), seconds(30), seconds(5))
+        (seconds(15), seconds(31), seconds(5))
     );
     assert_eq!(usual.schedule.iter().sum::<Duration>().as_secs().div_ceil(3600), 22);
     let schedule = vec![seconds(1), seconds(2)];
     let quick = Settings::new(&Webhooks { timeout: seconds(2), retry_schedule: schedule.clone() });
-    assert_eq!((quick.call_limit, quick.pace.lease, quick.pace.pause), (seconds(2), seconds(4), seconds(1)));
+    assert_eq!((quick.call_limit, quick.pace.lease, quick.pace.pause), (seconds(2), seconds(5), seconds(1)));
     assert_eq!(quick.schedule, schedule);
 }

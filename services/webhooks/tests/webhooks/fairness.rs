@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::AppId;
 use domain::webhook::WebhookEvent;
 use store::control::app::{NewApp, NewSecret};
-use store::webhooks::{AttemptResult, DueMessage, Pace, Settlement};
+use store::webhooks::{AttemptResult, Depths, DueMessage, Pace, Settlement};
 
 use crate::world::{World, settings};
 
@@ -49,7 +49,7 @@ impl World {
     }
 
     async fn take(&self, most: u32) -> Vec<DueMessage> {
-        self.context.store.webhooks().take_webhooks(most, pace()).await.unwrap()
+        self.context.store.webhooks().take_webhooks(most, pace(), &Depths::new()).await.unwrap().concat()
     }
 }
 

@@ -9,4 +9,5 @@ mod rate;
 mod read;
 mod restarts;
 mod safety;
+mod slots;
 mod world;

@@ -42,13 +42,15 @@ pub(crate) fn settings() -> Settings {
         give_up_after: Duration::from_secs(3600),
         call_limit: Duration::from_secs(2),
         max_concurrency: 64,
+        slot_limit: Duration::from_secs(1),
         pace: Pace {
-            lease: Duration::from_secs(4),
+            lease: Duration::from_secs(5),
             per_endpoint: 4,
             per_app: 16,
             failures: 1_000,
             pause: Duration::from_secs(3600),
             longest_pause: Duration::from_secs(3600),
+            per_slot: 16,
         },
     }
 }

@@ -1,10 +1,9 @@
 //! Settlement of attempts to call endpoints. A batch of settlements updates the health of each endpoint once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use super::{AttemptResult, DueMessage, Pace};
 use crate::database::columns::columns;
@@ -33,9 +32,9 @@ struct Health {
     gone: bool,
 }
 
-/// A row of `settle.sql`.
+/// A row of `settle.sql`. `nth` is the place of the settlement in the batch, from 1.
 struct SettledRow {
-    token: Uuid,
+    nth: i64,
     is_settled: bool,
 }
 
@@ -45,6 +44,7 @@ impl Health {
             AttemptResult::Accepted => {
                 *self = Health { succeeded: true, gone: self.gone, ..Health::default() }
             }
+            AttemptResult::NotSent => {}
             AttemptResult::EndpointGone => self.gone = true,
             AttemptResult::GivenUp => self.failures += 1,
             AttemptResult::Retry { pause, .. } => {
@@ -73,7 +73,7 @@ impl Webhooks<'_> {
         let noted = lock_noted(&mut transaction, settlements).await?;
         let (settled, locked) = settle(&mut transaction, settlements).await?;
         let mut healths = BTreeMap::<(i64, i64), Health>::new();
-        for settlement in settlements.iter().filter(|settlement| settled.contains(&settlement.due.token)) {
+        for settlement in settled.iter().filter_map(|index| settlements.get(*index)) {
             let endpoint = (settlement.due.app.0, settlement.due.endpoint);
             if noted.contains(&endpoint) {
                 healths.entry(endpoint).or_default().add(settlement.settled);
@@ -81,8 +81,7 @@ impl Webhooks<'_> {
         }
         update_health(&mut transaction, &healths, pace).await?;
         transaction.commit().await?;
-        let is_locked = |settlement: &Settlement<'_>| locked.contains(&settlement.due.token);
-        Ok((0..settlements.len()).filter(|index| is_locked(&settlements[*index])).collect())
+        Ok(locked)
     }
 }
 
@@ -95,7 +94,8 @@ async fn lock_noted(
 ) -> Result<HashSet<(i64, i64)>, Error> {
     let mut failed = BTreeMap::<(i64, i64), bool>::new();
     for Settlement { due, settled, .. } in settlements {
-        *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != AttemptResult::Accepted;
+        *failed.entry((due.app.0, due.endpoint)).or_default() |=
+            !matches!(settled, AttemptResult::Accepted | AttemptResult::NotSent);
     }
     columns! { ((app, endpoint), has_failed) in failed =>
         app_id = *app,
@@ -119,25 +119,28 @@ async fn lock_noted(
     Ok(noted.into_iter().map(|row| (row.app_id, row.id)).collect())
 }
 
-/// Settles the messages whose claim is still valid, except messages that another transaction has locked. Returns the tokens
-/// of the settled messages and the tokens of the locked messages.
+/// Settles the messages whose claim is still valid, except messages that another transaction has locked. Returns the indexes of the
+/// settled messages and the indexes of the locked messages, in order.
 async fn settle(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
-) -> Result<(HashSet<Uuid>, HashSet<Uuid>), Error> {
+) -> Result<(Vec<usize>, Vec<usize>), Error> {
     let outcome = |settled| match settled {
         AttemptResult::Accepted => ("delivered", Duration::ZERO),
         AttemptResult::Retry { after, .. } => ("pending", after),
+        AttemptResult::NotSent => ("pending", Duration::ZERO),
         AttemptResult::GivenUp | AttemptResult::EndpointGone => ("failed", Duration::ZERO),
     };
+    let was_sent = |settlement: &Settlement<'_>| settlement.settled != AttemptResult::NotSent;
     columns! { settlement in settlements =>
         app_id = settlement.due.app.0,
         endpoint_id = settlement.due.endpoint,
         id = settlement.due.id,
         token = settlement.due.token,
         status = outcome(settlement.settled).0,
-        answer = settlement.answer,
+        answer = was_sent(settlement).then_some(settlement.answer),
         after = outcome(settlement.settled).1.as_secs_f64(),
+        sent = was_sent(settlement),
     }
     let rows = sqlx::query_file_as!(
         SettledRow,
@@ -147,14 +150,18 @@ async fn settle(
         &id,
         &token,
         &status as &[&str],
-        &answer as &[&str],
-        &after
+        &answer as &[Option<&str>],
+        &after,
+        &sent
     )
     .fetch_all(connection)
     .await?;
-    let (settled, locked): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_settled);
-    let tokens = |rows: Vec<SettledRow>| rows.into_iter().map(|row| row.token).collect();
-    Ok((tokens(settled), tokens(locked)))
+    let indexes = |is_settled| {
+        let rows = rows.iter().filter(move |row: &&SettledRow| row.is_settled == is_settled);
+        rows.filter_map(|row| usize::try_from(row.nth - 1).ok()).collect::<BTreeSet<usize>>()
+    };
+    let (held, settled) = (indexes(false), indexes(true));
+    Ok((settled.iter().copied().collect(), held.difference(&settled).copied().collect()))
 }
 
 /// Updates the failure counts, the pauses and the disabled state of endpoints.

@@ -6,19 +6,20 @@ use std::time::Duration;
 use domain::AppId;
 use domain::webhook::WebhookEvent;
 use sqlx::PgPool;
-use store::webhooks::{AttemptResult, Pace, Settlement};
+use store::webhooks::{AttemptResult, Depths, DueMessage, Pace, Settlement};
 use store::{Settings, Store};
 use testkit::{Database, eventually};
 
 use crate::{Fixture, fixture};
 
-const PACE: Pace = Pace {
+pub(super) const PACE: Pace = Pace {
     lease: Duration::from_secs(60),
     per_endpoint: 8,
     per_app: 16,
     failures: 3,
     pause: Duration::from_secs(1),
     longest_pause: Duration::from_secs(60),
+    per_slot: 16,
 };
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn reads(pool: &PgPool) -> (i64, i64) {
 }
 
 impl Fixture {
-    async fn endpoint(&self, app: AppId) -> i64 {
+    pub(super) async fn endpoint(&self, app: AppId) -> i64 {
         let url = "https://hooks.example.com";
         let draft = self.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         let id = draft.id();
@@ -71,7 +72,13 @@ impl Fixture {
     }
 
     /// Adds messages whose ids are the given numbers. Message n has the subject n modulo `subjects`.
-    async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
+    pub(super) async fn messages(
+        &self,
+        app: AppId,
+        endpoint: i64,
+        numbers: RangeInclusive<i64>,
+        subjects: i64,
+    ) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
             "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
@@ -83,10 +90,21 @@ impl Fixture {
     }
 
     /// Runs statements. When this function returns, PostgreSQL's statistics contain the reads of the statements.
-    async fn set_up(&self, statements: &str) {
+    pub(super) async fn set_up(&self, statements: &str) {
         let mut connection = self.pool.acquire().await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned())).execute(&mut *connection).await.unwrap();
         sqlx::raw_sql("SELECT pg_stat_force_next_flush()").execute(&mut *connection).await.unwrap();
+    }
+
+    pub(super) async fn take(&self, slots: u32, depths: &Depths) -> Vec<Vec<DueMessage>> {
+        self.store.webhooks().take_webhooks(slots, PACE, depths).await.unwrap()
+    }
+
+    /// Settles messages, none of which is locked.
+    pub(super) async fn end(&self, messages: &[DueMessage], settled: AttemptResult) {
+        let settlements: Vec<_> =
+            messages.iter().map(|due| Settlement { due, settled, answer: "200" }).collect();
+        assert!(self.store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
     }
 
     /// Returns the ids of the heads, in order.
@@ -119,7 +137,7 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             fixture.set_up(&wake).await;
             let (scans, before) = reads(&fixture.pool).await;
             let store = fixture.another(&format!("&options[plan_cache_mode]={plans}")).await;
-            let taken = store.webhooks().take_webhooks(100, PACE).await.unwrap();
+            let taken = store.webhooks().take_webhooks(100, PACE, &Depths::new()).await.unwrap().concat();
             assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
             let settlements: Vec<_> = taken
                 .iter()
@@ -166,7 +184,7 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
     store.migrate().await.unwrap();
     let mut delivered = Vec::new();
     while delivered.len() < 5 {
-        let taken = store.webhooks().take_webhooks(10, PACE).await.unwrap();
+        let taken = store.webhooks().take_webhooks(10, PACE, &Depths::new()).await.unwrap().concat();
         assert!(!taken.is_empty(), "no message is due after {delivered:?}");
         let settlements: Vec<_> = taken
             .iter()
@@ -176,7 +194,7 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
         delivered.extend(taken.iter().map(|due| due.id.as_u128()));
     }
     assert_eq!(delivered[..2], [2, 3], "the heads of both subjects come first");
-    assert!(store.webhooks().take_webhooks(10, PACE).await.unwrap().is_empty());
+    assert!(store.webhooks().take_webhooks(10, PACE, &Depths::new()).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -212,7 +230,7 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=1, 1).await;
-    let taken = fixture.store.webhooks().take_webhooks(1, PACE).await.unwrap();
+    let taken = fixture.take(1, &Depths::new()).await.concat();
     let settlement = [Settlement { due: &taken[0], settled: AttemptResult::Accepted, answer: "200" }];
     // If the message is added first, the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
@@ -252,8 +270,8 @@ async fn apps_without_due_messages_are_not_read() {
         .await;
     let (scans, before) = reads(&fixture.pool).await;
     let store = fixture.another("").await;
-    assert!(store.webhooks().take_webhooks(100, PACE).await.unwrap().is_empty());
-    assert!(store.webhooks().take_webhooks(100, PACE).await.unwrap().is_empty());
+    assert!(store.webhooks().take_webhooks(100, PACE, &Depths::new()).await.unwrap().is_empty());
+    assert!(store.webhooks().take_webhooks(100, PACE, &Depths::new()).await.unwrap().is_empty());
     store.close().await;
     let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
         let (now, read) = reads(&fixture.pool).await;
