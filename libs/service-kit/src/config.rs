@@ -64,6 +64,7 @@ pub struct Config {
     pub nats: Nats,
     /// `[streams]`
     pub streams: Streams,
+    pub sends: Sends,
     /// `[gateway]`
     pub gateway: Gateway,
     /// `[metrics]`
@@ -103,6 +104,22 @@ pub struct Streams {
     pub partitions_are_set: bool,
     /// Time for which the event log keeps messages that all readers have read.
     pub retention: Duration,
+}
+
+/// Retention of sends.
+#[derive(Clone, Debug)]
+pub struct Sends {
+    /// Time for which a send is kept after it was due: its request, its deliveries and their attempts. It is at least
+    /// [`Sends::least`].
+    pub keep: Duration,
+}
+
+impl Sends {
+    /// Shortest time for which a send may be kept: a day longer than the log keeps its messages.
+    #[must_use]
+    pub fn least(streams: &Streams) -> Duration {
+        streams.retention + DAY
+    }
 }
 
 /// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
@@ -225,7 +242,7 @@ impl Config {
     }
 
     fn read(settings: &mut Settings) -> Config {
-        let config = Config {
+        let mut config = Config {
             header_prefixes: header_prefixes(settings),
             database: Database {
                 url: settings.url("database.url", &["postgres", "postgresql"]),
@@ -237,6 +254,7 @@ impl Config {
                 partitions_are_set: settings.is_set("streams.partitions"),
                 retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
             },
+            sends: Sends { keep: settings.duration("sends.keep", 30 * DAY, DAY..=3_650 * DAY) },
             gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
             security: security(settings),
@@ -254,6 +272,18 @@ impl Config {
                 Some(address),
                 "is the same as gateway.listen; give it another port",
             );
+        }
+        let least = Sends::least(&config.streams);
+        if config.sends.keep < least {
+            if settings.is_set("sends.keep") {
+                let days = config.sends.keep.as_secs() / DAY.as_secs();
+                settings.refuse(
+                    "sends.keep",
+                    Some(format!("{days}d")),
+                    "must be at least a day longer than streams.retention; keep sends longer, or shorten streams.retention",
+                );
+            }
+            config.sends.keep = least;
         }
         config
     }

@@ -50,6 +50,8 @@ pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
 /// Counter, by `channel` and `cause`: jobs postponed without an attempt, because their providers are paused (`breaker`) or have
 /// reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
+/// Counter: sends that were removed because they were older than the retention.
+pub const REMOVED_SENDS: &str = "tidings_removed_sends_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
 /// Histogram in seconds: duration of a webhook call.
@@ -111,6 +113,7 @@ fn describe() {
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
     describe_counter!(DISPATCHED, "Sends whose chunks are all planned");
     describe_gauge!(DISPATCH_PAUSED, "1 if sends wait because a stream is nearly full, otherwise 0");
+    describe_counter!(REMOVED_SENDS, "Sends removed because they were older than the retention");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
     describe_gauge!(STREAM_FILL, "Messages held by a stream, as a share of its limit");

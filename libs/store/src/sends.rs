@@ -5,5 +5,6 @@ pub mod facts;
 pub mod idempotency;
 pub mod pairs;
 pub mod plan;
+pub mod retention;
 pub mod send;
 pub mod status;

@@ -3,7 +3,7 @@
 //!
 //! Each batch passes through three modules: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the plans
 //! of the chunks in one transaction, and [`chunk_messages`] writes the messages of the plans. [`timers`] publishes due timers. [`backpressure`]
-//! pauses lanes while streams are nearly full. [`janitor`] removes messages that every reader has read. [`eraser`] deletes the
+//! pauses lanes while streams are nearly full. [`janitor`] removes messages that every reader has read, and [`keeper`] old sends. [`eraser`] deletes the
 //! remaining data of erased users. [`receipts`] records receipts that arrived before the provider's answer was settled. [`marks`]
 //! records how far the log has been processed. [`observer`] measures lag.
 
@@ -13,6 +13,7 @@ mod eraser;
 mod inbox_events;
 mod intake;
 mod janitor;
+mod keeper;
 mod marks;
 mod observer;
 mod planner;
@@ -39,6 +40,7 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
     }
     context.spawn("timers", timers::run(context.clone(), backpressure.clone()));
     context.spawn("janitor", janitor::run(context.clone()));
+    context.spawn("keeper of sends", keeper::run(context.clone()));
     context.spawn("janitor of crowded streams", janitor::make_room(context.clone(), backpressure));
     context.spawn("marks", marks::run(context.clone()));
     context.spawn("eraser", eraser::run(context.clone()));

@@ -93,6 +93,7 @@ fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
             ("TIDINGS_HEADER_PREFIXES", "X-A,x-a"),
             ("TIDINGS_METRICS__LISTEN", "127.0.0.1:8080"),
             ("TIDINGS_NATS__URL", "http://h"),
+            ("TIDINGS_SENDS__KEEP", "7d"),
         ],
     );
     let message = result.as_ref().unwrap_err().to_string();
@@ -106,6 +107,7 @@ fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
         "header_prefixes: names a prefix twice",
         "metrics.listen: is the same as gateway.listen",
         "nats.url: begins with http://, and must begin with nats://",
+        "sends.keep: must be at least a day longer than streams.retention",
     ];
     let reported = problems(result);
     for problem in expected {

@@ -19,7 +19,7 @@ macro_rules! select_apps {
         sqlx::query_as!(
             AppRow,
             r#"SELECT app.id, name, api_key, disabled, development, secure_mode, hmac, require_exp, token_subject,
-                    template_profile, max_users, max_categories, max_devices, guard_addresses, cors_origins,
+                    template_profile, max_users, max_categories, max_devices, keep_sends, guard_addresses, cors_origins,
                     rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
                     live.expiries AS "expiries: Vec<Option<DateTime<Utc>>>", keys.kids, keys.algorithms,
                     keys.public_keys AS "public_keys: Vec<Option<String>>",
@@ -106,6 +106,8 @@ pub struct App {
     pub max_categories: Option<i64>,
     /// Maximum number of devices across all users; None for the default.
     pub max_devices: Option<i64>,
+    /// Number of days for which sends are kept; None for the configured time, which also applies if it is shorter.
+    pub keep_sends: Option<NonZeroU32>,
     /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
     pub guard_addresses: Option<bool>,
     /// Web origins (CORS) whose pages may make calls on behalf of users. None allows all origins; an empty list allows none.
@@ -277,6 +279,7 @@ struct AppRow {
     max_users: Option<i64>,
     max_categories: Option<i64>,
     max_devices: Option<i64>,
+    keep_sends: Option<i32>,
     guard_addresses: Option<bool>,
     cors_origins: Option<Vec<String>>,
     rate_limit: Option<i32>,
@@ -296,7 +299,7 @@ impl TryFrom<AppRow> for App {
     type Error = Error;
 
     fn try_from(row: AppRow) -> Result<App, Error> {
-        let rate = |rate: Option<i32>| rate.and_then(|rate| NonZeroU32::new(rate.unsigned_abs()));
+        let positive = |number: Option<i32>| number.and_then(|number| NonZeroU32::new(number.unsigned_abs()));
         let secrets = row.digests.unwrap_or_default().into_iter().zip(row.sealed_secrets.unwrap_or_default());
         let secrets = secrets.zip(row.expiries.unwrap_or_default());
         let verifiers =
@@ -317,10 +320,11 @@ impl TryFrom<AppRow> for App {
             max_users: row.max_users,
             max_categories: row.max_categories,
             max_devices: row.max_devices,
+            keep_sends: positive(row.keep_sends),
             guard_addresses: row.guard_addresses,
             cors_origins: row.cors_origins,
-            rate_limit: rate(row.rate_limit),
-            transactional_rate: rate(row.transactional_rate),
+            rate_limit: positive(row.rate_limit),
+            transactional_rate: positive(row.transactional_rate),
             created_at: row.created_at,
             secrets: secrets
                 .map(|((digest, sealed), expires_at)| AppSecret {

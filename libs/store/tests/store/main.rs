@@ -64,6 +64,7 @@ mod recovery {
 mod sends {
     mod idempotency;
     pub(crate) mod plan;
+    mod retention;
     mod send;
     mod status;
 }

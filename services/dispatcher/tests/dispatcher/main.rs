@@ -8,4 +8,5 @@ mod chunks;
 mod content;
 mod faults;
 mod outcome_events;
+mod retention;
 mod world;

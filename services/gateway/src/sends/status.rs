@@ -50,7 +50,7 @@ struct RequestBody {
     counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
 
-/// Gets the status of a request.
+/// Gets the status of a request. Requests are removed 30 days after they were due, unless the operator sets another time.
 #[utoipa::path(
     get,
     path = "/v3/requests/{requestId}",

@@ -1,0 +1,70 @@
+//! Removal of sends that are older than `[sends] keep`, and than their app keeps them.
+
+use std::time::Duration;
+
+use domain::{AppId, SendId};
+use metrics::counter;
+use service_kit::config::Sends;
+use service_kit::metrics::REMOVED_SENDS;
+use service_kit::{Context, clock};
+use store::sends::retention::{Aged, AgedApp};
+use uuid::Uuid;
+
+use crate::janitor::is_anything_ahead;
+
+/// Interval between rounds.
+const PAUSE: Duration = Duration::from_secs(300);
+/// Number of sends that one statement checks.
+const SENDS: u32 = 200;
+/// Maximum number of deliveries, and of planned recipients, that one transaction removes.
+const ROWS: u32 = 1_000;
+
+/// Removes old sends until the process stops. Several dispatchers may do this at once, because each skips the rows that another one
+/// has locked.
+pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
+    let token = context.tasks.token().clone();
+    loop {
+        if let Some(Err(error)) = token.run_until_cancelled(round(&context)).await {
+            tracing::warn!(error = format!("{error:#}"), "cannot remove old sends; trying again");
+        }
+        if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes the old sends of every app. Does nothing while the log contains an unprocessed message that is older than the log's
+/// retention, because processing it may need the send.
+async fn round(context: &Context) -> anyhow::Result<()> {
+    let (keep, streams) = (context.config.sends.keep, &context.config.streams);
+    let (now, least) = (clock::now(), Sends::least(streams));
+    if is_anything_ahead(context, now - streams.retention).await? {
+        return Ok(());
+    }
+    for AgedApp { app, before } in context.store.sends().apps_with_old_sends(now, keep, least).await? {
+        let removed = remove(context, app, Aged { before, ended_before: now - least }).await?;
+        if removed > 0 {
+            counter!(REMOVED_SENDS).increment(removed);
+            tracing::info!(%app, removed, %before, "old sends removed");
+        }
+    }
+    Ok(())
+}
+
+/// Removes the old sends of an app, and returns their number.
+async fn remove(context: &Context, app: AppId, aged: Aged) -> Result<u64, store::Error> {
+    let sends = context.store.sends();
+    let (mut after, mut removed) = (SendId(Uuid::nil()), 0);
+    loop {
+        let (removable, last) = sends.removable_sends(app, aged, after, SENDS).await?;
+        let Some(last) = last else { return Ok(removed) };
+        after = last;
+        while !removable.is_empty() {
+            let rows = sends.remove_sends(app, &removable, ROWS).await?;
+            removed += rows.sends;
+            if rows.is_none() {
+                break;
+            }
+        }
+    }
+}
