@@ -64,6 +64,8 @@ pub struct Config {
     pub nats: Nats,
     /// `[streams]`
     pub streams: Streams,
+    /// `[inbox]`
+    pub inbox: Inbox,
     /// `[gateway]`
     pub gateway: Gateway,
     /// `[metrics]`
@@ -103,6 +105,15 @@ pub struct Streams {
     pub partitions_are_set: bool,
     /// Time for which the event log keeps messages that all readers have read.
     pub retention: Duration,
+}
+
+/// Retention of inbox items.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    /// Time for which an inbox keeps an item, 1 day to 3,650 days.
+    pub keep: Duration,
+    /// Maximum number of items in the inbox of one user, 1 to 1,000,000. The newest are kept.
+    pub keep_per_user: u32,
 }
 
 /// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
@@ -236,6 +247,10 @@ impl Config {
                 partitions: settings.number("streams.partitions", 4, 1..=64),
                 partitions_are_set: settings.is_set("streams.partitions"),
                 retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
+            },
+            inbox: Inbox {
+                keep: settings.duration("inbox.keep", 365 * DAY, DAY..=3_650 * DAY),
+                keep_per_user: settings.number("inbox.keep_per_user", 1_000, 1..=1_000_000),
             },
             gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },

@@ -66,13 +66,16 @@ impl Servers {
         &self.directory
     }
 
-    /// Returns the default configuration with these servers, a single inbox partition and a free port for metrics.
+    /// Returns the default configuration with these servers, a single inbox partition, a free port for metrics, and an inbox that
+    /// keeps old items, because tests insert items of any age.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.database.url = Some(self.database_url.parse().unwrap());
         config.nats.url = Some(self.nats.url().parse().unwrap());
         config.security.master_key_file = Some(self.key_file());
         config.streams.partitions = 1;
+        config.inbox.keep = Duration::from_secs(3_650 * 86_400);
+        config.inbox.keep_per_user = 1_000_000;
         config.metrics.listen.set_port(0);
         config
     }
