@@ -80,8 +80,8 @@ impl Servers {
         config
     }
 
-    /// Returns environment variables that configure a process for these servers, without a configuration file and with the
-    /// default number of partitions.
+    /// Returns environment variables that configure a process for these servers, without a configuration file, with the default
+    /// number of partitions and with an inbox that keeps old items.
     pub fn environment(&self) -> Vec<(String, String)> {
         let key_file = self.key_file();
         let variables = [
@@ -89,6 +89,8 @@ impl Servers {
             ("TIDINGS_DATABASE__URL", self.database_url()),
             ("TIDINGS_NATS__URL", self.nats.url()),
             ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
+            ("TIDINGS_INBOX__KEEP", "3650d"),
+            ("TIDINGS_INBOX__KEEP_PER_USER", "1000000"),
             ("TIDINGS_SECURITY__MASTER_KEY_FILE", &key_file.to_string_lossy()),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
