@@ -76,7 +76,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
                 tracing::warn!(error = format!("{error:#}"), "cannot remove old inbox items; trying again");
             }
             Some(Err(_)) => {
-                tracing::warn!("removing old inbox items takes long; continuing in the next round")
+                tracing::warn!("removing old inbox items takes long; continuing in the next round");
             }
         }
         if token.run_until_cancelled(sleep(PAUSE)).await.is_none() {
