@@ -21,7 +21,9 @@ const OF_BEFORE: &str =
     ALTER TABLE delivery DROP CONSTRAINT delivery_status, RESET (fillfactor);
     ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
     ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40)";
+    ALTER TABLE installation DROP COLUMN inbox_removed_before;
+    DROP INDEX inbox_item_age;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 43)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -64,7 +64,10 @@ pub struct Config {
     pub nats: Nats,
     /// `[streams]`
     pub streams: Streams,
+    /// `[sends]`
     pub sends: Sends,
+    /// `[inbox]`
+    pub inbox: Inbox,
     /// `[gateway]`
     pub gateway: Gateway,
     /// `[metrics]`
@@ -120,6 +123,15 @@ impl Sends {
     pub fn least(streams: &Streams) -> Duration {
         streams.retention + DAY
     }
+}
+
+/// Retention of inbox items.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    /// Time for which an inbox keeps an item, 1 day to 3,650 days.
+    pub keep: Duration,
+    /// Maximum number of items in the inbox of one user, 1 to 1,000,000. The newest are kept.
+    pub keep_per_user: u32,
 }
 
 /// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
@@ -255,6 +267,10 @@ impl Config {
                 retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
             },
             sends: Sends { keep: settings.duration("sends.keep", 30 * DAY, DAY..=3_650 * DAY) },
+            inbox: Inbox {
+                keep: settings.duration("inbox.keep", 365 * DAY, DAY..=3_650 * DAY),
+                keep_per_user: settings.number("inbox.keep_per_user", 1_000, 1..=1_000_000),
+            },
             gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
             security: security(settings),

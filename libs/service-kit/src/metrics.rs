@@ -38,6 +38,8 @@ pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
 /// Histogram in seconds: from accepting a send to adding its item to the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
+/// Counter, by `cause` (`age` or `count`): inbox items that the retention removed.
+pub const INBOX_REMOVED: &str = "tidings_inbox_removed_total";
 /// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to publishing its last job or inbox event.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
 /// Histogram in seconds, by `channel`: from creating the job of a first attempt to calling a provider.
@@ -133,6 +135,7 @@ fn describe() {
         Unit::Seconds,
         "From accepting a send to its item in the inbox"
     );
+    describe_counter!(INBOX_REMOVED, "Inbox items removed because of their age or number");
     describe_histogram!(
         ACCEPT_TO_PLAN_SECONDS,
         Unit::Seconds,

@@ -1,4 +1,5 @@
-//! Inbox tables: queries for readers, and the projection that writes the tables.
+//! Inbox tables: queries for readers, the projection that writes the tables, and the removal of old items.
 
 pub mod list;
 pub mod projection;
+pub mod retention;

@@ -66,19 +66,22 @@ impl Servers {
         &self.directory
     }
 
-    /// Returns the default configuration with these servers, a single inbox partition and a free port for metrics.
+    /// Returns the default configuration with these servers, a single inbox partition, a free port for metrics, and an inbox that
+    /// keeps old items, because tests insert items of any age.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.database.url = Some(self.database_url.parse().unwrap());
         config.nats.url = Some(self.nats.url().parse().unwrap());
         config.security.master_key_file = Some(self.key_file());
         config.streams.partitions = 1;
+        config.inbox.keep = Duration::from_secs(3_650 * 86_400);
+        config.inbox.keep_per_user = 1_000_000;
         config.metrics.listen.set_port(0);
         config
     }
 
-    /// Returns environment variables that configure a process for these servers, without a configuration file and with the
-    /// default number of partitions.
+    /// Returns environment variables that configure a process for these servers, without a configuration file, with the default
+    /// number of partitions and with an inbox that keeps old items.
     pub fn environment(&self) -> Vec<(String, String)> {
         let key_file = self.key_file();
         let variables = [
@@ -86,6 +89,8 @@ impl Servers {
             ("TIDINGS_DATABASE__URL", self.database_url()),
             ("TIDINGS_NATS__URL", self.nats.url()),
             ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
+            ("TIDINGS_INBOX__KEEP", "3650d"),
+            ("TIDINGS_INBOX__KEEP_PER_USER", "1000000"),
             ("TIDINGS_SECURITY__MASTER_KEY_FILE", &key_file.to_string_lossy()),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()

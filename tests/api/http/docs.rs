@@ -99,6 +99,8 @@ fn docs_limits_states_the_limits_of_the_code() {
             seconds(limits::IDLE_WHILE_SCARCE),
         ),
         ("time for one answer of the database or the log", seconds(limits::STEP)),
+        ("items in an inbox; the oldest are removed", config.inbox.keep_per_user.to_string()),
+        ("age of an item in an inbox", format!("{} days", config.inbox.keep.as_secs() / 86_400)),
         ("connections of one process to PostgreSQL", config.database.max_connections.to_string()),
         ("messages of a stream", config.nats.max_messages.to_string()),
         ("concurrent attempts of a worker, per lane", config.delivery.max_concurrency.to_string()),

@@ -1,4 +1,4 @@
-//! Queries that read inboxes. Only the projection writes inboxes.
+//! Queries that read inboxes. Only the projection and the retention write inboxes.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};

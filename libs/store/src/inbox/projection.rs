@@ -28,8 +28,8 @@ pub const INBOX: &str = "inbox";
 /// rolled back. If a method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct InboxTransaction {
-    transaction: Transaction<'static, Postgres>,
-    counts: BTreeMap<(AppId, UserNumber), Counts>,
+    pub(super) transaction: Transaction<'static, Postgres>,
+    pub(super) counts: BTreeMap<(AppId, UserNumber), Counts>,
 }
 
 impl Inbox<'_> {
@@ -159,7 +159,7 @@ impl InboxTransaction {
         Ok(())
     }
 
-    fn count(&mut self, app: AppId, user: UserNumber, counts: Counts) {
+    pub(super) fn count(&mut self, app: AppId, user: UserNumber, counts: Counts) {
         *self.counts.entry((app, user)).or_default() += counts;
     }
 }

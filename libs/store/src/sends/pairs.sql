@@ -1,5 +1,6 @@
 -- A page of the (recipient, channel) pairs of a request. Parameters: app $1, send $2, statuses by reason $3, position after which the
 -- page starts (recipient $4, channel $8, delivery $9), filters (recipient $5, channel $6, status $7), and maximum number of pairs $10.
+-- An inbox item counts as delivered if it exists, or if the retention of the inbox may have removed it.
 SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier,
   turn.planned_at AS "planned_at?", channel AS "channel!", status AS "status!", reason, id, target, provider, settled_at
 FROM planned_recipient p
@@ -11,6 +12,9 @@ CROSS JOIN LATERAL (
   SELECT 'inApp' AS channel, CASE WHEN EXISTS (
            SELECT FROM inbox_item i
            WHERE i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
+         ) OR EXISTS (
+           SELECT FROM request q, installation n
+           WHERE q.app_id = $1 AND q.send_id = $2 AND coalesce(q.send_at, q.accepted_at) < n.inbox_removed_before
          ) THEN 'delivered' ELSE 'queued' END AS status,
          NULL AS reason, NULL::uuid AS id, NULL AS target, NULL AS provider,
          NULL::timestamptz AS settled_at

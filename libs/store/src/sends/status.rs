@@ -72,13 +72,19 @@ impl Sends<'_> {
         app: AppId,
         send: SendId,
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
+        // An item that the retention may have removed counts as delivered.
         // The statement scans the rows of one send three times, without joins. The query plan is then good even if
         // PostgreSQL's statistics do not contain a new send yet.
         let rows = sqlx::query!(
             r#"SELECT 'inApp' AS "channel!", status AS "status!", pairs AS "pairs!" FROM (
                SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
-                      (SELECT count(*) FROM inbox_item WHERE app_id = $1 AND send_id = $2) AS shown
-             ) AS inbox CROSS JOIN LATERAL (VALUES ('delivered', shown), ('queued', planned - shown)) AS v (status, pairs)
+                      (SELECT count(*) FROM inbox_item WHERE app_id = $1 AND send_id = $2) AS shown,
+                      EXISTS (SELECT FROM request, installation WHERE app_id = $1 AND send_id = $2
+                        AND coalesce(send_at, accepted_at) < inbox_removed_before) AS removed
+             ) AS inbox CROSS JOIN LATERAL (VALUES
+               ('delivered', CASE WHEN removed THEN greatest(planned, shown) ELSE shown END),
+               ('queued', CASE WHEN removed THEN 0 ELSE planned - shown END)
+             ) AS v (status, pairs)
              WHERE pairs > 0
              UNION ALL
              SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),

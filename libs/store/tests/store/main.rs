@@ -54,6 +54,7 @@ mod erasure {
 mod inbox {
     mod list;
     mod projection;
+    mod retention;
 }
 
 mod recovery {

@@ -4,5 +4,7 @@
 mod erasure;
 mod model;
 mod projection;
+mod retention;
+mod retention_model;
 mod whole_inbox;
 mod world;

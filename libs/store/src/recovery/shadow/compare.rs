@@ -1,8 +1,12 @@
-//! Comparison of a shadow with the live tables. For each user, it compares the number of rows, a checksum over all columns,
-//! the counters, and counters that are computed again from the rows.
+//! Comparison of a shadow with the live tables. For each user, it compares the number of rows, a checksum over all columns, and
+//! counters that are computed again from the rows. In both sets of tables, the stored counters must equal the computed ones.
+//!
+//! Rows from before the retention's limit are not compared: they may be missing in the live tables, and the shadow still has
+//! them. Only the stored counters include these rows.
 
 use std::cmp::Ordering;
 
+use chrono::{DateTime, Utc};
 use domain::inbox::Counts;
 use domain::{AppId, UserNumber};
 use futures_util::stream::{BoxStream, TryStreamExt};
@@ -12,16 +16,36 @@ use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
 
-/// Summary of one user's inbox.
+/// Summary of one user's inbox. Items that the retention may have removed are only in `recounted`
+/// and `kept`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
-    /// Number of rows, including rows of deleted items.
+    /// Number of compared rows, including rows of deleted items.
     pub items: i64,
     checksum: i64,
-    /// Counters computed from the rows.
+    /// Counters computed from the compared rows.
+    pub compared: Counts,
+    /// Counters computed from all rows.
     pub recounted: Counts,
     /// Stored counters; all are 0 if the user has no row of counters.
     pub kept: Counts,
+}
+
+impl Inbox {
+    /// Returns true if the stored counters are correct.
+    fn is_consistent(&self) -> bool {
+        self.kept == self.recounted
+    }
+
+    /// Returns the counters of the items that are not compared.
+    pub(super) fn not_compared(&self) -> Counts {
+        self.recounted - self.compared
+    }
+
+    /// Returns the values that must be equal in the live tables and in the shadow.
+    fn facts(&self) -> (i64, i64, Counts) {
+        (self.items, self.checksum, self.compared)
+    }
 }
 
 /// Result of a comparison.
@@ -48,14 +72,15 @@ impl View {
         let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
         let mut replay = shadow.store.pool.acquire().await?;
         let differing = {
-            let live = lines(&mut self.transaction);
-            let shadowed = lines(&mut replay);
+            let live = lines(&mut self.transaction, self.removed_before);
+            let shadowed = lines(&mut replay, self.removed_before);
             let leaving = |user: &_| self.leaving.contains(user);
             comparison.merge(live, shadowed, leaving, most).await?
         };
         for (user, live, replayed) in differing {
             let (here, there) = (&mut *self.transaction, &mut *replay);
-            comparison.shown.push(difference::look(here, there, user, live, replayed).await?);
+            let from = self.removed_before;
+            comparison.shown.push(difference::look((here, live), (there, replayed), user, from).await?);
         }
         Ok(comparison)
     }
@@ -98,7 +123,8 @@ impl Comparison {
             let replayed = inbox(replayed);
             self.users += u64::from(kept != Inbox::default() || replayed != Inbox::default());
             self.items += kept.items.cast_unsigned();
-            if kept != replayed || kept.kept != kept.recounted {
+            let is_equal = kept.facts() == replayed.facts();
+            if !is_equal || !kept.is_consistent() || !replayed.is_consistent() {
                 self.differing += 1;
                 if differing.len() < most {
                     differing.push((user, kept, replayed));
@@ -109,29 +135,38 @@ impl Comparison {
 }
 
 /// Streams one line for each user that has a row, in key order. The checksum covers the text form of the rows, which includes
-/// every column.
-fn lines(connection: &mut PgConnection) -> BoxStream<'_, Result<Line, Error>> {
+/// every column. Rows that were created before `from` are only in the counters `recounted`.
+fn lines(connection: &mut PgConnection, from: Option<DateTime<Utc>>) -> BoxStream<'_, Result<Line, Error>> {
     let rows = sqlx::query_as!(
         InboxRow,
         r#"SELECT app_id AS "app_id!", user_number AS "user_number!", coalesce(i.items, 0) AS "items!",
              coalesce(i.checksum, 0) AS "checksum!", coalesce(i.total, 0) AS "total!",
              coalesce(i.unread, 0) AS "unread!", coalesce(i.unseen, 0) AS "unseen!",
+             coalesce(i.all_total, 0) AS "all_total!", coalesce(i.all_unread, 0) AS "all_unread!",
+             coalesce(i.all_unseen, 0) AS "all_unseen!",
              coalesce(c.total, 0) AS "kept_total!", coalesce(c.unread, 0) AS "kept_unread!",
              coalesce(c.unseen, 0) AS "kept_unseen!"
            FROM (
-             SELECT app_id, user_number, count(*) AS items, bit_xor(hashtextextended(item::text, 0)) AS checksum,
-               count(*) FILTER (WHERE deleted_at IS NULL) AS total,
-               count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS unread,
-               count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS unseen
-             FROM inbox_item AS item GROUP BY app_id, user_number
+             SELECT app_id, user_number, count(*) FILTER (WHERE compared) AS items,
+               bit_xor(hashtextextended(item::text, 0)) FILTER (WHERE compared) AS checksum,
+               count(*) FILTER (WHERE compared AND deleted_at IS NULL) AS total,
+               count(*) FILTER (WHERE compared AND deleted_at IS NULL AND clicked_at IS NULL) AS unread,
+               count(*) FILTER (WHERE compared AND deleted_at IS NULL AND seen_at IS NULL) AS unseen,
+               count(*) FILTER (WHERE deleted_at IS NULL) AS all_total,
+               count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS all_unread,
+               count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS all_unseen
+             FROM inbox_item AS item CROSS JOIN LATERAL (SELECT $1::timestamptz IS NULL OR created_at >= $1 AS compared) AS age
+             GROUP BY app_id, user_number
            ) AS i
-           FULL JOIN inbox_counter AS c USING (app_id, user_number) ORDER BY app_id, user_number"#
+           FULL JOIN inbox_counter AS c USING (app_id, user_number) ORDER BY app_id, user_number"#,
+        from
     )
     .fetch(connection);
     Box::pin(rows.map_ok(|row| line(&row)).map_err(Error::from))
 }
 
-/// A row of [`lines`]. `total`, `unread` and `unseen` are computed from the items. The stored counters have the prefix `kept`.
+/// A row of [`lines`]. `total`, `unread` and `unseen` are computed from the compared items, the counters with the prefix `all`
+/// from all items. The stored counters have the prefix `kept`.
 struct InboxRow {
     app_id: i64,
     user_number: i64,
@@ -140,6 +175,9 @@ struct InboxRow {
     total: i64,
     unread: i64,
     unseen: i64,
+    all_total: i64,
+    all_unread: i64,
+    all_unseen: i64,
     kept_total: i64,
     kept_unread: i64,
     kept_unseen: i64,
@@ -149,7 +187,8 @@ fn line(row: &InboxRow) -> Line {
     let inbox = Inbox {
         items: row.items,
         checksum: row.checksum,
-        recounted: Counts { total: row.total, unread: row.unread, unseen: row.unseen },
+        compared: Counts { total: row.total, unread: row.unread, unseen: row.unseen },
+        recounted: Counts { total: row.all_total, unread: row.all_unread, unseen: row.all_unseen },
         kept: Counts { total: row.kept_total, unread: row.kept_unread, unseen: row.kept_unseen },
     };
     ((AppId(row.app_id), UserNumber(row.user_number)), inbox)

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use domain::inbox::Counts;
 use domain::{AppId, ItemId, UserNumber};
 use futures_util::stream::{BoxStream, TryStreamExt};
@@ -31,7 +32,7 @@ pub struct Difference {
     pub kept: Counts,
     /// Counters computed from the live items.
     pub recounted: Counts,
-    /// The counters of the replay.
+    /// The counters that the live inbox would have if the compared items equalled those of the replay.
     pub replayed: Counts,
 }
 
@@ -66,15 +67,16 @@ impl<T> Items<T> {
     }
 }
 
-/// Finds the differences between a user's live inbox and its replay. `here` is the summary of the live inbox, `there` that of
-/// the replay.
+/// Finds the differences between a user's live inbox and its replay, each given with its summary. Ignores items that were
+/// created before `from`.
 pub(super) async fn look(
-    live: &mut PgConnection,
-    replay: &mut PgConnection,
+    (live, here): (&mut PgConnection, Inbox),
+    (replay, there): (&mut PgConnection, Inbox),
     (app, user): (AppId, UserNumber),
-    here: Inbox,
-    there: Inbox,
+    from: Option<DateTime<Utc>>,
 ) -> Result<Difference, Error> {
+    let mut replayed = there.kept - there.not_compared();
+    replayed += here.not_compared();
     let mut difference = Difference {
         app,
         user,
@@ -83,11 +85,11 @@ pub(super) async fn look(
         changed: Items::default(),
         kept: here.kept,
         recounted: here.recounted,
-        replayed: there.kept,
+        replayed,
     };
     let mut changed = Items::default();
     {
-        let (mut live, mut replay) = (rows(live, app, user), rows(replay, app, user));
+        let (mut live, mut replay) = (rows(live, app, user, from), rows(replay, app, user, from));
         let mut one = live.try_next().await?;
         let mut other = replay.try_next().await?;
         loop {
@@ -121,12 +123,14 @@ fn rows(
     connection: &mut PgConnection,
     app: AppId,
     user: UserNumber,
+    from: Option<DateTime<Utc>>,
 ) -> BoxStream<'_, Result<(i64, i64), Error>> {
     let rows = sqlx::query!(
         r#"SELECT id, hashtextextended(i::text, 0) AS "checksum!" FROM inbox_item i
-           WHERE app_id = $1 AND user_number = $2 ORDER BY id"#,
+           WHERE app_id = $1 AND user_number = $2 AND ($3::timestamptz IS NULL OR created_at >= $3) ORDER BY id"#,
         app.0,
-        user.0
+        user.0,
+        from
     )
     .fetch(connection);
     Box::pin(rows.map_ok(|row| (row.id, row.checksum)).map_err(Error::from))

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
 use domain::{AppId, StreamName, UserNumber};
 use sqlx::{Executor, PgConnection, Postgres, Transaction};
 
@@ -16,6 +17,9 @@ pub struct View {
     positions: HashMap<String, u64>,
     /// Users whose erasure is not complete. Their rows are not compared.
     pub(super) leaving: HashSet<(AppId, UserNumber)>,
+    /// Items that were created before this time are not compared, because the retention may have removed them from the live
+    /// tables. None if it has never removed items.
+    pub(super) removed_before: Option<DateTime<Utc>>,
 }
 
 impl Shadow {
@@ -34,7 +38,11 @@ impl Shadow {
         transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS SHARE MODE").await?;
         let positions = positions(&mut transaction).await?;
         let leaving = leaving(&mut transaction).await?;
-        Ok(View { transaction, positions, leaving })
+        let removed_before = sqlx::query_scalar!("SELECT inbox_removed_before FROM installation")
+            .fetch_optional(&mut *transaction)
+            .await?
+            .flatten();
+        Ok(View { transaction, positions, leaving, removed_before })
     }
 }
 

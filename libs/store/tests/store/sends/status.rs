@@ -145,6 +145,42 @@ async fn deliveries_are_paged_in_the_order_of_the_recipients() {
 }
 
 #[tokio::test]
+async fn an_inbox_item_that_may_have_been_removed_counts_as_delivered() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.add_request(app).await;
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    let in_app = async || {
+        let request = fixture.store.sends().find_request(app, SEND).await.unwrap().unwrap();
+        let of_status = |status| request.counts[&Channel::InApp].get(&status).copied().unwrap_or(0);
+        let counts = (of_status(Status::Queued), of_status(Status::Delivered));
+        let filter = PairFilter { channel: Some(Channel::InApp), ..PairFilter::default() };
+        let pairs = fixture.all_pages(app, filter, 100).await;
+        let listed =
+            |status| i64::try_from(pairs.iter().filter(|pair| pair.status == status).count()).unwrap();
+        assert_eq!((listed(Status::Queued), listed(Status::Delivered)), counts);
+        counts
+    };
+    let remove_before = async |request: &'static str| {
+        fixture.run_for(app, "DELETE FROM inbox_item WHERE app_id = $1 AND send_id = $2").await;
+        fixture.run_for(app, request).await;
+        in_app().await
+    };
+    assert_eq!(in_app().await, (1, 1));
+    // The items of this send are not old enough.
+    let same = "UPDATE installation SET inbox_removed_before = accepted_at FROM request
+                WHERE app_id = $1 AND send_id = $2";
+    assert_eq!(remove_before(same).await, (2, 0));
+    let later = "UPDATE installation SET inbox_removed_before = accepted_at + interval '1 ms' FROM request
+                 WHERE app_id = $1 AND send_id = $2";
+    assert_eq!(remove_before(later).await, (0, 2));
+    // The items of a scheduled send are as old as its scheduled time.
+    let scheduled =
+        "UPDATE request SET send_at = accepted_at + interval '1 hour' WHERE app_id = $1 AND send_id = $2";
+    assert_eq!(remove_before(scheduled).await, (2, 0));
+}
+
+#[tokio::test]
 async fn deliveries_can_be_filtered() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
