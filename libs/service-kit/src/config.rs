@@ -118,10 +118,10 @@ pub struct Sends {
 }
 
 impl Sends {
-    /// Shortest time for which a send may be kept: a day longer than the log keeps its messages.
+    /// Shortest time for which a send may be kept: a day longer than the log keeps its messages, and than receipts may take.
     #[must_use]
-    pub fn least(streams: &Streams) -> Duration {
-        streams.retention + DAY
+    pub fn least(streams: &Streams, delivery: &Delivery) -> Duration {
+        streams.retention.max(delivery.receipt_wait) + DAY
     }
 }
 
@@ -289,14 +289,14 @@ impl Config {
                 "is the same as gateway.listen; give it another port",
             );
         }
-        let least = Sends::least(&config.streams);
+        let least = Sends::least(&config.streams, &config.delivery);
         if config.sends.keep < least {
             if settings.is_set("sends.keep") {
                 let days = config.sends.keep.as_secs() / DAY.as_secs();
                 settings.refuse(
                     "sends.keep",
                     Some(format!("{days}d")),
-                    "must be at least a day longer than streams.retention; keep sends longer, or shorten streams.retention",
+                    "must be at least a day longer than streams.retention and delivery.receipt_wait; keep sends longer, or shorten these",
                 );
             }
             config.sends.keep = least;

@@ -1,4 +1,4 @@
-//! Removal of sends that are older than `[sends] keep`, and than their app keeps them.
+//! Removal of sends that are older than `[sends] keep`, or than their app's shorter time.
 
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use crate::janitor::is_anything_ahead;
 
 /// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(300);
-/// Number of sends that one statement checks.
+/// Maximum number of sends that one statement checks, and of their recipients together. One send may have more.
 const SENDS: u32 = 200;
+const RECIPIENTS: u32 = 10_000;
 /// Maximum number of deliveries, and of planned recipients, that one transaction removes.
 const ROWS: u32 = 1_000;
 
@@ -37,31 +38,35 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 /// retention, because processing it may need the send.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let (keep, streams) = (context.config.sends.keep, &context.config.streams);
-    let (now, least) = (clock::now(), Sends::least(streams));
+    let (now, least) = (clock::now(), Sends::least(streams, &context.config.delivery));
     if is_anything_ahead(context, now - streams.retention).await? {
         return Ok(());
     }
     for AgedApp { app, before } in context.store.sends().apps_with_old_sends(now, keep, least).await? {
-        let removed = remove(context, app, Aged { before, ended_before: now - least }).await?;
+        let mut removed = 0;
+        let result = remove(context, app, Aged { before, ended_before: now - least }, &mut removed).await;
+        if let Err(error) = result {
+            tracing::warn!(%app, %error, "cannot remove old sends of an app; trying again");
+        }
         if removed > 0 {
-            counter!(REMOVED_SENDS).increment(removed);
             tracing::info!(%app, removed, %before, "old sends removed");
         }
     }
     Ok(())
 }
 
-/// Removes the old sends of an app, and returns their number.
-async fn remove(context: &Context, app: AppId, aged: Aged) -> Result<u64, store::Error> {
+/// Removes the old sends of an app, and adds their number to `removed`.
+async fn remove(context: &Context, app: AppId, aged: Aged, removed: &mut u64) -> Result<(), store::Error> {
     let sends = context.store.sends();
-    let (mut after, mut removed) = (SendId(Uuid::nil()), 0);
+    let mut after = SendId(Uuid::nil());
     loop {
-        let (removable, last) = sends.removable_sends(app, aged, after, SENDS).await?;
-        let Some(last) = last else { return Ok(removed) };
+        let (removable, last) = sends.removable_sends(app, aged, after, SENDS, RECIPIENTS).await?;
+        let Some(last) = last else { return Ok(()) };
         after = last;
         while !removable.is_empty() {
             let rows = sends.remove_sends(app, &removable, ROWS).await?;
-            removed += rows.sends;
+            counter!(REMOVED_SENDS).increment(rows.sends);
+            *removed += rows.sends;
             if rows.is_none() {
                 break;
             }

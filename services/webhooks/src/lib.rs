@@ -54,7 +54,7 @@ impl Settings {
             max_concurrency: 256,
             slot_limit: SLOT_LIMIT,
             pace: Pace {
-                // One half of the two calls is for the call, the other for recording the result.
+                // One timeout is for the last call, the other for recording its result.
                 lease: SLOT_LIMIT + config.timeout * 2,
                 per_endpoint: 8,
                 // An eighth of the concurrent calls.

@@ -57,22 +57,21 @@ impl Slot {
         let mut settling = Vec::with_capacity(waiting.len());
         let end = began + self.settings.slot_limit;
         let mut accepted = 0;
-        while let Some(due) = waiting.pop_front() {
+        let mut goes_on = !self.stop.is_cancelled();
+        while goes_on && let Some(due) = waiting.pop_front() {
             let mut call = std::pin::pin!(self.call(due, &secrets));
             let (is_accepted, handed_over) = tokio::select! {
                 biased;
                 ended = call.as_mut() => ended,
                 () = sleep_until(end), if !waiting.is_empty() => {
-                    self.give_back(&mut waiting, &mut settling).await;
-                    call.await
+                    tokio::join!(call, self.give_back(&mut waiting, &mut settling)).0
                 }
             };
             settling.extend(handed_over);
             accepted += u32::from(is_accepted);
-            if !is_accepted || Instant::now() >= end || self.stop.is_cancelled() {
-                self.give_back(&mut waiting, &mut settling).await;
-            }
+            goes_on = is_accepted && Instant::now() < end && !self.stop.is_cancelled();
         }
+        self.give_back(&mut waiting, &mut settling).await;
         let was_fast = accepted == taken && began.elapsed() * 2 < self.settings.slot_limit;
         for settled in settling {
             // The settler sends no value. It drops its half of the channel when the attempt is settled.
@@ -125,7 +124,8 @@ impl Slot {
 
 fn report(due: &DueMessage, settled: AttemptResult, answer: &Answer) {
     match settled {
-        AttemptResult::Accepted | AttemptResult::NotSent => {
+        AttemptResult::NotSent => {}
+        AttemptResult::Accepted => {
             tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook");
         }
         AttemptResult::Retry { .. } => {

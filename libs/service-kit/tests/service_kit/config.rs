@@ -107,7 +107,7 @@ fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
         "header_prefixes: names a prefix twice",
         "metrics.listen: is the same as gateway.listen",
         "nats.url: begins with http://, and must begin with nats://",
-        "sends.keep: must be at least a day longer than streams.retention",
+        "sends.keep: must be at least a day longer than streams.retention and delivery.receipt_wait",
     ];
     let reported = problems(result);
     for problem in expected {

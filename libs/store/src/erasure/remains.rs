@@ -33,9 +33,10 @@ macro_rules! removals {
 const STOPPING: [Removal; 5] =
     [Removal::Timers, Removal::Parked, Removal::Awaiting, Removal::Waiting, Removal::Webhooks];
 /// Removals of all other data.
-const CLEARING: [Removal; 6] = [
+const CLEARING: [Removal; 7] = [
     Removal::Early,
     Removal::Deliveries,
+    Removal::Suppressions,
     Removal::Attempts,
     Removal::Recipients,
     Removal::Titles,
@@ -146,6 +147,13 @@ removals! {
            WHERE (s.app_id, s.channel, s.target) = (found.app_id, found.channel, found.target) AND s.delivery_id = found.id
          )
          UPDATE delivery d SET target = '', provider_id = NULL FROM found WHERE (d.app_id, d.id) = (found.app_id, found.id)",
+    /// Deletes the suppressions that were caused by deliveries which have been removed because of their age.
+    Suppressions =>
+        "DELETE FROM suppression s USING (
+           SELECT f.app_id, f.channel, f.target
+           FROM suppression f JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
+           LIMIT $3 FOR UPDATE OF f SKIP LOCKED
+         ) AS found WHERE (s.app_id, s.channel, s.target) = (found.app_id, found.channel, found.target)",
     /// Removes the texts of providers from attempts, because these texts may quote addresses.
     Attempts =>
         "UPDATE attempt a SET provider_message = '', provider_id = NULL, receipt_message = left(a.receipt_message, 0)

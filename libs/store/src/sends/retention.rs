@@ -1,8 +1,8 @@
 //! Removal of sends that are older than the retention: their deliveries with all attempts, their plans, and their requests.
 //!
 //! A send is removed in steps of limited size, and its request last. So a step that fails leaves a send that the next round finds
-//! again. Statements lock only rows that nobody else has locked. So they neither wait for a worker, an erasure or a cancellation, nor
-//! make it wait for more than one step.
+//! again. A step first locks the requests, as everything else does that locks both a request and its deliveries. It skips requests and
+//! deliveries that somebody else has locked.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ pub struct AgedApp {
 pub struct Aged {
     /// Time before which the send was due: its `sendAt`, or its acceptance if it has none.
     pub before: Timestamp,
-    /// Time before which its last delivery ended. Until then the log may still contain an event of the delivery.
+    /// Time before which its last delivery ended and its last chunk was planned. Until then the log may still contain their events, and
+    /// a receipt may still arrive.
     pub ended_before: Timestamp,
 }
 
@@ -71,19 +72,24 @@ impl Sends<'_> {
         Ok(rows.into_iter().map(|row| AgedApp { app: AppId(row.id), before: row.at.into() }).collect())
     }
 
-    /// Returns up to `most` sends of the app after `after` that may be removed, in order. A send may be removed if all its
-    /// recipients are planned, all its deliveries have ended, and no message of it waits as a timer or is parked. The second value
-    /// is the last send that was looked at; None if no older one is left.
+    /// Looks at up to `most` sends of the app after `after`, and at fewer if they have more than `recipients` recipients together.
+    /// Returns those that may be removed, in order. A send may be removed if all its recipients are planned, all its deliveries have
+    /// ended, and no message of it waits as a timer or is parked. The second value is the last send that was looked at; None if no
+    /// further send is left.
     pub async fn removable_sends(
         self,
         app: AppId,
         aged: Aged,
         after: SendId,
         most: u32,
+        recipients: u32,
     ) -> Result<(Vec<SendId>, Option<SendId>), Error> {
         let rows = sqlx::query!(
             r#"SELECT r.send_id, (
-                 r.body IS NULL AND coalesce(r.send_at, r.accepted_at) < $4
+                 r.body IS NULL AND coalesce(r.send_at, r.accepted_at) < $4 AND coalesce(r.cancelled_at < $5, true)
+                 AND NOT EXISTS (
+                   SELECT FROM plan n WHERE n.app_id = r.app_id AND n.send_id = r.send_id AND n.planned_at >= $5
+                 )
                  AND NOT EXISTS (SELECT FROM timer t WHERE t.app_id = r.app_id AND t.send_id = r.send_id)
                  AND NOT EXISTS (SELECT FROM parked p WHERE p.app_id = r.app_id AND p.send_id = r.send_id)
                  AND NOT EXISTS (
@@ -92,14 +98,17 @@ impl Sends<'_> {
                  )
                ) AS "is_removable!"
                FROM (
-                 SELECT * FROM request WHERE app_id = $1 AND send_id > $2 AND send_id < send_id_at($4)
-                 ORDER BY send_id LIMIT $3
-               ) AS r ORDER BY r.send_id"#,
+                 SELECT *, sum(recipients) OVER (ORDER BY send_id) - recipients AS before FROM (
+                   SELECT * FROM request WHERE app_id = $1 AND send_id > $2 AND send_id < send_id_at($4)
+                   ORDER BY send_id LIMIT $3
+                 ) AS next
+               ) AS r WHERE r.before < $6 ORDER BY r.send_id"#,
             app.0,
             after.0,
             i64::from(most),
             instant(aged.before),
-            instant(aged.ended_before)
+            instant(aged.ended_before),
+            i64::from(recipients)
         )
         .fetch_all(&self.0.pool)
         .await?;
@@ -110,13 +119,22 @@ impl Sends<'_> {
 
     /// Removes up to `most` deliveries with their attempts, and up to `most` rows of the plans, of sends that
     /// [`Sends::removable_sends`] returned, and the requests of which nothing else is left. The caller repeats the call until it
-    /// removes nothing. Rows that another transaction has locked stay, and so does their request.
+    /// removes nothing. A delivery that is locked, or that is no longer ended, stays, and so does its request.
     ///
     /// # Errors
     /// Returns an error and removes nothing if the database fails.
     pub async fn remove_sends(self, app: AppId, sends: &[SendId], most: u32) -> Result<RemovedRows, Error> {
         let sends: Vec<Uuid> = sends.iter().map(|send| send.0).collect();
         let mut transaction = self.0.begin().await?;
+        let sends = sqlx::query_scalar!(
+            "SELECT r.send_id FROM unnest($2::uuid[]) AS old (send_id) CROSS JOIN LATERAL (
+               SELECT w.send_id FROM request w WHERE w.app_id = $1 AND w.send_id = old.send_id LIMIT 1 FOR UPDATE SKIP LOCKED
+             ) AS r",
+            app.0,
+            &sends
+        )
+        .fetch_all(&mut *transaction)
+        .await?;
         let deliveries = remove_deliveries(&mut transaction, app, &sends, most).await?;
         let recipients = remove_recipients(&mut transaction, app, &sends, most).await?;
         let sends = remove_requests(&mut transaction, app, &sends).await?;
@@ -132,12 +150,16 @@ async fn remove_deliveries(
     most: u32,
 ) -> Result<u64, Error> {
     let removed = sqlx::query_scalar!(
-        "DELETE FROM delivery WHERE ctid = ANY(ARRAY(
-           SELECT d.place FROM unnest($2::uuid[]) AS old (send_id) CROSS JOIN LATERAL (
-             SELECT w.ctid AS place FROM delivery w WHERE w.app_id = $1 AND w.send_id = old.send_id
+        "WITH old AS MATERIALIZED (
+           SELECT d.place, d.id, d.user_number FROM unnest($2::uuid[]) AS old (send_id) CROSS JOIN LATERAL (
+             SELECT w.ctid AS place, w.id, w.user_number FROM delivery w
+             WHERE w.app_id = $1 AND w.send_id = old.send_id AND w.status NOT IN ('queued', 'sending', 'retrying', 'parked')
              ORDER BY w.recipient_index LIMIT $3 FOR UPDATE SKIP LOCKED
            ) AS d LIMIT $3
-         )) RETURNING id",
+         ), suppressed AS (
+           UPDATE suppression s SET user_number = old.user_number FROM old WHERE s.app_id = $1 AND s.delivery_id = old.id
+         )
+         DELETE FROM delivery WHERE ctid = ANY(ARRAY(SELECT place FROM old)) RETURNING id",
         app.0,
         sends,
         i64::from(most)

@@ -97,6 +97,11 @@ impl Webhooks<'_> {
     ) -> Result<u64, Error> {
         let mut redelivered = 0;
         loop {
+            let mut transaction = self.0.begin().await?;
+            // One redelivery at a time: two of the same subject would both find it without a head.
+            sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('webhook redelivery', $1))", app.0)
+                .execute(&mut *transaction)
+                .await?;
             let step = sqlx::query!(
                 "UPDATE webhook_message m
                  SET status = 'pending', attempts = 0, next_at = now(), created_at = now(), settled_at = NULL
@@ -105,15 +110,17 @@ impl Webhooks<'_> {
                    WHERE app_id = $1 AND status = 'failed' AND ($2::bigint IS NULL OR endpoint_id = $2)
                      AND ($3::uuid[] IS NULL OR id = ANY($3))
                    LIMIT $4
-                 ) AS again WHERE (m.app_id, m.endpoint_id, m.id) = (again.app_id, again.endpoint_id, again.id)",
+                 ) AS again
+                 WHERE (m.app_id, m.endpoint_id, m.id) = (again.app_id, again.endpoint_id, again.id) AND m.status = 'failed'",
                 app.0,
                 endpoint,
                 ids,
                 STEP
             )
-            .execute(&self.0.pool)
+            .execute(&mut *transaction)
             .await?
             .rows_affected();
+            transaction.commit().await?;
             redelivered += step;
             if step < STEP.unsigned_abs() {
                 return Ok(redelivered);

@@ -14,7 +14,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::AppId;
+use chrono::{DateTime, Utc};
+use domain::{AppId, Timestamp};
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
@@ -29,7 +30,8 @@ const MAX_WAKES: u32 = 64;
 /// Limits on calls to endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Time until a claim on a message expires. It must be longer than the timeout of a call.
+    /// Time until a claim on a message expires. It must be longer than the time in which a slot starts its calls, plus the timeout of a
+    /// call.
     pub lease: Duration,
     /// Maximum number of concurrent calls to one endpoint, across all processes.
     pub per_endpoint: u32,
@@ -72,6 +74,8 @@ pub struct DueMessage {
     pub body: String,
     /// Number of this attempt, from 1.
     pub attempt: u32,
+    /// Time at which the message was due.
+    pub due_at: Timestamp,
     /// Identifies the claim. Messages of one call slot share it.
     pub token: Uuid,
 }
@@ -88,7 +92,7 @@ pub enum AttemptResult {
         /// Pause that the endpoint requested for all of its messages; None if it requested none.
         pause: Option<Duration>,
     },
-    /// The message was not sent. It is due again, and this attempt does not count.
+    /// The message was not sent. It is due as before, and this attempt does not count.
     NotSent,
     /// The attempt failed, and the message is given up.
     GivenUp,
@@ -239,6 +243,7 @@ struct TakenRow {
     number: i64,
     body: String,
     attempts: i32,
+    due_at: DateTime<Utc>,
     token: Uuid,
 }
 
@@ -253,6 +258,7 @@ impl TakenRow {
             target: Arc::clone(target),
             body: self.body,
             attempt: self.attempts.unsigned_abs(),
+            due_at: self.due_at.into(),
             token: self.token,
         })
     }

@@ -21,7 +21,7 @@ WITH claim AS MATERIALIZED (
 ), app AS MATERIALIZED (
   SELECT app_id, sum(calls) AS calls, $5::bigint - sum(calls) AS room FROM endpoint GROUP BY app_id
 ), waiting AS MATERIALIZED (
-  SELECT app.app_id, app.calls, app.room, m.place, endpoint.id AS endpoint_id, m.next_at, m.number,
+  SELECT app.app_id, app.calls, app.room, m.place, endpoint.id AS endpoint_id, m.next_at, m.next_at AS due_at, m.number,
     (row_number() OVER (PARTITION BY app.app_id, endpoint.id ORDER BY m.next_at, m.number) - 1) / endpoint.depth AS slot
   FROM app JOIN endpoint USING (app_id) CROSS JOIN LATERAL (
     SELECT w.ctid AS place, w.next_at, w.number FROM webhook_message w
@@ -30,7 +30,7 @@ WITH claim AS MATERIALIZED (
   ) AS m
 ), slotted AS MATERIALIZED (
   -- The first message of a slot gives the slot its place among the others.
-  SELECT app_id, calls, room, place, first_value(next_at) OVER slot AS next_at, first_value(number) OVER slot AS number
+  SELECT app_id, calls, room, place, due_at, first_value(next_at) OVER slot AS next_at, first_value(number) OVER slot AS number
   FROM waiting WINDOW slot AS (PARTITION BY app_id, endpoint_id, slot ORDER BY next_at, number)
 ), ranked AS MATERIALIZED (
   SELECT *, dense_rank() OVER (PARTITION BY app_id ORDER BY next_at, number) AS rank FROM slotted
@@ -39,7 +39,7 @@ WITH claim AS MATERIALIZED (
 ), locked AS MATERIALIZED (
   -- Checked again, because another transaction may have changed the message. The expression coalesce(head, false) prevents PostgreSQL
   -- from using the index of heads.
-  SELECT o.app_id, m.place, md5((SELECT id FROM claim) || o.number)::uuid AS token
+  SELECT o.app_id, o.due_at, m.place, md5((SELECT id FROM claim) || o.number)::uuid AS token
   FROM ordered AS o CROSS JOIN LATERAL (
     SELECT w.ctid AS place FROM webhook_message w
     WHERE w.ctid = o.place AND coalesce(w.head, false) AND w.next_at <= now() FOR UPDATE SKIP LOCKED
@@ -54,4 +54,4 @@ WITH claim AS MATERIALIZED (
 UPDATE webhook_message m
 SET token = locked.token, attempts = m.attempts + 1, next_at = now() + $4::float8 * interval '1 second'
 FROM locked WHERE m.ctid = locked.place
-RETURNING m.app_id, m.endpoint_id, m.id, m.number, m.body, m.attempts, locked.token AS "token!"
+RETURNING m.app_id, m.endpoint_id, m.id, m.number, m.body, m.attempts, locked.due_at AS "due_at!", locked.token AS "token!"

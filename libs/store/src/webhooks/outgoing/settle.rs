@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::{AttemptResult, DueMessage, Pace};
 use crate::database::columns::columns;
+use crate::database::instant::instant;
 use crate::{Error, Webhooks};
 
 /// Result of one attempt to send a claimed message.
@@ -140,7 +142,7 @@ async fn settle(
         status = outcome(settlement.settled).0,
         answer = was_sent(settlement).then_some(settlement.answer),
         after = outcome(settlement.settled).1.as_secs_f64(),
-        sent = was_sent(settlement),
+        unsent = (!was_sent(settlement)).then(|| instant(settlement.due.due_at)),
     }
     let rows = sqlx::query_file_as!(
         SettledRow,
@@ -152,7 +154,7 @@ async fn settle(
         &status as &[&str],
         &answer as &[Option<&str>],
         &after,
-        &sent
+        &unsent as &[Option<DateTime<Utc>>]
     )
     .fetch_all(connection)
     .await?;

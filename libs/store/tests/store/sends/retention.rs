@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use domain::{AppId, SendId, Timestamp};
+use domain::{AppId, SendId, Timestamp, UserNumber};
 use store::control::switch::Switch;
 use store::sends::retention::{Aged, RemovedRows};
 use uuid::Uuid;
 
-use crate::{Fixture, fixture};
+use crate::{Fixture, NOW, fixture};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const KEEP: Duration = Duration::from_secs(30 * 86_400);
@@ -26,7 +26,8 @@ impl Fixture {
               INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
               SELECT $1, overlay(send_id_at(at)::text PLACING right(gen_random_uuid()::text, 22) FROM 15)::uuid, at, 'bulk', $3
               FROM (SELECT now() - $2 * interval '1 day' AS at) AS age RETURNING send_id, accepted_at
-            ), planned AS (INSERT INTO plan (app_id, send_id, turn) SELECT $1, send_id, 0 FROM sent
+            ), planned AS (
+              INSERT INTO plan (app_id, send_id, turn, planned_at) SELECT $1, send_id, 0, accepted_at FROM sent
             ), recipient AS (
               INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
               SELECT $1, send_id, n, 0, 'user-' || n, n, false, '{}' FROM sent, generate_series(1, $3) AS n
@@ -70,7 +71,7 @@ impl Fixture {
         let (sends, _) = self
             .store
             .sends()
-            .removable_sends(app, Fixture::aged(self.clock().await), SendId(Uuid::nil()), 100)
+            .removable_sends(app, Fixture::aged(self.clock().await), SendId(Uuid::nil()), 100, 10_000)
             .await
             .unwrap();
         sends
@@ -144,6 +145,8 @@ async fn a_send_that_is_not_finished_stays() {
         "UPDATE delivery SET status = 'retrying' WHERE send_id = $1 AND recipient_index = 2",
         "UPDATE delivery SET status = 'parked' WHERE send_id = $1 AND recipient_index = 2",
         "UPDATE delivery SET settled_at = now() - interval '7 days' WHERE send_id = $1 AND recipient_index = 1",
+        "UPDATE request SET cancelled_at = now() - interval '7 days' WHERE send_id = $1",
+        "UPDATE plan SET planned_at = now() - interval '7 days' WHERE send_id = $1",
         "INSERT INTO timer (id, due_at, stream, message, app_id, send_id)
          SELECT gen_random_uuid(), now(), 'JOB', '', app_id, send_id FROM request WHERE send_id = $1",
         "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
@@ -154,6 +157,62 @@ async fn a_send_that_is_not_finished_stays() {
         fixture.alter(send, change).await;
         assert!(fixture.removable(app).await.is_empty(), "{change}");
     }
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_attempted_again_stays() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let send = fixture.old_send(app, 40, 3).await;
+    assert_eq!(fixture.removable(app).await, [send]);
+    // A receipt arrives between the look and the removal.
+    fixture
+        .alter(send, "UPDATE delivery SET status = 'retrying' WHERE send_id = $1 AND recipient_index = 2")
+        .await;
+    fixture.remove_all(app, &[send], 100).await;
+    assert_eq!(fixture.rows(app).await, [1, 1, 0, 1, 2, 1]);
+}
+
+#[tokio::test]
+async fn one_look_covers_few_sends_if_they_are_large() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let sends = [
+        fixture.old_send(app, 43, 30).await,
+        fixture.old_send(app, 42, 30).await,
+        fixture.old_send(app, 41, 30).await,
+    ];
+    let aged = Fixture::aged(fixture.clock().await);
+    let look = async |after, recipients| {
+        fixture.store.sends().removable_sends(app, aged, after, 100, recipients).await.unwrap()
+    };
+    assert_eq!(look(SendId(Uuid::nil()), 1).await, (vec![sends[0]], Some(sends[0])), "at least one");
+    assert_eq!(look(SendId(Uuid::nil()), 31).await, (sends[..2].to_vec(), Some(sends[1])));
+    assert_eq!(look(sends[1], 31).await, (vec![sends[2]], Some(sends[2])));
+    assert_eq!(look(sends[2], 31).await, (vec![], None));
+}
+
+#[tokio::test]
+async fn an_erasure_removes_the_suppressions_of_deliveries_that_are_too_old() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let send = fixture.old_send(app, 40, 2).await;
+    let ada = fixture.user(app, "ada").await;
+    assert_eq!(ada, UserNumber(1), "the number of the send's first recipient");
+    fixture
+        .alter(
+            send,
+            "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+             SELECT app_id, channel, target, id, '550' FROM delivery WHERE send_id = $1",
+        )
+        .await;
+    fixture.remove_all(app, &[send], 100).await;
+    let users = "SELECT user_number FROM suppression ORDER BY user_number";
+    let users: Vec<Option<i64>> = sqlx::query_scalar(users).fetch_all(&fixture.pool).await.unwrap();
+    assert_eq!(users, [Some(1), Some(2)]);
+    fixture.erase(app, "ada", NOW).await;
+    fixture.pass().await;
+    assert_eq!(fixture.count("SELECT sum(user_number)::bigint FROM suppression").await, 2);
 }
 
 #[tokio::test]
