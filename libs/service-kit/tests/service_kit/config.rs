@@ -122,6 +122,32 @@ fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
 }
 
 #[test]
+fn the_retention_of_inboxes_has_limits() {
+    let read = |keep, keep_per_user| {
+        from_variables(&[("TIDINGS_INBOX__KEEP", keep), ("TIDINGS_INBOX__KEEP_PER_USER", keep_per_user)])
+    };
+    for (keep, keep_per_user, days, items) in [("1d", "1", 1, 1), ("3650d", "1000000", 3_650, 1_000_000)] {
+        let inbox = read(keep, keep_per_user).unwrap().inbox;
+        assert_eq!((inbox.keep, inbox.keep_per_user), (Duration::from_secs(days * 86_400), items));
+    }
+    for (keep, keep_per_user) in [("23h", "0"), ("3651d", "1000001"), ("365", "many")] {
+        let reported = problems(read(keep, keep_per_user));
+        assert_eq!(reported.len(), 2, "{reported:#?}");
+        assert!(
+            reported
+                .iter()
+                .any(|problem| problem.starts_with("inbox.keep: must be a time with a unit, from 1day to"))
+        );
+        assert!(
+            reported
+                .iter()
+                .any(|problem| problem == "inbox.keep_per_user: must be a number from 1 to 1000000"),
+            "{reported:#?}"
+        );
+    }
+}
+
+#[test]
 fn no_message_shows_a_password() {
     let secret = "hunter2";
     let texts = [

@@ -8,7 +8,7 @@ use store::inbox::projection::{INBOX, ItemKey, NewItem, StateChange};
 use store::inbox::retention::InboxSize;
 use uuid::Uuid;
 
-use crate::{Fixture, NOW, fixture, send_id};
+use crate::{Fixture, LIMIT, NOW, fixture, send_id};
 
 const STREAM: StreamName = StreamName::Inbox(0);
 const ADA: UserNumber = UserNumber(1);
@@ -147,6 +147,39 @@ async fn a_removal_and_the_projection_wait_for_each_other() {
     // Now the removal comes first. The projection ignores the change of the removed item.
     fixture.change_items(&[key], ItemChange::Unread).await;
     assert_eq!(fixture.rows_of(app, ADA).await, [2]);
+    assert_eq!(fixture.counts_of(app, ADA).await, counts(1, 1, 1));
+}
+
+#[tokio::test]
+async fn the_projection_waits_until_a_removal_is_committed() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.add_rows(app, ADA, &[1, 2]).await;
+    let key = (app, ADA, ItemId(1));
+    // A lock on the row keeps the removal open.
+    let mut blocker = fixture.pool.begin().await.unwrap();
+    sqlx::query("SELECT FROM inbox_item WHERE id = 1 FOR UPDATE").execute(&mut *blocker).await.unwrap();
+    let store = fixture.store.clone();
+    let removal =
+        tokio::spawn(async move { store.inbox().remove_items(STREAM, created(2), &[key]).await.unwrap() });
+    fixture.somebody_waits().await;
+    let at = fixture.store.database().checkpoint(INBOX, STREAM).await.unwrap();
+    let store = fixture.store.clone();
+    let projection = tokio::spawn(async move {
+        let mut batch = store.inbox().project(STREAM, at, at + 1).await.unwrap().unwrap();
+        let found = batch.states(&[key]).await.unwrap();
+        batch.commit().await.unwrap();
+        found
+    });
+    testkit::eventually(LIMIT, "removal and projection wait", async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        (fixture.count(waiting).await == 2).then_some(())
+    })
+    .await;
+    blocker.rollback().await.unwrap();
+    assert_eq!(removal.await.unwrap(), 1);
+    assert_eq!(projection.await.unwrap(), [], "the projection sees that the item was removed");
     assert_eq!(fixture.counts_of(app, ADA).await, counts(1, 1, 1));
 }
 
