@@ -23,7 +23,17 @@ const OF_BEFORE: &str =
     ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;
     ALTER TABLE installation DROP COLUMN inbox_removed_before;
     DROP INDEX inbox_item_age;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 43)";
+    DROP TRIGGER webhook_message_passed_on ON webhook_message;
+    DROP FUNCTION webhook_messages_pass_on;
+    CREATE TRIGGER webhook_message_passed_on AFTER UPDATE ON webhook_message FOR EACH ROW
+      WHEN (OLD.head AND (NEW.settled_at IS NOT NULL OR OLD.token IS NOT NULL AND NEW.token IS NULL))
+      EXECUTE FUNCTION webhook_message_passes_on();
+    ALTER TABLE app DROP COLUMN keep_sends;
+    DROP FUNCTION send_id_at;
+    ALTER TABLE idempotency_key ADD CONSTRAINT idempotency_key_app_id_fkey FOREIGN KEY (app_id) REFERENCES app;
+    ALTER TABLE request ADD CONSTRAINT request_app_id_fkey FOREIGN KEY (app_id) REFERENCES app;
+    ALTER TABLE suppression DROP COLUMN user_number;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();
