@@ -4,6 +4,7 @@ mod gateway;
 mod nats;
 mod network;
 mod problem;
+mod retention;
 mod settings;
 
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ pub use gateway::Gateway;
 pub use nats::Nats;
 pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
+pub use retention::{Inbox, Sends};
 
 /// Environment variable with the path of the configuration file. It applies if the command line names no file.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
@@ -107,31 +109,6 @@ pub struct Streams {
     pub partitions_are_set: bool,
     /// Time for which the event log keeps messages that all readers have read.
     pub retention: Duration,
-}
-
-/// Retention of sends.
-#[derive(Clone, Debug)]
-pub struct Sends {
-    /// Time for which a send is kept after it was due: its request, its deliveries and their attempts. It is at least
-    /// [`Sends::least`].
-    pub keep: Duration,
-}
-
-impl Sends {
-    /// Shortest time for which a send may be kept: a day longer than the log keeps its messages, and than receipts may take.
-    #[must_use]
-    pub fn least(streams: &Streams, delivery: &Delivery) -> Duration {
-        streams.retention.max(delivery.receipt_wait) + DAY
-    }
-}
-
-/// Retention of inbox items.
-#[derive(Clone, Debug)]
-pub struct Inbox {
-    /// Time for which an inbox keeps an item, 1 day to 3,650 days.
-    pub keep: Duration,
-    /// Maximum number of items in the inbox of one user, 1 to 1,000,000. The newest are kept.
-    pub keep_per_user: u32,
 }
 
 /// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
@@ -254,27 +231,26 @@ impl Config {
     }
 
     fn read(settings: &mut Settings) -> Config {
-        let mut config = Config {
+        let streams = Streams {
+            partitions: settings.number("streams.partitions", 4, 1..=64),
+            partitions_are_set: settings.is_set("streams.partitions"),
+            retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
+        };
+        let delivery = delivery(settings);
+        let config = Config {
             header_prefixes: header_prefixes(settings),
             database: Database {
                 url: settings.url("database.url", &["postgres", "postgresql"]),
                 max_connections: settings.number("database.max_connections", 16, 2..=1_000),
             },
             nats: Nats::read(settings),
-            streams: Streams {
-                partitions: settings.number("streams.partitions", 4, 1..=64),
-                partitions_are_set: settings.is_set("streams.partitions"),
-                retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
-            },
-            sends: Sends { keep: settings.duration("sends.keep", 30 * DAY, DAY..=3_650 * DAY) },
-            inbox: Inbox {
-                keep: settings.duration("inbox.keep", 365 * DAY, DAY..=3_650 * DAY),
-                keep_per_user: settings.number("inbox.keep_per_user", 1_000, 1..=1_000_000),
-            },
+            sends: Sends::read(settings, &streams, &delivery),
+            inbox: Inbox::read(settings),
+            streams,
             gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
             security: security(settings),
-            delivery: delivery(settings),
+            delivery,
             web_push: web_push(settings),
             webhooks: webhooks(settings),
             outbound: Outbound { allow_private: settings.flag("outbound.allow_private", false) },
@@ -288,18 +264,6 @@ impl Config {
                 Some(address),
                 "is the same as gateway.listen; give it another port",
             );
-        }
-        let least = Sends::least(&config.streams, &config.delivery);
-        if config.sends.keep < least {
-            if settings.is_set("sends.keep") {
-                let days = config.sends.keep.as_secs() / DAY.as_secs();
-                settings.refuse(
-                    "sends.keep",
-                    Some(format!("{days}d")),
-                    "must be at least a day longer than streams.retention and delivery.receipt_wait; keep sends longer, or shorten these",
-                );
-            }
-            config.sends.keep = least;
         }
         config
     }

@@ -40,6 +40,7 @@ async fn ended_sends_are_removed_after_the_retention_and_others_stay() {
     world.serve();
     world.dispatched(Lane::Transactional, 2).await;
     for send in [ended, queued] {
+        world.run("UPDATE plan SET planned_at = now() - interval '40 days' WHERE send_id = $1", send).await;
         world
             .run("UPDATE request SET accepted_at = now() - interval '40 days' WHERE send_id = $1", send)
             .await;
