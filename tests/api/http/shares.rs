@@ -218,6 +218,16 @@ async fn look_ups_of_unknown_api_keys_are_limited_by_peer_and_never_block_an_app
     is_served(&service, &shop).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_calls_of_a_backend_share_one_look_up() {
+    let service = Service::start_configured(|config| config.gateway.refusal_rate_limit = 3).await;
+    let shop = service.app("shop").await;
+    let calls = (0..200).map(|_| service.by(&shop, "GET /v3/categories").send());
+    for answer in futures_util::future::join_all(calls).await {
+        answer.is(200);
+    }
+}
+
 /// Returns the statuses of three requests with wrong credentials, each with one of these headers.
 async fn refusals(service: &Service, headers: [&str; 3]) -> Vec<u16> {
     let mut statuses = Vec::new();

@@ -10,7 +10,7 @@ use store::Store;
 use tokio::time::timeout;
 
 use crate::access::known_app::KnownApp;
-use crate::http::failure::Failure;
+use crate::http::failure::{Failure, crowded};
 use crate::http::limits::Limits;
 use crate::http::shares::holder::Holder;
 use crate::http::shares::peer::Peer;
@@ -29,6 +29,8 @@ const CAPACITY: u64 = 100_000;
 const UNKNOWN_CAPACITY: u64 = 10_000;
 /// Maximum number of concurrent look-ups of unknown keys.
 pub const LOOK_UPS: usize = 64;
+/// Number of look-ups that a request tries, if those of other requests were refused.
+const TRIES: u32 = 3;
 /// Maximum length of a key in bytes. A longer key is treated as unknown, without a look-up.
 const LONGEST_KEY: usize = 256;
 
@@ -46,6 +48,8 @@ pub(crate) struct Apps {
 /// Reason why a look-up found no app.
 enum LookupFailure {
     Unknown,
+    /// The peer of the request that made the look-up has used up its share.
+    Refused(Failure),
     Failed(Failure),
 }
 
@@ -62,7 +66,7 @@ impl Apps {
     }
 
     /// Returns the app with this key. The look-up of a seen key ([`SEEN_FOR`]) is not limited. The look-up of any other key
-    /// counts against the limits of the calling peer.
+    /// counts against the limits of one of the peers that share it.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -75,23 +79,38 @@ impl Apps {
         if key.len() > LONGEST_KEY || self.unknown.contains_key(key) {
             return Ok(None);
         }
+        let mut refusal = None;
+        for _ in 0..TRIES {
+            let mut is_own = false;
+            let load = async {
+                is_own = true;
+                self.load(key, peer, limits).await
+            };
+            let none = match self.known.try_get_with_by_ref(key, load).await {
+                Ok(app) => return Ok(Some(app)),
+                Err(none) => none,
+            };
+            match &*none {
+                LookupFailure::Unknown => return Ok(None),
+                // Another peer's request made the look-up, and that peer has used up its share.
+                LookupFailure::Refused(failure) if !is_own => refusal = Some(failure.clone()),
+                LookupFailure::Refused(failure) | LookupFailure::Failed(failure) => {
+                    return Err(failure.clone());
+                }
+            }
+        }
+        Err(refusal.unwrap_or_else(crowded))
+    }
+
+    async fn load(&self, key: &str, peer: Peer, limits: &Limits) -> Result<Arc<KnownApp>, LookupFailure> {
         let is_seen = self.seen.get(key).await.is_some();
         let _look_up = if is_seen {
             None
         } else {
-            limits.count_look_up(peer).await?;
-            Some(self.look_ups.take(&Holder::stranger(peer), 1)?)
+            limits.count_look_up(peer).await.map_err(LookupFailure::Refused)?;
+            let place = self.look_ups.take(&Holder::stranger(peer), 1);
+            Some(place.map_err(|overuse| LookupFailure::Refused(overuse.into()))?)
         };
-        match self.known.try_get_with_by_ref(key, self.load(key, is_seen)).await {
-            Ok(app) => Ok(Some(app)),
-            Err(none) => match &*none {
-                LookupFailure::Unknown => Ok(None),
-                LookupFailure::Failed(failure) => Err(failure.clone()),
-            },
-        }
-    }
-
-    async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, LookupFailure> {
         let look_up = self.store.control().app_by_key(key);
         // Several requests may share this look-up. If the key is seen, the look-up must not fail because one of these requests
         // has used up its waiting time or its caller's share of the waiting room, so it bypasses `database`.
