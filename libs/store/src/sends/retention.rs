@@ -1,8 +1,7 @@
 //! Removal of sends that are older than the retention: their deliveries with all attempts, their plans, and their requests.
 //!
-//! A send is removed in steps of limited size, and its request last. So a step that fails leaves a send that the next round finds
-//! again. A step first locks the requests, as everything else does that locks both a request and its deliveries. It skips requests and
-//! deliveries that somebody else has locked.
+//! A send is removed in steps of limited size, and its request last. If a step fails, the next round finds the send again. A step
+//! locks requests before deliveries, as every transaction does that locks both. It skips rows that another transaction has locked.
 
 use std::time::Duration;
 

@@ -33,7 +33,8 @@ const HELP: &str = "Switches:
   max-users=N|default        users that may be created by API calls of users; 1000000 by default
   max-categories=N|default   categories; 1000 by default
   max-devices=N|default      devices of all users together; 2000000 by default
-  keep-sends=DAYS|default    days for which sends and their deliveries are kept, if that is shorter than [sends] keep
+  keep-sends=DAYS|default    days for which sends and their deliveries are kept, if that is shorter than [sends] keep;
+                             in any case a day longer than [streams] retention and [delivery] receipt_wait
   disabled=on|off            all calls are refused
 
 Examples:
