@@ -183,6 +183,7 @@ impl Service {
             let added = ItemsAdded {
                 created_at,
                 category_id: None,
+                first: 0,
                 contents: vec![content],
                 recipients: vec![(number, 0)],
             };

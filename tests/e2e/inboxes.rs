@@ -192,6 +192,7 @@ impl Inboxes {
                 let added = ItemsAdded {
                     created_at: self.now(),
                     category_id: (below(2) == 0).then_some(CategoryId(7)),
+                    first: 0,
                     contents: vec![InAppContent { title, ..InAppContent::default() }],
                     recipients,
                 };

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::{Envelope, Event, StreamName, Timestamp};
+use domain::event::bundle::{self, Part};
+use domain::{Event, StreamName, Timestamp};
 use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -106,9 +107,10 @@ async fn outcomes(
     let mut committed = HashMap::new();
     let mut at = 0;
     while at < end {
-        for record in system.outcomes.next_batch(BATCH, LINGER).await.unwrap() {
-            at = record.seq;
-            let envelope = Envelope::decode(&record.payload).unwrap();
+        let records = system.outcomes.next_batch(BATCH, LINGER).await.unwrap();
+        at = records.last().map_or(at, |record| record.seq);
+        let parts = records.iter().flat_map(|record| bundle::decode(&record.payload).unwrap());
+        for Part { envelope, .. } in parts {
             match envelope.event {
                 Event::DeliverySettled(settled) => {
                     let reported = ReportedOutcome {

@@ -86,6 +86,7 @@ fn event(app: AppId, users: &[UserNumber], first: usize, recipients: usize) -> E
     let added = ItemsAdded {
         created_at: clock::now(),
         category_id: None,
+        first: 0,
         contents: vec![content],
         recipients: (first..first + recipients).map(|index| (user(index), 0)).collect(),
     };

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use domain::{Envelope, Event, Status, StreamName};
+use domain::event::bundle;
+use domain::{Event, Status, StreamName};
 use testkit::eventually;
 use uuid::Uuid;
 
@@ -26,9 +27,10 @@ impl Outcomes {
         let mut reader = system.log.reader(StreamName::Outcome, 0);
         let (mut reported, mut planned, mut read) = (HashMap::new(), HashSet::new(), 0);
         while read < last {
-            for record in reader.next_batch(BATCH, Duration::from_millis(5)).await.unwrap() {
-                read = record.seq;
-                match Envelope::decode(&record.payload).unwrap().event {
+            let records = reader.next_batch(BATCH, Duration::from_millis(5)).await.unwrap();
+            read = records.last().map_or(read, |record| record.seq);
+            for part in records.iter().flat_map(|record| bundle::decode(&record.payload).unwrap()) {
+                match part.envelope.event {
                     Event::DeliverySettled(settled) => {
                         reported.insert(settled.delivery_id.0, settled.status);
                     }

@@ -8,7 +8,8 @@ mod rows;
 
 use std::path::{Path, PathBuf};
 
-use domain::{Channel, Envelope, Event, Lane, StreamName};
+use domain::event::bundle;
+use domain::{Channel, Event, Lane, StreamName};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -64,9 +65,10 @@ fn all_expected_rows_are_those_of_a_golden_message() {
 /// Processes a message, and returns the rows that it produces.
 async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     let message = std::fs::read(folder("../libs/domain/golden").join(name)).unwrap();
-    let envelope = Envelope::decode(&message).unwrap();
-    let installation = GoldenInstallation::start(&envelope).await;
-    installation.publish(home(&envelope.event), change(message)).await;
+    let events = bundle::decode(&message.clone().into()).unwrap();
+    let events: Vec<Event> = events.into_iter().map(|part| part.envelope.event).collect();
+    let installation = GoldenInstallation::start(&events).await;
+    installation.publish(home(&events[0]), change(message)).await;
     installation.serve();
     installation.quiet().await;
     let rows = rows::all(&installation.pool, &installation.outbox).await;

@@ -179,6 +179,7 @@ fn message(stream: StreamName, user: UserNumber) -> Envelope {
         StreamName::Inbox(_) => Event::InboxItemsAdded(ItemsAdded {
             created_at: clock::now(),
             category_id: None,
+            first: 0,
             contents: vec![content],
             recipients: vec![(user, 0)],
         }),
@@ -204,7 +205,7 @@ fn newer(message: &Envelope) -> Vec<u8> {
     if let Event::DeliverySettled(_) = message.event {
         wire["data"]["reason"] = json!("of_the_future");
     } else {
-        wire["v"] = json!(2);
+        wire["v"] = json!(3);
         wire["data"] = json!({"of": "the future"});
     }
     serde_json::to_vec(&wire).unwrap()

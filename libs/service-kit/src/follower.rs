@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use domain::StreamName;
 use domain::event::DecodeError;
-use domain::{Envelope, StreamName};
+use domain::event::bundle::{self, Part};
 use event_log::{EventLog, Record};
 use metrics::counter;
 use store::Store;
@@ -38,8 +39,9 @@ pub trait Projection: Send {
         std::future::ready(Ok(()))
     }
 
-    /// Adds an event to `events`. Returns the cause as an error if the event can never be applied.
-    fn add(&mut self, events: &mut Self::Events, record: &Record, envelope: Envelope) -> Result<(), String>;
+    /// Adds an event to `events`. Returns the cause as an error if the event can never be applied. `seq` is the sequence of the
+    /// message that contains the event.
+    fn add(&mut self, events: &mut Self::Events, seq: u64, part: Part) -> Result<(), String>;
 
     /// Returns true if no further event fits into the transaction.
     fn is_full(_events: &Self::Events) -> bool {
@@ -68,7 +70,7 @@ pub struct EventBatch<'a, E> {
     /// Sequence of the last event of the batch.
     pub to: u64,
     pub events: E,
-    /// Events that cannot be applied, each with the cause. They are stored as dead events.
+    /// Messages with an event that cannot be applied, each with the cause. They are stored as dead events.
     pub dead: Vec<(&'a Record, String)>,
 }
 
@@ -225,10 +227,12 @@ impl<P: Projection> Follower<P> {
             if P::is_full(&batch.events) {
                 break;
             }
-            match Envelope::decode(&record.payload) {
-                Ok(envelope) => {
-                    if let Err(cause) = self.projection.add(&mut batch.events, record, envelope) {
-                        batch.dead.push((record, cause));
+            match bundle::decode(&record.payload) {
+                Ok(parts) => {
+                    for part in parts {
+                        if let Err(cause) = self.projection.add(&mut batch.events, record.seq, part) {
+                            batch.dead.push((record, cause));
+                        }
                     }
                 }
                 Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
@@ -246,26 +250,44 @@ impl<P: Projection> Follower<P> {
     }
 
     /// Projects events one by one to find the events that PostgreSQL rejects. An event that PostgreSQL rejects five times is
-    /// dead-lettered.
+    /// dead-lettered. The checkpoint moves with the last event of a message.
     async fn project_singly(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         for record in records {
-            let (mut batch, _) = self.decode_batch(std::slice::from_ref(record))?;
-            let mut projected = self.write(&batch, Repeats::Skipped).await;
-            while let Err(ProjectionError::Store(error)) = &projected
-                && error.is_refused_data()
-            {
-                let cause = error.to_string();
-                if self.store.database().count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES
-                {
-                    batch = EventBatch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
+            let alone = events_alone(record);
+            for (index, event) in alone.iter().enumerate() {
+                let (mut batch, _) = self.decode_batch(std::slice::from_ref(event))?;
+                if index + 1 < alone.len() {
+                    batch.to = batch.from;
                 }
-                projected = self.write(&batch, Repeats::Skipped).await;
-            }
-            if projected? == ProjectionResult::Overtaken {
-                return Ok(ProjectionResult::Overtaken);
+                // The whole message is stored, because a second dead event of the message has no row of its own.
+                for (dead, _) in &mut batch.dead {
+                    *dead = record;
+                }
+                if self.project_alone(record, batch).await? == ProjectionResult::Overtaken {
+                    return Ok(ProjectionResult::Overtaken);
+                }
             }
         }
         Ok(ProjectionResult::Committed)
+    }
+
+    /// Projects one event of `record`.
+    async fn project_alone<'a>(
+        &mut self,
+        record: &'a Record,
+        mut batch: EventBatch<'a, P::Events>,
+    ) -> Result<ProjectionResult, ProjectionError> {
+        let mut projected = self.write(&batch, Repeats::Skipped).await;
+        while let Err(ProjectionError::Store(error)) = &projected
+            && error.is_refused_data()
+        {
+            let cause = error.to_string();
+            if self.store.database().count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES {
+                batch = EventBatch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
+            }
+            projected = self.write(&batch, Repeats::Skipped).await;
+        }
+        projected
     }
 
     async fn write(
@@ -286,6 +308,16 @@ impl<P: Projection> Follower<P> {
         self.position = batch.to;
         self.projection.announce(&batch.events, batch.to).await;
         Ok(ProjectionResult::Committed)
+    }
+}
+
+/// Returns a record for each event of the record's message.
+fn events_alone(record: &Record) -> Vec<Record> {
+    match bundle::decode(&record.payload) {
+        Ok(parts) => {
+            parts.into_iter().map(|part| Record { payload: part.message, ..record.clone() }).collect()
+        }
+        Err(_) => vec![record.clone()],
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use domain::event::DecodeError;
-use domain::{AppId, Envelope, SendId, StreamName};
+use domain::event::{DecodeError, bundle};
+use domain::{AppId, Envelope, Event, SendId, StreamName};
 use event_log::DeliveredMessage;
 use metrics::counter;
 use store::Store;
 use store::database::failure::{MAX_FAILURES, ParkRequest};
+use store::deliveries::timer::NewTimer;
 
 use crate::clock;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
@@ -38,14 +39,19 @@ impl WorkStream {
         WorkStream { store, stream }
     }
 
-    /// Decodes a message. If this release cannot read the message, deals with it and returns None: a message of an unknown type
-    /// is acknowledged, a newer message is returned to the log, and a malformed message counts as a failure.
-    pub async fn decode(&self, delivered: &DeliveredMessage) -> Option<Envelope> {
-        match Envelope::decode(&delivered.payload) {
-            Ok(envelope) => return Some(envelope),
+    /// Decodes a message, and divides it into its events. Each is acknowledged or returned separately. If this release cannot
+    /// read the message, deals with it and returns nothing: a message of an unknown type is acknowledged, a newer message is
+    /// returned to the log, and a malformed message counts as a failure.
+    pub async fn decode(&self, delivered: DeliveredMessage) -> Vec<(DeliveredMessage, Envelope)> {
+        match bundle::decode(&delivered.payload) {
+            Ok(parts) => {
+                let (messages, envelopes): (Vec<_>, Vec<_>) =
+                    parts.into_iter().map(|part| (part.message, part.envelope)).unzip();
+                return delivered.divide(messages).into_iter().zip(envelopes).collect();
+            }
             Err(DecodeError::UnknownType(kind)) => {
                 counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
-                self.acknowledge(delivered).await;
+                self.acknowledge(&delivered).await;
             }
             Err(newer @ DecodeError::Newer { .. }) => {
                 counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
@@ -53,24 +59,27 @@ impl WorkStream {
                     stream = %self.stream, seq = delivered.seq, error = %newer,
                     "a message needs a newer release of Tidings; returning it to the log"
                 );
-                self.return_later(delivered).await;
+                self.return_later(&delivered).await;
             }
             Err(malformed) => {
-                self.count_failure(delivered, Owner::default(), &malformed.to_string()).await;
+                self.count_failure(&delivered, Owner::default(), &malformed.to_string()).await;
             }
         }
-        None
+        Vec::new()
     }
 
-    /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
+    /// Acknowledges a message, or an event of a bundle. If the whole message was delivered more than once, also deletes its
+    /// recorded failures.
     pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
-        if let Err(error) = delivered.ack().await {
+        let is_done = delivered.ack().await.unwrap_or_else(|error| {
             tracing::debug!(
                 stream = %self.stream, seq = delivered.seq, %error,
                 "cannot send an ack; the log will redeliver the message"
             );
-        }
-        if delivered.deliveries > 1
+            false
+        });
+        if is_done
+            && delivered.deliveries > 1
             && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await
         {
             tracing::debug!(
@@ -95,8 +104,18 @@ impl WorkStream {
         }
     }
 
-    /// Returns a message to the log, which delivers it again after `delay`.
+    /// Returns a message to the log, which delivers it again after `delay`. An event of a bundle becomes a timer instead, which
+    /// publishes it alone, because the log would deliver the other events of the bundle again too.
     pub async fn return_after(&self, delivered: &DeliveredMessage, delay: Duration) {
+        if delivered.is_part {
+            match self.publish_alone_after(delivered, delay).await {
+                Ok(()) => return self.acknowledge(delivered).await,
+                Err(error) => tracing::warn!(
+                    stream = %self.stream, seq = delivered.seq, error = format!("{error:#}"),
+                    "cannot set a timer for an event of a bundle; returning the bundle"
+                ),
+            }
+        }
         if let Err(error) = delivered.nak(Some(delay)).await {
             tracing::debug!(
                 stream = %self.stream, seq = delivered.seq, %error,
@@ -105,9 +124,30 @@ impl WorkStream {
         }
     }
 
+    async fn publish_alone_after(&self, delivered: &DeliveredMessage, delay: Duration) -> anyhow::Result<()> {
+        let Envelope { app, send_id, event, .. } = Envelope::decode(&delivered.payload)?;
+        let user = match event {
+            Event::DeliveryJob(job) => Some(job.user),
+            _ => None,
+        };
+        let timer = NewTimer {
+            id: clock::new_id(),
+            due_at: clock::now() + delay,
+            stream: self.stream,
+            message: delivered.payload.to_vec(),
+            app,
+            send_id,
+            user,
+        };
+        Ok(self.store.deliveries().set_timers(&[timer]).await?)
+    }
+
     /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
-    /// other messages.
+    /// other messages. An event of a bundle first becomes a message of its own.
     pub async fn count_failure(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
+        if delivered.is_part {
+            return self.return_later(delivered).await;
+        }
         match self.park_after_last(delivered, owner, cause).await {
             Ok(true) => self.acknowledge(delivered).await,
             Ok(false) => self.return_later(delivered).await,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::event::bundle;
 use domain::{AppId, Envelope, StreamName};
 use event_log::Message;
 use service_kit::{Config, Context};
@@ -63,14 +64,17 @@ impl Installation {
         self.context.log.publish(message).await.unwrap();
     }
 
-    /// Reads all messages of a stream, oldest first.
+    /// Reads all events of a stream, oldest first.
     pub async fn events_in(&self, stream: StreamName) -> Vec<Envelope> {
         let state = self.context.log.state(stream).await.unwrap();
         let mut reader = self.context.log.reader(stream, state.first_seq);
-        let mut envelopes = Vec::new();
-        while u64::try_from(envelopes.len()).unwrap() < state.messages {
-            let records = reader.next_batch(100, Duration::ZERO).await.unwrap();
-            envelopes.extend(records.iter().map(|record| Envelope::decode(&record.payload).unwrap()));
+        let (mut envelopes, mut read) = (Vec::new(), 0);
+        while read < state.messages {
+            for record in reader.next_batch(100, Duration::ZERO).await.unwrap() {
+                read += 1;
+                let parts = bundle::decode(&record.payload).unwrap();
+                envelopes.extend(parts.into_iter().map(|part| part.envelope));
+            }
         }
         envelopes
     }

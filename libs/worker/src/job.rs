@@ -85,15 +85,15 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Handles one message of the lane.
+    /// Handles one event of the lane.
     pub(crate) async fn handle(
         &self,
         work_stream: &WorkStream,
         delivered: DeliveredMessage,
+        envelope: Envelope,
         lane: Lane,
         mut place: JobInHand,
     ) {
-        let Some(envelope) = work_stream.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
             let cause = format!("{} is not a job", envelope.event.kind());
@@ -108,7 +108,11 @@ impl<S: ChannelSender> Worker<S> {
         );
         trace::continue_from(&span, envelope.trace.as_deref());
         let job = Job { work_stream, delivered: &delivered, lane, envelope: &envelope, order };
-        self.with_progress_reports(&job, Box::pin(self.attempt(&job, &mut place))).instrument(span).await;
+        let attempt = async {
+            place.start_attempt().await;
+            self.attempt(&job, &mut place).await;
+        };
+        self.with_progress_reports(&job, Box::pin(attempt)).instrument(span).await;
     }
 
     /// Runs `work`. Meanwhile, reports to the log that the job is in progress, three times per `ack_wait`, so that the log does

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 /// Jobs in hand for each concurrent attempt.
@@ -20,11 +20,14 @@ const GATHERING: Duration = Duration::from_millis(1);
 pub(crate) struct JobsInHand {
     /// Maximum number of concurrent attempts.
     most_attempts: usize,
+    /// One permit for each attempt that may be in progress.
+    attempts: Arc<Semaphore>,
     counts: Arc<watch::Sender<Counts>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
+    /// Attempts in progress, and jobs whose attempt waits to start.
     attempts: usize,
     jobs: usize,
     bytes: usize,
@@ -34,12 +37,15 @@ struct Counts {
 pub(crate) struct JobInHand {
     counts: Arc<watch::Sender<Counts>>,
     bytes: usize,
+    attempts: Arc<Semaphore>,
     is_attempted: bool,
+    attempt: Option<OwnedSemaphorePermit>,
 }
 
 impl JobsInHand {
     pub(crate) fn new(most_attempts: usize) -> JobsInHand {
-        JobsInHand { most_attempts, counts: Arc::new(watch::Sender::default()) }
+        let attempts = Arc::new(Semaphore::new(most_attempts));
+        JobsInHand { most_attempts, attempts, counts: Arc::new(watch::Sender::default()) }
     }
 
     /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. Returns how
@@ -53,14 +59,20 @@ impl JobsInHand {
         self.free(&self.counts.borrow())
     }
 
-    /// Adds a job whose attempt starts.
+    /// Adds a job. Its attempt may begin after [`JobInHand::start_attempt`].
     pub(crate) fn add(&self, bytes: usize) -> JobInHand {
         self.counts.send_modify(|counts| {
             counts.attempts += 1;
             counts.jobs += 1;
             counts.bytes += bytes;
         });
-        JobInHand { counts: Arc::clone(&self.counts), bytes, is_attempted: true }
+        JobInHand {
+            counts: Arc::clone(&self.counts),
+            bytes,
+            attempts: Arc::clone(&self.attempts),
+            is_attempted: true,
+            attempt: None,
+        }
     }
 
     fn free(&self, counts: &Counts) -> usize {
@@ -73,8 +85,15 @@ impl JobsInHand {
 }
 
 impl JobInHand {
+    /// Waits until the attempt of this job may start. Only a bundle can contain more jobs than were free when it was fetched.
+    pub(crate) async fn start_attempt(&mut self) {
+        // The semaphore is never closed.
+        self.attempt = Arc::clone(&self.attempts).acquire_owned().await.ok();
+    }
+
     /// Ends the attempt of this job, so that another can start while this one is settled.
     pub(crate) fn end_attempt(&mut self) {
+        self.attempt = None;
         if self.is_attempted {
             self.is_attempted = false;
             self.counts.send_modify(|counts| counts.attempts -= 1);
@@ -114,6 +133,18 @@ mod tests {
         assert_eq!(jobs.free_slots().now_or_never(), None, "all jobs in hand wait for their settlement");
         drop(held);
         assert_eq!(jobs.free_slots().await, 4);
+    }
+
+    #[tokio::test]
+    async fn jobs_of_a_bundle_start_as_attempts_end() {
+        let jobs = JobsInHand::new(2);
+        let mut bundle: Vec<JobInHand> = (0..3).map(|_| jobs.add(1)).collect();
+        assert_eq!(bundle[0].start_attempt().now_or_never(), Some(()));
+        assert_eq!(bundle[1].start_attempt().now_or_never(), Some(()));
+        assert_eq!(bundle[2].start_attempt().now_or_never(), None);
+        bundle[0].end_attempt();
+        assert_eq!(jobs.free_slots().now_or_never(), None, "the third job takes the free place");
+        assert_eq!(bundle[2].start_attempt().now_or_never(), Some(()));
     }
 
     #[tokio::test]

@@ -40,17 +40,25 @@ pub(crate) async fn run<S: ChannelSender>(
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
     let in_hand = JobsInHand::new(context.config.delivery.max_concurrency);
     let mut running: JoinSet<()> = JoinSet::new();
+    // Number of jobs in the largest bundle of late. Fewer messages are fetched if they contain several jobs.
+    let mut bundled = 16;
     while let Some(free_slots) = token.run_until_cancelled(in_hand.free_slots()).await {
         while let Some(ended) = running.try_join_next() {
             reap(&ended);
         }
         // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
-        match consumer.fetch(free_slots, WAIT).await {
-            Ok(jobs) => {
-                for delivered in jobs {
-                    let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
-                    let place = in_hand.add(delivered.payload.len());
-                    running.spawn(async move { worker.handle(&work_stream, delivered, lane, place).await });
+        match consumer.fetch(free_slots.div_ceil(bundled), WAIT).await {
+            Ok(messages) => {
+                for delivered in messages {
+                    let jobs = work_stream.decode(delivered).await;
+                    bundled = jobs.len().max(bundled / 2).max(1);
+                    for (delivered, envelope) in jobs {
+                        let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
+                        let place = in_hand.add(delivered.payload.len());
+                        running.spawn(async move {
+                            worker.handle(&work_stream, delivered, envelope, lane, place).await;
+                        });
+                    }
                 }
             }
             Err(error) => {

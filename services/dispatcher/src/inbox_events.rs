@@ -55,6 +55,7 @@ impl InboxEvents {
             let event = ItemsAdded {
                 created_at: self.created_at,
                 category_id: self.category_id,
+                first: 0,
                 contents: Vec::new(),
                 recipients: Vec::new(),
             };

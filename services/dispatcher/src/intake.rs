@@ -74,6 +74,8 @@ struct Intake {
     alone: Slots,
     /// Number of recipients of the largest recent chunk. It halves with each batch of smaller chunks.
     largest_chunk: usize,
+    /// Number of events of the largest recent message. It halves with each smaller message.
+    largest_bundle: usize,
 }
 
 /// Dispatches the sends of one lane until the process stops.
@@ -84,8 +86,16 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
     let planner = Planner::new(context.clone());
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
-    let mut intake =
-        Intake { context, lane, work_stream, backpressure, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
+    let mut intake = Intake {
+        context,
+        lane,
+        work_stream,
+        backpressure,
+        planner,
+        alone,
+        largest_chunk: CHUNK_RECIPIENTS,
+        largest_bundle: 1,
+    };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
         match consumer.fetch(intake.fetch_size(), WAIT).await {
@@ -111,13 +121,14 @@ impl Intake {
         }
     }
 
-    /// Returns the number of messages to fetch at once. For the bulk lane, that is about one batch, estimated from the size of
-    /// recent chunks, so that few messages have to be returned.
+    /// Returns the number of messages to fetch at once, estimated from the number of events in recent messages. For the bulk lane,
+    /// that is about one batch, estimated from the size of recent chunks too, so that few messages have to be returned.
     fn fetch_size(&self) -> usize {
-        match self.lane {
+        let sends = match self.lane {
             Lane::Transactional => BATCH,
             Lane::Bulk => (self.max_batch_recipients() / self.largest_chunk.max(1)).clamp(1, BATCH),
-        }
+        };
+        sends.div_ceil(self.largest_bundle)
     }
 
     fn max_batch_recipients(&self) -> usize {
@@ -172,9 +183,13 @@ impl Intake {
         let mut messages = messages.into_iter();
         let mut batch = ChunkBatch::default();
         while let Some(delivered) = messages.next() {
-            let Some(envelope) = self.work_stream.decode(&delivered).await else { continue };
-            let Some(fetched) = self.chunk_to_plan(delivered, envelope).await else { continue };
-            batch.add(fetched);
+            let events = self.work_stream.decode(delivered).await;
+            self.largest_bundle = events.len().max(self.largest_bundle / 2).max(1);
+            for (delivered, envelope) in events {
+                if let Some(fetched) = self.chunk_to_plan(delivered, envelope).await {
+                    batch.add(fetched);
+                }
+            }
             if batch.recipients >= self.max_batch_recipients() || batch.bytes >= BATCH_BYTES {
                 self.plan_batch(std::mem::take(&mut batch).chunks).await;
                 if self.lane == Lane::Bulk || self.context.tasks.token().is_cancelled() {

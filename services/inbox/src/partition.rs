@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use domain::StreamName;
+use domain::event::bundle::Part;
 use domain::inbox::fold::{Change, ErasedUsers, Fold, InboxPartition, ItemKey, Step, state_changes};
 use domain::structure::json_memory;
-use domain::{Envelope, StreamName};
-use event_log::{EventLog, Record};
+use event_log::EventLog;
 use metrics::histogram;
 use service_kit::follower::{EventBatch, Follower, Projection, Repeats};
 use service_kit::metrics::ACCEPT_TO_INBOX_SECONDS;
@@ -76,9 +77,9 @@ impl Projection for PartitionProjection {
         Ok(())
     }
 
-    fn add(&mut self, folded: &mut FoldedBatch, record: &Record, envelope: Envelope) -> Result<(), String> {
-        folded.bytes += json_memory(&record.payload);
-        let pushed = folded.fold.push(self.origin, record.seq, &envelope, &mut self.erased);
+    fn add(&mut self, folded: &mut FoldedBatch, seq: u64, part: Part) -> Result<(), String> {
+        folded.bytes += json_memory(&part.message);
+        let pushed = folded.fold.push(self.origin, seq, &part.envelope, &mut self.erased);
         pushed.map_err(|error| error.to_string())
     }
 

@@ -6,11 +6,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use domain::event::bundle::Part;
 use domain::event::{AllItemsChanged, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Envelope, Event, ItemId, StreamName};
-use event_log::Record;
 use service_kit::Context;
 use service_kit::follower::{EventBatch, Follower, Projection, Repeats};
 use store::Store;
@@ -34,9 +34,9 @@ impl Projection for Messages {
     const LINGER: Duration = Duration::from_millis(5);
     type Events = Vec<Envelope>;
 
-    fn add(&mut self, events: &mut Vec<Envelope>, _: &Record, envelope: Envelope) -> Result<(), String> {
-        if is_reported(&envelope.event) {
-            events.push(envelope);
+    fn add(&mut self, events: &mut Vec<Envelope>, _: u64, part: Part) -> Result<(), String> {
+        if is_reported(&part.envelope.event) {
+            events.push(part.envelope);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged};
+use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, bundle};
 use domain::inbox::{AllChange, ItemChange, ItemState};
 use domain::{Envelope, Event, ItemId, StreamName, Timestamp};
 use event_log::EventLog;
@@ -54,8 +54,8 @@ async fn each(
     while at < end {
         for record in reader.next_batch(BATCH, LINGER).await.unwrap() {
             at = record.seq;
-            match Envelope::decode(&record.payload) {
-                Ok(envelope) => take(read, record.seq, envelope),
+            match bundle::decode(&record.payload) {
+                Ok(parts) => parts.into_iter().for_each(|part| take(read, record.seq, part.envelope)),
                 Err(error) => read.unreadable.push(format!("{stream} {at}: {error}")),
             }
         }
@@ -126,7 +126,7 @@ impl Replay {
     }
 
     fn add(&mut self, app: i64, seq: u64, send: Uuid, added: &ItemsAdded) {
-        for (index, &(user, content)) in (0..).zip(&added.recipients) {
+        for (index, &(user, content)) in (added.first..).zip(&added.recipients) {
             let id = ItemId::derive(seq, self.partition, self.partitions, index).unwrap().0;
             if self.of_send.contains_key(&(app, user.0, send)) {
                 continue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::webhook::WebhookEvent;
-use domain::{Channel, Envelope, Event, Lane, StreamName};
+use domain::{Channel, Event, Lane, StreamName};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use stand_ins::outbox::Outbox;
@@ -57,13 +57,18 @@ impl Deref for GoldenInstallation {
 }
 
 impl GoldenInstallation {
-    /// Starts an installation with all rows to which `message` refers, but without services.
-    pub(super) async fn start(message: &Envelope) -> GoldenInstallation {
+    /// Starts an installation with all rows to which the events of a message refer, but without services.
+    pub(super) async fn start(events: &[Event]) -> GoldenInstallation {
         let installation = GoldenInstallation::with_partitions(1).await;
-        match &message.event {
+        match &events[0] {
             // The services write the rows of this send when they process it.
             Event::SendAccepted(_) => {}
-            Event::DeliveryJob(job) => seed_rows(&installation.pool, job.attempt, false).await,
+            Event::DeliveryJob(job) => {
+                seed_rows(&installation.pool, job.attempt, false).await;
+                for event in &events[1..] {
+                    seed_delivery(&installation.pool, event).await;
+                }
+            }
             event => {
                 let read = event.kind().starts_with("InboxItemUn");
                 seed_rows(&installation.pool, 1, read).await;
@@ -154,6 +159,21 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
         "INSERT INTO attachment VALUES (7, '018f3f6e-7c1a-7000-8000-0000000000bb', 0, $1, '2100-01-01T00:00:00Z')",
     )
     .bind(vec![b'%'; 48_213])
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// Inserts the delivery of a further job of a bundle.
+async fn seed_delivery(pool: &PgPool, event: &Event) {
+    let Event::DeliveryJob(job) = event else { panic!("not a job: {event:?}") };
+    sqlx::query(
+        "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, attempt)
+         SELECT app_id, $1, send_id, 1, $2, channel, $3, attempt FROM delivery",
+    )
+    .bind(job.delivery_id.0)
+    .bind(job.user.0)
+    .bind(&job.target)
     .execute(pool)
     .await
     .unwrap();

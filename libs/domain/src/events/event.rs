@@ -1,8 +1,9 @@
 //! Messages of the event log: events, jobs, and the envelope of both.
 //!
-//! Golden files in `libs/domain/golden` contain one message per type and version. They are never removed, because every message
-//! ever written must stay readable.
+//! A message contains one event, or several if it is a [`bundle`]. Golden files in `libs/domain/golden` contain one message per type,
+//! and a bundle. They are never removed, because every message ever written must stay readable.
 
+pub mod bundle;
 mod chunk_decisions;
 mod envelope;
 
@@ -85,7 +86,7 @@ pub struct DeliveryJob {
     pub overrides: BTreeMap<String, Object>,
     /// Number of attempts that ended in a temporary failure with a `RetryLimit`, counted since the job was first published or
     /// last redriven.
-    #[serde(default, skip_serializing_if = "is_none_made")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub limited_retries: u32,
     /// The recipient's position in the send, from 0. None in jobs that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,8 +94,8 @@ pub struct DeliveryJob {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_none_made(retries: &u32) -> bool {
-    *retries == 0
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl DeliveryJob {
@@ -130,9 +131,12 @@ impl DeliveryJob {
 pub struct ItemsAdded {
     pub created_at: Timestamp,
     pub category_id: Option<CategoryId>,
+    /// Index of the first item among all items of the message. It is 0, except in a [`bundle`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first: u32,
     /// The distinct contents of the items.
     pub contents: Vec<InAppContent>,
-    /// Each recipient's user and the index of the content in `contents`; at most 512 entries.
+    /// Each recipient's user and the index of the content in `contents`. A message contains at most 512 recipients.
     pub recipients: Vec<(UserNumber, u32)>,
 }
 

@@ -245,7 +245,7 @@ fn new_items(
         .iter()
         .map(|content| Ok(Arc::from(serde_json::to_string(content)?)))
         .collect::<Result<_, FoldError>>()?;
-    let numbered = (0..).zip(&added.recipients);
+    let numbered = (added.first..).zip(&added.recipients);
     numbered
         .map(|(index, &(user, content))| {
             origin.check(envelope.app, user)?;

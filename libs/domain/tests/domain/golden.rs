@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::event::DecodeError;
+use bytes::Bytes;
+use domain::event::{DecodeError, bundle};
 use domain::outcome::Blame;
 use domain::{Envelope, Event};
 use serde_json::{Value, json};
@@ -29,18 +30,68 @@ fn every_type_has_a_golden_file() {
 fn golden_messages_read_and_write_back_the_same() {
     for path in golden_files() {
         let text = fs::read_to_string(&path).unwrap();
-        let envelope =
-            Envelope::decode(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let written: Value = serde_json::from_slice(&envelope.encode().unwrap()).unwrap();
+        let parts = bundle::decode(&text.clone().into())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let messages: Vec<Bytes> = parts.iter().map(|part| part.envelope.encode().unwrap().into()).collect();
+        let kind = parts[0].envelope.event.kind();
+        let written: Value = serde_json::from_slice(&bundle::encode(kind, &messages).unwrap()).unwrap();
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         // If a member was added to a version later, a separate golden file covers it, with the member's name in the file name.
-        let kind = envelope.event.kind();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let version = if parts.len() == 1 { ".v1." } else { ".v2.bundle." };
         assert!(
-            name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),
+            name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(version)),
             "{name} holds a {kind}"
         );
+    }
+}
+
+#[test]
+fn the_parts_of_a_bundle_are_messages_of_their_own() {
+    let message = fs::read(golden_file("DeliverySettled.v2.bundle.json")).unwrap();
+    let parts = bundle::decode(&message.into()).unwrap();
+    assert_eq!(parts.len(), 2);
+    for part in parts {
+        assert_eq!(Envelope::decode(&part.message).unwrap(), part.envelope);
+    }
+}
+
+#[test]
+fn a_bundle_is_read_completely_or_not_at_all() {
+    let decode = |name: &str, place: &str, value: Value| {
+        let message = with_value(name, place, value);
+        bundle::decode(&message.to_string().into()).unwrap_err()
+    };
+    let bundle = "DeliverySettled.v2.bundle.json";
+    for (place, value) in [
+        ("/data/1/type", json!("OfTheFuture")),
+        ("/data/1/data/channel", json!("of_the_future")),
+        ("/data/1/v", json!(3)),
+        ("/v", json!(3)),
+    ] {
+        let error = decode(bundle, place, value);
+        assert!(matches!(error, DecodeError::Newer { .. }), "{place}: {error:?}");
+    }
+    for value in [json!([]), json!({}), json!([{}])] {
+        let error = decode(bundle, "/data", value);
+        assert!(matches!(error, DecodeError::Malformed(_)), "{error:?}");
+    }
+    let nested: Value = fs::read_to_string(golden_file(bundle)).unwrap().parse().unwrap();
+    let error = decode(bundle, "/data/1", nested);
+    assert!(matches!(error, DecodeError::Newer { .. }), "{error:?}");
+}
+
+/// What a release does that cannot read bundles: it leaves them to a newer process.
+#[test]
+fn a_reader_of_single_events_takes_a_bundle_for_a_newer_message() {
+    let bundles = golden_files();
+    let bundles: Vec<_> =
+        bundles.iter().filter(|path| path.to_string_lossy().ends_with(".v2.bundle.json")).collect();
+    assert_eq!(bundles.len(), 4);
+    for path in bundles {
+        let error = Envelope::decode(&fs::read(path).unwrap()).unwrap_err();
+        assert!(matches!(error, DecodeError::Newer { .. }), "{}: {error:?}", path.display());
     }
 }
 
@@ -74,12 +125,20 @@ const ENUMERATED: [(&str, &str); 8] = [
     ("SendPlanned.v1.decided.json", "/data/decided/shapes/0/skips/1/1"),
 ];
 
-/// Replaces the value at the JSON Pointer `place` in a golden message, decodes the result, and returns the error.
-fn altered(name: &str, place: &str, value: Value) -> DecodeError {
-    let path = golden_files().into_iter().find(|path| path.ends_with(name)).unwrap();
-    let mut message: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+fn golden_file(name: &str) -> PathBuf {
+    golden_files().into_iter().find(|path| path.ends_with(name)).unwrap()
+}
+
+/// Returns a golden message, with the value at the JSON Pointer `place` replaced.
+fn with_value(name: &str, place: &str, value: Value) -> Value {
+    let mut message: Value = serde_json::from_str(&fs::read_to_string(golden_file(name)).unwrap()).unwrap();
     *message.pointer_mut(place).unwrap() = value;
-    Envelope::decode(message.to_string().as_bytes()).unwrap_err()
+    message
+}
+
+/// Decodes a golden message in which the value at the JSON Pointer `place` is replaced, and returns the error.
+fn altered(name: &str, place: &str, value: Value) -> DecodeError {
+    Envelope::decode(with_value(name, place, value).to_string().as_bytes()).unwrap_err()
 }
 
 #[test]

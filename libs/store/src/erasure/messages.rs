@@ -1,7 +1,9 @@
 //! Removal of erased users from encoded messages in the database: parked messages, dead events, and the stored bodies of
 //! sends. An event is dead if it is in the table `dead_event` because its processing kept failing.
 
+use bytes::Bytes;
 use domain::content::InAppContent;
+use domain::event::bundle::{self, Part};
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::{AppId, Envelope, Event, SendId, Timestamp, UserNumber};
 use sqlx::types::Json;
@@ -186,14 +188,12 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
             return Ok(());
         }
         for (projection, stream, seq, message) in page {
-            if let Ok(envelope) = Envelope::decode(&message)
-                && let Some(message) = without_erased_users(pool, envelope).await?
-            {
+            if let Some(message) = without_erased_users(pool, message.into()).await? {
                 sqlx::query(table.update)
                     .bind(&projection)
                     .bind(&stream)
                     .bind(seq)
-                    .bind(message)
+                    .bind(&message[..])
                     .execute(pool)
                     .await?;
             }
@@ -202,24 +202,29 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
     }
 }
 
-/// Removes the items of erased users from an event that adds inbox items, and returns the encoded event. Returns None if the
-/// event is of a different type or has no item of an erased user.
-async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
-    let Event::InboxItemsAdded(added) = &mut envelope.event else {
-        return Ok(None);
-    };
-    let erased = sqlx::query_scalar!(
-        "SELECT user_number FROM erased WHERE app_id = $1 AND user_number = ANY($2)",
-        envelope.app.0,
-        &added.recipients.iter().map(|(user, _)| user.0).collect::<Vec<_>>()
-    )
-    .fetch_all(pool)
-    .await?;
-    if erased.is_empty() {
-        return Ok(None);
+/// Removes the items of erased users from a message that adds inbox items, and returns the encoded message. Returns None if the
+/// message has no item of an erased user, or cannot be decoded.
+async fn without_erased_users(pool: &PgPool, message: Bytes) -> Result<Option<Bytes>, Error> {
+    let Ok(mut parts) = bundle::decode(&message) else { return Ok(None) };
+    let mut is_changed = false;
+    for Part { envelope, message } in &mut parts {
+        let Event::InboxItemsAdded(added) = &mut envelope.event else { continue };
+        let erased = sqlx::query_scalar!(
+            "SELECT user_number FROM erased WHERE app_id = $1 AND user_number = ANY($2)",
+            envelope.app.0,
+            &added.recipients.iter().map(|(user, _)| user.0).collect::<Vec<_>>()
+        )
+        .fetch_all(pool)
+        .await?;
+        if !erased.is_empty() {
+            leave_out(added, |UserNumber(user)| erased.contains(&user));
+            *message = envelope.encode()?.into();
+            is_changed = true;
+        }
     }
-    leave_out(added, |UserNumber(user)| erased.contains(&user));
-    Ok(Some(envelope.encode()?))
+    let Some(first) = parts.first().filter(|_| is_changed) else { return Ok(None) };
+    let messages: Vec<Bytes> = parts.iter().map(|part| part.message.clone()).collect();
+    Ok(Some(bundle::encode(first.envelope.event.kind(), &messages)?))
 }
 
 /// Removes the erased recipients. Replaces content that no remaining recipient uses with empty content, so that the indexes

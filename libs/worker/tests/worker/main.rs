@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attempts;
+mod bundles;
 mod claims;
 mod exchange;
 mod fairness;

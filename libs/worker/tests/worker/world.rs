@@ -3,8 +3,9 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::content::{Content, EmailContent, SmsContent};
-use domain::event::{DeliveryJob, DeliverySettled};
+use domain::event::{DeliveryJob, DeliverySettled, bundle};
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, UserNumber};
 use local_servers::Postgres;
 use service_kit::{Config, Context, clock};
@@ -115,12 +116,21 @@ impl World {
     }
 
     pub(crate) async fn order(&self, order: &DeliveryJob) {
-        let event = Event::DeliveryJob(Box::new(order.clone()));
-        let id = clock::new_id();
-        let (send_id, caused_by, trace) = (Some(SEND), None, None);
-        let envelope = Envelope { id, app: self.app, at: clock::now(), send_id, caused_by, trace, event };
-        let jobs = StreamName::Job(order.channel, Lane::Transactional);
-        self.publish(jobs, envelope.encode().unwrap()).await;
+        self.order_together(std::slice::from_ref(order)).await;
+    }
+
+    /// Publishes jobs in one message.
+    pub(crate) async fn order_together(&self, orders: &[DeliveryJob]) {
+        let message = |order: &DeliveryJob| {
+            let event = Event::DeliveryJob(Box::new(order.clone()));
+            let id = clock::new_id();
+            let (send_id, caused_by, trace) = (Some(SEND), None, None);
+            let envelope = Envelope { id, app: self.app, at: clock::now(), send_id, caused_by, trace, event };
+            Bytes::from(envelope.encode().unwrap())
+        };
+        let messages: Vec<Bytes> = orders.iter().map(message).collect();
+        let jobs = StreamName::Job(orders[0].channel, Lane::Transactional);
+        self.publish(jobs, bundle::encode("DeliveryJob", &messages).unwrap().into()).await;
     }
 
     /// Opens the provider's breaker with a series of deliveries. The channel's script must make their calls fail.

@@ -1,14 +1,16 @@
 //! Messages that fail because of their own content.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::event::SendContinues;
+use bytes::Bytes;
+use domain::event::{SendContinues, bundle};
 use domain::{Envelope, Event, Lane, StreamName};
 use event_log::ConsumerSettings;
 use service_kit::clock;
 use testkit::eventually;
 
-use crate::world::{SOON, World, person, send_number, send_to};
+use crate::world::{SOON, World, accepted, person, send_number, send_to};
 
 const SENDS: StreamName = StreamName::Send(Lane::Transactional);
 
@@ -31,6 +33,27 @@ async fn a_send_that_the_database_rejects_is_parked_and_other_sends_are_planned(
             .unwrap();
     let stream = SENDS.to_string();
     assert_eq!(parked, [(Some(poisoned.0), stream.clone()), (None, stream)]);
+    assert_eq!(world.count("SELECT count(*) FROM request").await, 2);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn of_a_bundle_only_the_send_that_the_database_rejects_is_parked() {
+    let world = World::with(|_| {}).await;
+    let mut poison = send_to(vec![person("eve")]);
+    poison.content.title = Some("a\0b".to_owned());
+    let sends = [send_to(vec![person("ada")]), poison, send_to(vec![person("bob")])];
+    let messages: Vec<Bytes> =
+        (1..).zip(&sends).map(|(number, send)| accepted(world.app, send_number(number), send)).collect();
+    world.publish(SENDS, bundle::encode("SendAccepted", &messages).unwrap().into()).await;
+    world.serve();
+    // The rejected send becomes a message of its own, which is tried five times.
+    world.dispatched(Lane::Transactional, 2).await;
+    let planned: BTreeSet<_> = world.inboxes().await.iter().map(|(send, ..)| *send).collect();
+    assert_eq!(planned, BTreeSet::from([1, 3].map(send_number)));
+    let parked: Vec<(Option<uuid::Uuid>, Vec<u8>)> =
+        sqlx::query_as("SELECT send_id, message FROM parked").fetch_all(&world.pool).await.unwrap();
+    assert_eq!(parked, [(Some(send_number(2).0), messages[1].to_vec())]);
     assert_eq!(world.count("SELECT count(*) FROM request").await, 2);
     assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
 }
@@ -67,7 +90,7 @@ async fn a_message_of_a_newer_version_waits_and_other_sends_are_planned() {
         trace: None,
         event: Event::SendAccepted(Box::new(send_to(vec![person("bob")]))),
     };
-    let newer = String::from_utf8(newer.encode().unwrap()).unwrap().replace("\"v\":1", "\"v\":2");
+    let newer = String::from_utf8(newer.encode().unwrap()).unwrap().replace("\"v\":1", "\"v\":3");
     world.publish(SENDS, newer.clone().into_bytes()).await;
     world.accept(&send_to(vec![person("ada")])).await;
     eventually(SOON, "the other send is planned", async || {

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::overrides::Overrides;
@@ -78,16 +79,7 @@ impl World {
 
     /// Publishes a send of the given app.
     pub(crate) async fn accept_of(&self, app: AppId, send_id: SendId, send: &SendRequest) {
-        let envelope = Envelope {
-            id: send_id.0,
-            app,
-            at: clock::now(),
-            send_id: Some(send_id),
-            caused_by: None,
-            trace: None,
-            event: Event::SendAccepted(Box::new(send.clone())),
-        };
-        self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
+        self.publish(StreamName::Send(send.lane), accepted(app, send_id, send).into()).await;
     }
 
     /// Freezes the first chunk of a send, like a dispatcher that dies before it publishes the messages of the chunk.
@@ -166,4 +158,18 @@ pub(crate) fn person(identifier: &str) -> Recipient {
 
 pub(crate) fn send_number(number: u128) -> SendId {
     SendId(Uuid::from_u128(number))
+}
+
+/// Encodes the event that the gateway would publish.
+pub(crate) fn accepted(app: AppId, send_id: SendId, send: &SendRequest) -> Bytes {
+    let envelope = Envelope {
+        id: send_id.0,
+        app,
+        at: clock::now(),
+        send_id: Some(send_id),
+        caused_by: None,
+        trace: None,
+        event: Event::SendAccepted(Box::new(send.clone())),
+    };
+    envelope.encode().unwrap().into()
 }

@@ -135,6 +135,7 @@ fn event(app: AppId, step: &Step, at: Timestamp, first: u64) -> Vec<u8> {
             Event::InboxItemsAdded(ItemsAdded {
                 created_at: at,
                 category_id: None,
+                first: 0,
                 contents: vec![InAppContent::default()],
                 recipients: users.into_iter().map(|user| (UserNumber(user), 0)).collect(),
             })

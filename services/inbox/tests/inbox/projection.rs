@@ -1,14 +1,15 @@
 //! Repeated events, events that cannot be read or written, and restarts of the projection.
 
+use bytes::Bytes;
 use domain::content::InAppContent;
-use domain::event::{ItemsAdded, ItemsChanged};
+use domain::event::{ItemsAdded, ItemsChanged, bundle};
 use domain::id::partition;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId, Timestamp, UserNumber};
 use store::inbox::projection::INBOX;
 use testkit::eventually;
 
-use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, envelope, stop};
+use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, envelope, items, stop};
 
 #[tokio::test]
 async fn repeated_events_add_nothing() {
@@ -37,6 +38,7 @@ async fn unreadable_and_unwritable_events_are_dead_lettered_and_block_no_others(
     let without_send = ItemsAdded {
         created_at: Timestamp::from_millis(0),
         category_id: None,
+        first: 0,
         contents: vec![InAppContent::default()],
         recipients: vec![(UserNumber(1), 0)],
     };
@@ -53,6 +55,52 @@ async fn unreadable_and_unwritable_events_are_dead_lettered_and_block_no_others(
     let dead: Vec<i64> =
         sqlx::query_scalar("SELECT seq FROM dead_event ORDER BY seq").fetch_all(&world.pool).await.unwrap();
     assert_eq!(dead, [2, 4, 5]);
+}
+
+/// Combines events that add items to the inboxes of some users, as (send, number of users).
+fn bundled(sends: &[(u128, i64)]) -> Vec<u8> {
+    let mut first = 0;
+    let messages: Vec<Bytes> = sends
+        .iter()
+        .map(|&(send, users)| {
+            let added = ItemsAdded { first, ..items(users) };
+            first += u32::try_from(users).unwrap();
+            envelope(Some(send), Event::InboxItemsAdded(added)).into()
+        })
+        .collect();
+    bundle::encode("InboxItemsAdded", &messages).unwrap().into()
+}
+
+#[tokio::test]
+async fn the_items_of_a_bundle_have_different_ids() {
+    let world = World::start().await;
+    world.publish(vec![bundled(&[(1, 2), (2, 3)]), added(3, 1)]).await;
+    world.context.serve("inbox", inbox::run);
+    world.projected().await;
+    let ids: Vec<i64> =
+        sqlx::query_scalar("SELECT id FROM inbox_item ORDER BY id").fetch_all(&world.pool).await.unwrap();
+    let id = |seq, index| ItemId::derive(seq, 0, 1, index).unwrap().0;
+    assert_eq!(ids, [id(1, 0), id(1, 1), id(1, 2), id(1, 3), id(1, 4), id(2, 0)]);
+    assert_eq!(world.differing().await, 0);
+}
+
+#[tokio::test]
+async fn of_a_bundle_only_the_refused_event_is_left_out() {
+    let world = World::start().await;
+    let refuse = "ALTER TABLE inbox_item ADD CHECK (send_id <> '00000000-0000-0000-0000-000000000007')";
+    sqlx::raw_sql(refuse).execute(&world.pool).await.unwrap();
+    let message = bundled(&[(1, 2), (7, 2), (2, 2), (7, 1), (3, 1)]);
+    world.publish(vec![message.clone(), added(4, 1)]).await;
+    world.context.serve("inbox", inbox::run);
+    world.projected().await;
+    let sends = "SELECT count(*) FROM inbox_item GROUP BY send_id ORDER BY send_id";
+    let items: Vec<i64> = sqlx::query_scalar(sends).fetch_all(&world.pool).await.unwrap();
+    assert_eq!(items, [2, 2, 1, 1]);
+    assert_eq!(world.count(WRONG_COUNTERS).await, 0);
+    let dead: Vec<(i64, Vec<u8>)> =
+        sqlx::query_as("SELECT seq, message FROM dead_event").fetch_all(&world.pool).await.unwrap();
+    assert_eq!(dead, [(1, message)]);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
 }
 
 #[tokio::test]
@@ -120,6 +168,7 @@ async fn events_of_another_partition_are_dead_lettered() {
     let foreign_item = ItemsAdded {
         created_at: Timestamp::from_millis(0),
         category_id: None,
+        first: 0,
         contents: vec![InAppContent::default()],
         recipients: vec![(user, 0)],
     };
@@ -148,7 +197,7 @@ async fn an_unknown_type_is_skipped_and_a_newer_version_waits_for_a_newer_releas
         assert!(text.contains(from));
         text.replace(from, to).into_bytes()
     };
-    let (unknown, newer) = (with("InboxItemsAdded", "InboxPainted"), with("\"v\":1", "\"v\":2"));
+    let (unknown, newer) = (with("InboxItemsAdded", "InboxPainted"), with("\"v\":1", "\"v\":3"));
     world.publish(vec![added(1, 1), unknown, added(3, 1), newer, added(4, 1)]).await;
     let other = world.another().await;
     other.serve("inbox", inbox::run);

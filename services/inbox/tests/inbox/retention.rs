@@ -23,6 +23,7 @@ fn added_at(send: u128, users: i64, created_at: Timestamp) -> Vec<u8> {
     let added = ItemsAdded {
         created_at,
         category_id: None,
+        first: 0,
         contents: vec![InAppContent::default()],
         recipients: (1..=users).map(|user| (UserNumber(user), 0)).collect(),
     };

@@ -138,7 +138,7 @@ impl Run<'_> {
                 let created_at = NOW + DAY * u32::from(*send);
                 let recipients = users.iter().map(|user| (UserNumber(*user), 0)).collect();
                 let contents = vec![InAppContent::default()];
-                let added = ItemsAdded { created_at, category_id: None, contents, recipients };
+                let added = ItemsAdded { created_at, category_id: None, first: 0, contents, recipients };
                 let seq = self.publish(*app, Some(*send), Event::InboxItemsAdded(added)).await;
                 for (index, user) in (0..).zip(users) {
                     let id = ItemId::derive(seq, 0, 1, index).unwrap().0;

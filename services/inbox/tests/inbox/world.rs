@@ -119,15 +119,20 @@ pub(crate) fn envelope(send: Option<u128>, event: Event) -> Vec<u8> {
     envelope.encode().unwrap()
 }
 
-/// Encodes the event that a send added an item to the inboxes of users 1 to `users`.
-pub(crate) fn added(send: u128, users: i64) -> Vec<u8> {
-    let added = ItemsAdded {
+/// Items for users 1 to `users`.
+pub(crate) fn items(users: i64) -> ItemsAdded {
+    ItemsAdded {
         created_at: NOW,
         category_id: None,
+        first: 0,
         contents: vec![InAppContent::default()],
         recipients: (1..=users).map(|user| (UserNumber(user), 0)).collect(),
-    };
-    envelope(Some(send), Event::InboxItemsAdded(added))
+    }
+}
+
+/// Encodes the event that a send added an item to the inboxes of users 1 to `users`.
+pub(crate) fn added(send: u128, users: i64) -> Vec<u8> {
+    envelope(Some(send), Event::InboxItemsAdded(items(users)))
 }
 
 /// Encodes a change of the first item that the event with sequence `seq` added. That item belongs to user 1.

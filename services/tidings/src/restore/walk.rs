@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use domain::Envelope;
-use domain::event::DecodeError;
+use domain::event::{DecodeError, bundle};
 use event_log::{EventLog, Reader};
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ pub(super) struct Walk {
     pub(super) unreadable: u64,
 }
 
-/// A message with its sequence.
+/// An event, with the sequence of its message.
 pub(super) struct FoundMessage {
     pub(super) seq: u64,
     pub(super) envelope: Envelope,
@@ -73,8 +73,12 @@ impl Walk {
             self.print_progress();
             let mut found = Vec::with_capacity(records.len());
             for record in records.iter().filter(|record| record.seq <= self.range.to) {
-                match Envelope::decode(&record.payload) {
-                    Ok(envelope) => found.push(FoundMessage { seq: record.seq, envelope }),
+                match bundle::decode(&record.payload) {
+                    Ok(parts) => found.extend(
+                        parts
+                            .into_iter()
+                            .map(|part| FoundMessage { seq: record.seq, envelope: part.envelope }),
+                    ),
                     Err(newer @ DecodeError::Newer { .. }) => {
                         return Err(newer).with_context(|| format!("{} {}", self.range.stream, record.seq));
                     }

@@ -1,4 +1,4 @@
-//! The envelope of messages in the log.
+//! The envelope of an event in the log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Data, Event};
 use crate::{AppId, SendId, Timestamp};
 
-/// A message in the log.
+/// An event in the log, and the message that contains it alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     pub id: Uuid,
@@ -52,7 +52,7 @@ impl DecodeError {
     }
 }
 
-/// Version that this release writes for every type. This release cannot read newer versions.
+/// Version of a message with one event. [`bundle`](super::bundle) reads messages with several events.
 const VERSION: u16 = 1;
 /// Start of serde's error text for an unknown enum value. The error has no code for this cause, only the text.
 const UNKNOWN_VALUE: &str = "unknown variant `";
@@ -109,7 +109,7 @@ impl Envelope {
         })
     }
 
-    /// Decodes a message from JSON.
+    /// Decodes a message with one event from JSON. Readers of the log call [`bundle::decode`](super::bundle::decode) instead.
     ///
     /// # Errors
     /// Returns an error if this release cannot read the message; see [`DecodeError`]. Callers skip a message of an unknown type,

@@ -1,7 +1,8 @@
 //! Removal of erased users from encoded messages in the database.
 
+use bytes::Bytes;
 use domain::content::InAppContent;
-use domain::event::{DeliveryJob, ItemsAdded};
+use domain::event::{DeliveryJob, ItemsAdded, bundle};
 use domain::send::Recipient;
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, SendRequest, UserNumber};
 use serde_json::{Value, json};
@@ -97,6 +98,7 @@ async fn dead_events_lose_only_the_erased_user() {
     let added = ItemsAdded {
         created_at: NOW,
         category_id: None,
+        first: 0,
         contents: vec![own("for ada"), own("for both"), own("for bob")],
         recipients: vec![(ada, 0), (ada, 1), (bob, 1), (bob, 2)],
     };
@@ -115,4 +117,35 @@ async fn dead_events_lose_only_the_erased_user() {
     assert_eq!(data[0]["recipients"], json!([[bob, 1], [bob, 2]]));
     let titles: Vec<_> = data[0]["contents"].as_array().unwrap().iter().map(|one| &one["title"]).collect();
     assert_eq!(titles, [&json!(null), &json!("for both"), &json!("for bob")]);
+}
+
+#[tokio::test]
+async fn bundles_of_dead_events_lose_only_the_erased_user() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let ada = fixture.user(app, "ada").await;
+    let bob = fixture.user(app, "bob").await;
+    let added = |first, user| {
+        let content = InAppContent { title: Some(format!("item {first}")), ..InAppContent::default() };
+        let (contents, recipients) = (vec![content], vec![(user, 0)]);
+        let added = ItemsAdded { created_at: NOW, category_id: None, first, contents, recipients };
+        Bytes::from(encoded(app, Event::InboxItemsAdded(added)))
+    };
+    let message = bundle::encode("InboxItemsAdded", &[added(0, ada), added(1, bob)]).unwrap();
+    sqlx::query(
+        "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ('inbox', 'INBOX_0', 1, $1, '')",
+    )
+    .bind(&message[..])
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    fixture.erase(app, "ada", LATER).await;
+    fixture.pass().await;
+
+    let left: Vec<u8> =
+        sqlx::query_scalar("SELECT message FROM dead_event").fetch_one(&fixture.pool).await.unwrap();
+    let parts = bundle::decode(&left.into()).unwrap();
+    let Event::InboxItemsAdded(of_ada) = &parts[0].envelope.event else { panic!("{parts:?}") };
+    assert_eq!((of_ada.recipients.len(), &of_ada.contents[0]), (0, &InAppContent::default()));
+    assert_eq!(parts[1].message, added(1, bob));
 }

@@ -125,6 +125,7 @@ async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
         let added = ItemsAdded {
             created_at: NOW,
             category_id: None,
+            first: 0,
             contents: vec![title("for ada"), title("for bob")],
             recipients: vec![(ada, 0), (bob, 1)],
         };
