@@ -33,7 +33,8 @@ const OF_BEFORE: &str =
     ALTER TABLE idempotency_key ADD CONSTRAINT idempotency_key_app_id_fkey FOREIGN KEY (app_id) REFERENCES app;
     ALTER TABLE request ADD CONSTRAINT request_app_id_fkey FOREIGN KEY (app_id) REFERENCES app;
     ALTER TABLE suppression DROP COLUMN user_number;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45)";
+    ALTER TABLE request DROP COLUMN delivery_ids;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -87,11 +87,52 @@ uuid_id! {
     DeliveryId,
 }
 
-impl DeliveryId {
-    /// Derives a UUIDv5 in the send's namespace. If the same send is planned twice, its deliveries get the same ids.
+/// How the ids of a send's deliveries are derived. If the same send is planned twice, its deliveries must get the same ids, so the
+/// database stores the derivation with the send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum DeliveryIds {
+    /// A UUIDv5 in the send's namespace.
+    #[default]
+    Hashed,
+    /// The first half of the send's id, then the second half of that UUIDv5. Such ids have the time order of the sends, so new rows
+    /// are neighbours in an index.
+    TimeOrdered,
+}
+
+impl DeliveryIds {
+    /// Derives the id of a delivery.
     #[must_use]
-    pub fn derive(send: SendId, user: UserNumber, channel: Channel, target: &str) -> Self {
-        DeliveryId(Uuid::new_v5(&send.0, format!("{user}\n{channel}\n{target}").as_bytes()))
+    pub fn derive(self, send: SendId, user: UserNumber, channel: Channel, target: &str) -> DeliveryId {
+        let hashed = Uuid::new_v5(&send.0, format!("{user}\n{channel}\n{target}").as_bytes());
+        match self {
+            DeliveryIds::Hashed => DeliveryId(hashed),
+            DeliveryIds::TimeOrdered => {
+                let (first, _) = send.0.as_u64_pair();
+                let (_, second) = hashed.as_u64_pair();
+                DeliveryId(Uuid::from_u64_pair(first, second))
+            }
+        }
+    }
+
+    /// Returns how the id was derived.
+    #[must_use]
+    pub fn of(id: DeliveryId) -> DeliveryIds {
+        if id.0.get_version_num() == 5 { DeliveryIds::Hashed } else { DeliveryIds::TimeOrdered }
+    }
+
+    /// The number that the database stores.
+    #[must_use]
+    pub fn number(self) -> i16 {
+        match self {
+            DeliveryIds::Hashed => 1,
+            DeliveryIds::TimeOrdered => 2,
+        }
+    }
+
+    /// Returns the derivation with this number.
+    #[must_use]
+    pub fn from_number(number: i16) -> Option<DeliveryIds> {
+        [DeliveryIds::Hashed, DeliveryIds::TimeOrdered].into_iter().find(|ids| ids.number() == number)
     }
 }
 
@@ -140,7 +181,22 @@ mod tests {
         assert_eq!(partition(AppId(1), UserNumber(1), 4), 0);
         assert_eq!(partition(AppId(7), UserNumber(123_456), 4), 1);
         let send = SendId(Uuid::from_u128(7));
-        let id = DeliveryId::derive(send, UserNumber(5), Channel::Email, "ada@example.com");
-        assert_eq!(id.to_string(), "6f9a6721-db99-52b3-8e3e-78775110ebb0");
+        let derive =
+            |ids: DeliveryIds, send| ids.derive(send, UserNumber(5), Channel::Email, "ada@example.com");
+        assert_eq!(derive(DeliveryIds::Hashed, send).to_string(), "6f9a6721-db99-52b3-8e3e-78775110ebb0");
+        let send = SendId(Uuid::from_u128(0x018f_3f6e_7c1a_7000_8000_0000_0000_00bb));
+        let hashed = derive(DeliveryIds::Hashed, send);
+        assert_eq!(hashed.to_string(), "23a91a7e-95b9-584b-b128-2cb9f3f1c6f1");
+        let ordered = derive(DeliveryIds::TimeOrdered, send);
+        assert_eq!(ordered.to_string(), "018f3f6e-7c1a-7000-b128-2cb9f3f1c6f1");
+        for (ids, id) in [(DeliveryIds::Hashed, hashed), (DeliveryIds::TimeOrdered, ordered)] {
+            assert_eq!(DeliveryIds::of(id), ids);
+            assert_eq!(DeliveryIds::from_number(ids.number()), Some(ids));
+        }
+        assert_eq!(
+            [1, 2].map(DeliveryIds::from_number),
+            [Some(DeliveryIds::Hashed), Some(DeliveryIds::TimeOrdered)]
+        );
+        assert_eq!(DeliveryIds::from_number(3), None);
     }
 }

@@ -35,7 +35,7 @@ pub use device::DeviceType;
 pub use digest::Digest;
 pub use directory::trust::{TemplateProfile, TokenSubject};
 pub use event::{Envelope, Event};
-pub use id::{AppId, CategoryId, DeliveryId, ItemId, SendId, UserNumber};
+pub use id::{AppId, CategoryId, DeliveryId, DeliveryIds, ItemId, SendId, UserNumber};
 pub use outcome::{Answer, Outcome, TargetDeath};
 pub use problem::Problem;
 pub use route::Route;

@@ -16,6 +16,7 @@ pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Opt
     let offered = offered_channels(&chunk.send, template);
     let send = SendFacts {
         send_id: chunk.send_id,
+        ids: facts.delivery_ids(chunk),
         selected: chunk.send.channels.as_deref(),
         content: &offered,
         providers: facts.provider_channels(chunk.app),

@@ -89,8 +89,7 @@ impl<S: ChannelSender> Worker<S> {
     pub(crate) async fn handle(
         &self,
         work_stream: &WorkStream,
-        delivered: DeliveredMessage,
-        envelope: Envelope,
+        (delivered, envelope): (DeliveredMessage, Envelope),
         lane: Lane,
         mut place: JobInHand,
     ) {

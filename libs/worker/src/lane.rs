@@ -52,12 +52,10 @@ pub(crate) async fn run<S: ChannelSender>(
                 for delivered in messages {
                     let jobs = work_stream.decode(delivered).await;
                     bundled = jobs.len().max(bundled / 2).max(1);
-                    for (delivered, envelope) in jobs {
+                    for job in jobs {
                         let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
-                        let place = in_hand.add(delivered.payload.len());
-                        running.spawn(async move {
-                            worker.handle(&work_stream, delivered, envelope, lane, place).await;
-                        });
+                        let place = in_hand.add(job.0.payload.len());
+                        running.spawn(async move { worker.handle(&work_stream, job, lane, place).await });
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Channel, DeliveryId, SendId, UserNumber};
+use domain::{Channel, DeliveryId, DeliveryIds, SendId, UserNumber};
 
 use crate::record::Record;
 
@@ -26,7 +26,7 @@ pub(crate) fn delivery_ids_are_derived(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
         let (send, user) = (SendId(delivery.send), UserNumber(delivery.user));
-        let derived = DeliveryId::derive(send, user, delivery.channel, &delivery.target);
+        let derived = DeliveryIds::of(DeliveryId(*id)).derive(send, user, delivery.channel, &delivery.target);
         if derived.0 != *id {
             wrong.push(format!("{id} should have the id {derived}: {delivery:?}"));
         }

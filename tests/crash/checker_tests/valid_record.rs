@@ -2,7 +2,7 @@
 //! reads and deletes items.
 
 use domain::webhook::WebhookEvent;
-use domain::{AppId, Channel, DeliveryId, SendId, Status, UserNumber};
+use domain::{AppId, Channel, DeliveryIds, SendId, Status, UserNumber};
 use serde_json::json;
 use suite::checkpoint::{self, Checkpoint};
 use uuid::Uuid;
@@ -28,7 +28,7 @@ const PHONE: &str = "+14150000000";
 const TOKEN: &str = "apns:00ff";
 
 pub(super) fn delivery_id(send: Uuid, user: i64, channel: Channel, target: &str) -> Uuid {
-    DeliveryId::derive(SendId(send), UserNumber(user), channel, target).0
+    DeliveryIds::Hashed.derive(SendId(send), UserNumber(user), channel, target).0
 }
 
 /// Delivery of the first send to Ada's email address. The provider was called twice.

@@ -1,7 +1,7 @@
 //! The jobs of one measurement: requests, ledger rows and messages, as the dispatcher writes them.
 
 use domain::event::DeliveryJob;
-use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, Timestamp};
+use domain::{Channel, DeliveryIds, Envelope, Event, Lane, SendId, StreamName, Timestamp};
 use event_log::Message;
 use service_kit::clock;
 use sqlx::{Connection, PgConnection};
@@ -47,7 +47,7 @@ pub(super) async fn put(installation: &Installation, subject: &Subject, deliveri
         let send_id = SendId(clock::new_id());
         for _ in 0..RECIPIENTS.min(deliveries - jobs.len()) {
             let (user, target) = targets.next().unwrap().clone();
-            let id = DeliveryId::derive(send_id, user, subject.channel, &target);
+            let id = DeliveryIds::Hashed.derive(send_id, user, subject.channel, &target);
             let job = DeliveryJob::first(id, subject.channel, user, target, subject.content.clone());
             jobs.push((send_id, job));
         }

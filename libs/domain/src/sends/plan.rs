@@ -4,12 +4,14 @@ use std::collections::HashSet;
 
 use crate::content::Object;
 use crate::send::Recipient;
-use crate::{Channel, DeliveryId, Reason, SendId, UserNumber, profile};
+use crate::{Channel, DeliveryId, DeliveryIds, Reason, SendId, UserNumber, profile};
 
 /// Facts that are common to all recipients of a send.
 #[derive(Clone, Debug)]
 pub struct SendFacts<'a> {
     pub send_id: SendId,
+    /// How the ids of the send's deliveries are derived.
+    pub ids: DeliveryIds,
     /// The only channels to use, if the send selects channels.
     pub selected: Option<&'a [Channel]>,
     /// Channels for which the send has content, from its template, its own fields or its overrides.
@@ -94,7 +96,7 @@ pub fn decide_recipient(
             Ok(_) if channel == Channel::InApp => decision.in_app = true,
             Ok((person, targets)) => {
                 let delivery = |target: String| PlannedDelivery {
-                    id: DeliveryId::derive(facts.send_id, person.number, channel, &target),
+                    id: facts.ids.derive(facts.send_id, person.number, channel, &target),
                     channel,
                     target,
                 };

@@ -4,10 +4,12 @@
 //! a cancellation sees all plans and retries that committed before it, and a plan or retry that gets its lock after the
 //! cancellation sees that the request is cancelled.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use domain::event::RequestCancelled;
-use domain::{AppId, Channel, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, plan};
+use domain::{
+    AppId, Channel, DeliveryIds, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, plan,
+};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -227,6 +229,13 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     .await?;
     Ok(())
 }
+/// A request whose row is locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockedRequest {
+    pub(crate) is_cancelled: bool,
+    /// How the ids of the send's deliveries are derived; None if the release decides.
+    pub(crate) delivery_ids: Option<DeliveryIds>,
+}
 
 /// Returns the cancelled requests among `requests`. Locks all of `requests` in share mode, so that none of them can be
 /// cancelled until the transaction ends.
@@ -234,13 +243,22 @@ pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,
     requests: &[(AppId, SendId)],
 ) -> Result<HashSet<(AppId, SendId)>, Error> {
+    let locked = lock_requests(connection, requests).await?;
+    Ok(locked.into_iter().filter(|(_, request)| request.is_cancelled).map(|(named, _)| named).collect())
+}
+
+/// Locks requests against cancellation until the transaction ends. Returns those that exist.
+pub(crate) async fn lock_requests(
+    connection: &mut PgConnection,
+    requests: &[(AppId, SendId)],
+) -> Result<HashMap<(AppId, SendId), LockedRequest>, Error> {
     let requests: BTreeSet<_> = requests.iter().map(|(app, send_id)| (app.0, send_id.0)).collect();
     if requests.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(HashMap::new());
     }
     let (apps, send_ids): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
     let rows = sqlx::query!(
-        r#"SELECT r.app_id, r.send_id, r.cancelled_at IS NOT NULL AS "is_cancelled!" FROM request r
+        r#"SELECT r.app_id, r.send_id, r.cancelled_at IS NOT NULL AS "is_cancelled!", r.delivery_ids FROM request r
            JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, send_id) USING (app_id, send_id)
            ORDER BY r.app_id, r.send_id FOR SHARE OF r"#,
         &apps,
@@ -248,6 +266,10 @@ pub(crate) async fn cancelled_among(
     )
     .fetch_all(connection)
     .await?;
-    let cancelled = rows.into_iter().filter(|row| row.is_cancelled);
-    Ok(cancelled.map(|row| (AppId(row.app_id), SendId(row.send_id))).collect())
+    let locked = rows.into_iter().map(|row| {
+        let delivery_ids = row.delivery_ids.and_then(DeliveryIds::from_number);
+        let request = LockedRequest { is_cancelled: row.is_cancelled, delivery_ids };
+        ((AppId(row.app_id), SendId(row.send_id)), request)
+    });
+    Ok(locked.collect())
 }

@@ -6,18 +6,19 @@ mod erasures;
 mod people;
 mod templates;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use domain::content::Object;
 use domain::plan::SuppressedTargets;
-use domain::{AppId, CategoryId, Channel, SendId, TemplateProfile, UserNumber};
+use domain::{AppId, CategoryId, Channel, DeliveryIds, SendId, TemplateProfile, UserNumber};
 use sqlx::PgConnection;
 
 use crate::control::template::TemplateVersion;
+use crate::deliveries::cancellation::{self, LockedRequest};
 use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
-use crate::{Error, Sends, deliveries::cancellation};
+use crate::{Error, Sends};
 
 /// The properties of a category that planning uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub struct Facts {
     endpoints: HashMap<(AppId, UserNumber), Vec<String>>,
     suppressed: HashMap<AppId, SuppressedTargets>,
     erased: ErasedRecipients,
-    cancelled: HashSet<(AppId, SendId)>,
+    requests: HashMap<(AppId, SendId), LockedRequest>,
 }
 
 impl Facts {
@@ -117,7 +118,14 @@ impl Facts {
     /// Returns true if the chunk's send was cancelled before the chunk was planned.
     #[must_use]
     pub fn is_cancelled(&self, chunk: &Chunk) -> bool {
-        self.cancelled.contains(&(chunk.app, chunk.send_id))
+        self.requests.get(&(chunk.app, chunk.send_id)).is_some_and(|request| request.is_cancelled)
+    }
+
+    /// How the ids of the deliveries of the chunk's send are derived.
+    #[must_use]
+    pub fn delivery_ids(&self, chunk: &Chunk) -> DeliveryIds {
+        let stored = self.requests.get(&(chunk.app, chunk.send_id)).and_then(|request| request.delivery_ids);
+        stored.unwrap_or_default()
     }
 
     /// The recipients' targets that are suppressed in the app; None if no target is suppressed.
@@ -151,8 +159,8 @@ pub(crate) async fn write_profiles_and_read(
     let erased = erasures::read(connection, chunks, new).await?;
     // Sends with a single chunk are checked too: in a restored database, such a send may be cancelled before it is planned.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
-    let cancelled = cancellation::cancelled_among(connection, &sends).await?;
-    let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };
+    let requests = cancellation::lock_requests(connection, &sends).await?;
+    let mut facts = Facts { erased, requests, ..begin(connection, chunks).await? };
     let applied: Vec<_> =
         chunks.iter().zip(new).map(|(chunk, new)| *new && !facts.is_cancelled(chunk)).collect();
     categories::read_or_create(connection, chunks, &applied, &mut facts).await?;

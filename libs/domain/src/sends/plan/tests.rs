@@ -10,7 +10,7 @@ const PLAIN: &[Channel] = &Channel::DELIVERED;
 
 fn facts<'a>(selected: Option<&'a [Channel]>, providers: &'a [Channel]) -> SendFacts<'a> {
     let send_id = SendId(Uuid::from_u128(1));
-    SendFacts { send_id, selected, content: PLAIN, providers, push_kinds: fcm() }
+    SendFacts { send_id, ids: DeliveryIds::Hashed, selected, content: PLAIN, providers, push_kinds: fcm() }
 }
 
 fn fcm() -> &'static [String] {
@@ -157,6 +157,7 @@ proptest! {
             number: UserNumber(5), profile: &profile, turned_off: &off, endpoints: &endpoints,
         });
         let facts = SendFacts {
+            ids: DeliveryIds::Hashed,
             send_id: SendId(Uuid::from_u128(1)), selected: selected.as_deref(), content: &content, providers: &providers,
             push_kinds: fcm(),
         };

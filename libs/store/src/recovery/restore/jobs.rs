@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use domain::event::DeliveryJob;
-use domain::{AppId, SendId};
+use domain::{AppId, DeliveryId, DeliveryIds, SendId};
+use uuid::Uuid;
 
 use crate::Error;
 use crate::database::columns::columns;
@@ -31,8 +32,10 @@ impl Restore {
     /// the recipient. In this case, the index is read from the user's row in `planned_recipient`, or set to -1 if no such row
     /// exists.
     ///
+    /// Also records how the ids of the deliveries were derived, in the rows of their requests.
+    ///
     /// # Errors
-    /// Returns an error and writes nothing if the database fails.
+    /// Returns an error and writes no delivery if the database fails.
     pub async fn add_jobs(&mut self, jobs: &[FoundJob]) -> Result<u64, Error> {
         let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
         for found in jobs {
@@ -54,6 +57,7 @@ impl Restore {
             attempt = number(found.job.attempt),
             handed_out = found.handed_out,
         }
+        self.keep_delivery_ids(&app_id, &id, &send_id).await?;
         let written = sqlx::query_scalar!(
             r#"WITH written AS (
                INSERT INTO delivery AS known (app_id, id, send_id, recipient_index, user_number, channel, target,
@@ -92,5 +96,27 @@ impl Restore {
         .fetch_one(&mut self.connection)
         .await?;
         Ok(written.cast_unsigned())
+    }
+
+    /// Records how the ids of deliveries were derived, so that their sends are planned with the same ids again.
+    async fn keep_delivery_ids(
+        &mut self,
+        apps: &[i64],
+        deliveries: &[Uuid],
+        sends: &[Uuid],
+    ) -> Result<(), Error> {
+        let numbers: Vec<i16> =
+            deliveries.iter().map(|&id| DeliveryIds::of(DeliveryId(id)).number()).collect();
+        sqlx::query!(
+            "UPDATE request r SET delivery_ids = found.ids
+             FROM (SELECT DISTINCT * FROM unnest($1::bigint[], $2::uuid[], $3::smallint[])) AS found (app_id, send_id, ids)
+             WHERE (r.app_id, r.send_id) = (found.app_id, found.send_id) AND r.delivery_ids IS DISTINCT FROM found.ids",
+            apps,
+            sends,
+            &numbers
+        )
+        .execute(&mut self.connection)
+        .await?;
+        Ok(())
     }
 }

@@ -8,8 +8,8 @@ use domain::content::Object;
 use domain::plan;
 use domain::send::Recipient;
 use domain::{
-    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,
-    Timestamp, UserNumber,
+    Answer, AppId, Channel, DeliveryId, DeliveryIds, Envelope, Event, Lane, Outcome, Reason, Status,
+    StreamName, Timestamp, UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{RecordedStep, Settlement};
@@ -46,6 +46,7 @@ async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::E
         let decided = numbered.map(|(position, recipient)| {
             let person = all.user(chunk.app, &recipient.identifier);
             let facts = plan::SendFacts {
+                ids: DeliveryIds::Hashed,
                 send_id: chunk.send_id,
                 selected: chunk.send.channels.as_deref(),
                 content: &Channel::DELIVERED,

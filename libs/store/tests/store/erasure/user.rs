@@ -7,7 +7,10 @@ use std::time::Duration;
 use domain::content::Object;
 use domain::plan::{self, SendFacts};
 use domain::send::Recipient;
-use domain::{Answer, AppId, Channel, Lane, Outcome, Reason, SendRequest, StreamName, Timestamp, UserNumber};
+use domain::{
+    Answer, AppId, Channel, DeliveryIds, Lane, Outcome, Reason, SendRequest, StreamName, Timestamp,
+    UserNumber,
+};
 use serde_json::json;
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{RecordedStep, Settlement};
@@ -47,6 +50,7 @@ impl Fixture {
         let mut freeze = self.store.sends().freeze(&chunks).await.unwrap();
         let facts = freeze.write_profiles_and_read_facts().await.unwrap();
         let send = SendFacts {
+            ids: DeliveryIds::Hashed,
             send_id: chunk.send_id,
             selected: None,
             content: &Channel::DELIVERED,

@@ -11,7 +11,7 @@ use domain::content::{Content, SmsContent};
 use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, Shape, UserErased};
 use domain::send::{IdempotencyKey, Recipient};
 use domain::{
-    AppId, Channel, DeliveryId, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
+    AppId, Channel, DeliveryIds, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
     UserNumber,
 };
 use store::database::installation::{LogMark, RecordedDatabase};
@@ -35,7 +35,7 @@ impl Fixture {
     fn job(&self, app: AppId, place: u32, channel: Channel, attempt: u32) -> FoundJob {
         let user = UserNumber(100 + i64::from(place));
         let target = format!("target-{place}");
-        let id = DeliveryId::derive(send_id(1), user, channel, &target);
+        let id = DeliveryIds::Hashed.derive(send_id(1), user, channel, &target);
         let content = Content::Sms(SmsContent::default());
         let job = DeliveryJob {
             attempt,
@@ -316,6 +316,24 @@ async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
     assert!(facts.is_erased(&chunks[0], "user-0") && !facts.is_erased(&chunks[0], "user-1"));
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
     assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_send_is_planned_again_with_the_delivery_ids_of_its_jobs() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let chunks = [accepted(app, people(1))];
+    for ids in [DeliveryIds::TimeOrdered, DeliveryIds::Hashed] {
+        let mut restore = fixture.restore().await;
+        restore.add_sends(&chunks).await.unwrap();
+        let mut found = fixture.job(app, 0, Channel::Sms, 1);
+        found.job.delivery_id = ids.derive(found.send_id, found.job.user, Channel::Sms, &found.job.target);
+        restore.add_jobs(&[found]).await.unwrap();
+        restore.finish().await.unwrap();
+        let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
+        let facts = freeze.write_profiles_and_read_facts().await.unwrap();
+        assert_eq!(facts.delivery_ids(&chunks[0]), ids);
+    }
 }
 
 #[tokio::test]

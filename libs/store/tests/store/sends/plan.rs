@@ -29,12 +29,14 @@ fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
 /// Makes decisions like the dispatcher, for sends that have content for every channel.
 fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
     let send = SendFacts {
+        ids: facts.delivery_ids(chunk),
         send_id: chunk.send_id,
         selected: None,
         content: &Channel::DELIVERED,
         providers: facts.provider_channels(chunk.app),
         push_kinds: &[],
     };
+    let category = facts.category(index);
     let nothing = SuppressedTargets::new();
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let first = chunk.chunk * u32::try_from(CHUNK_RECIPIENTS).unwrap();
@@ -44,9 +46,7 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
             let person = facts.user(chunk.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,
                 profile,
-                turned_off: facts
-                    .category(index)
-                    .map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
+                turned_off: category.map_or(&[], |of| facts.turned_off(chunk.app, of.id, number)),
                 endpoints: facts.endpoints(chunk.app, number),
             });
             (position, plan::decide_recipient(&send, recipient, person, suppressed))
