@@ -84,7 +84,7 @@ pub enum DeclareError {
 }
 
 /// Error while publishing a message.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum PublishError {
     /// The message is certainly not stored.
     #[error("stream {stream} did not accept the message: {refusal}")]

@@ -5,6 +5,7 @@
 //! [`service_main`]. The function runs until [`Tasks::stopping`] returns.
 
 mod allocator;
+pub mod append;
 pub mod clock;
 pub mod config;
 pub mod connections;

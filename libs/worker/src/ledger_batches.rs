@@ -1,8 +1,9 @@
-//! Statements on the ledger, in batches that concurrent jobs share.
+//! Statements on the ledger and outcome events, in batches that concurrent jobs share.
 
 use std::time::Duration;
 
 use service_kit::Context;
+use service_kit::append::{AppendError, NewEvent, append_or_set_timers};
 use store::database::batch::Batcher;
 use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
 use store::deliveries::settlement::Settlement;
@@ -20,6 +21,8 @@ pub(crate) struct LedgerBatches {
     pub(crate) marks: Batcher<CallMark, bool>,
     pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
     pub(crate) timers: Batcher<NewTimer, ()>,
+    /// The events of one job are appended together.
+    pub(crate) outcomes: Batcher<Vec<NewEvent>, Result<(), AppendError>>,
 }
 
 impl LedgerBatches {
@@ -45,7 +48,16 @@ impl LedgerBatches {
             let store = store.clone();
             async move { store.deliveries().set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
         });
-        LedgerBatches { claims, marks, settlements, timers }
+        let (log, store) = (context.log.clone(), context.store.clone());
+        let outcomes = batches(context, BATCH, move |outcomes: Vec<Vec<NewEvent>>| {
+            let (log, store) = (log.clone(), store.clone());
+            async move {
+                let jobs = outcomes.len();
+                let appended = append_or_set_timers(&log, &store, &outcomes.concat()).await;
+                Ok(vec![appended; jobs])
+            }
+        });
+        LedgerBatches { claims, marks, settlements, timers, outcomes }
     }
 }
 

@@ -1,13 +1,12 @@
 //! The end of a job: publishes its outcome and acknowledges the job.
 
-use bytes::Bytes;
 use domain::event::{DeliveryJob, DeliverySettled, TargetSuppressed};
 use domain::{Envelope, Event, Reason, Status, StreamName};
-use event_log::{Message, PublishError, Refusal};
 use sabotage::CrashPoint;
+use service_kit::append::NewEvent;
 use service_kit::clock;
 use store::deliveries::ledger::DeliveryState;
-use store::deliveries::timer::NewTimer;
+use uuid::Uuid;
 
 use crate::ChannelSender;
 use crate::job::{Job, Worker};
@@ -50,25 +49,15 @@ impl<S: ChannelSender> Worker<S> {
             let suppressed = TargetSuppressed { delivery_id, channel, user };
             events.push((of_suppression, Event::TargetSuppressed(suppressed)));
         }
-        let mut messages = Vec::with_capacity(events.len());
+        let mut outcomes = Vec::with_capacity(events.len());
         for ((name, id), event) in events {
-            let envelope = Envelope {
-                id,
-                at: clock::now(),
-                caused_by: Some(job.envelope.id),
-                event,
-                ..job.envelope.clone()
-            };
-            match envelope.encode() {
-                Ok(payload) => messages.push(Message {
-                    stream: StreamName::Outcome,
-                    id: Some(name),
-                    payload: Bytes::from(payload),
-                }),
+            match new_event(job, name, id, event) {
+                Ok(outcome) => outcomes.push(outcome),
                 Err(error) => tracing::error!(%error, "cannot encode an outcome; not publishing it"),
             }
         }
-        match self.append(job, messages).await {
+        let appended = self.ledger.outcomes.call(outcomes).await;
+        match appended.map_err(anyhow::Error::from).and_then(|appended| Ok(appended?)) {
             Ok(()) => {
                 sabotage::reach(CrashPoint::BeforeAck);
                 job.work_stream.acknowledge(job.delivered).await;
@@ -93,26 +82,13 @@ impl<S: ChannelSender> Worker<S> {
             _ => Ok(false),
         }
     }
+}
 
-    /// Publishes messages to the log. If the stream of a message is full, the message becomes a timer.
-    async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
-        let results = self.context.log.publish_all(messages.clone()).await;
-        let mut refused = Vec::new();
-        for (message, result) in messages.into_iter().zip(results) {
-            match result {
-                Ok(_) => {}
-                Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
-                    id: clock::new_id(),
-                    due_at: clock::now(),
-                    stream: message.stream,
-                    message: message.payload.to_vec(),
-                    app: job.envelope.app,
-                    send_id: job.envelope.send_id,
-                    user: None,
-                }),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(self.context.store.deliveries().set_timers(&refused).await?)
-    }
+/// Encodes an event about the outcome of a job.
+fn new_event(job: &Job<'_>, name: String, id: Uuid, event: Event) -> Result<NewEvent, serde_json::Error> {
+    let Envelope { id: job_id, app, send_id, ref trace, .. } = *job.envelope;
+    let (kind, caused_by, trace) = (event.kind(), Some(job_id), trace.clone());
+    let envelope = Envelope { id, app, at: clock::now(), send_id, caused_by, trace, event };
+    let payload = envelope.encode()?.into();
+    Ok(NewEvent { stream: StreamName::Outcome, kind, message_id: Some(name), app, send_id, payload })
 }

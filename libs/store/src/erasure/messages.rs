@@ -224,7 +224,7 @@ async fn without_erased_users(pool: &PgPool, message: Bytes) -> Result<Option<By
     }
     let Some(first) = parts.first().filter(|_| is_changed) else { return Ok(None) };
     let messages: Vec<Bytes> = parts.iter().map(|part| part.message.clone()).collect();
-    Ok(Some(bundle::encode(first.envelope.event.kind(), &messages)?))
+    Ok(Some(bundle::encode(first.envelope.event.kind(), &messages)))
 }
 
 /// Removes the erased recipients. Replaces content that no remaining recipient uses with empty content, so that the indexes

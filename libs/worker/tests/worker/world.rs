@@ -130,7 +130,7 @@ impl World {
         };
         let messages: Vec<Bytes> = orders.iter().map(message).collect();
         let jobs = StreamName::Job(orders[0].channel, Lane::Transactional);
-        self.publish(jobs, bundle::encode("DeliveryJob", &messages).unwrap().into()).await;
+        self.publish(jobs, bundle::encode("DeliveryJob", &messages).into()).await;
     }
 
     /// Opens the provider's breaker with a series of deliveries. The channel's script must make their calls fail.

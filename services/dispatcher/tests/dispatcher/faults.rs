@@ -45,7 +45,7 @@ async fn of_a_bundle_only_the_send_that_the_database_rejects_is_parked() {
     let sends = [send_to(vec![person("ada")]), poison, send_to(vec![person("bob")])];
     let messages: Vec<Bytes> =
         (1..).zip(&sends).map(|(number, send)| accepted(world.app, send_number(number), send)).collect();
-    world.publish(SENDS, bundle::encode("SendAccepted", &messages).unwrap().into()).await;
+    world.publish(SENDS, bundle::encode("SendAccepted", &messages).into()).await;
     world.serve();
     // The rejected send becomes a message of its own, which is tried five times.
     world.dispatched(Lane::Transactional, 2).await;

@@ -68,7 +68,7 @@ fn bundled(sends: &[(u128, i64)]) -> Vec<u8> {
             envelope(Some(send), Event::InboxItemsAdded(added)).into()
         })
         .collect();
-    bundle::encode("InboxItemsAdded", &messages).unwrap().into()
+    bundle::encode("InboxItemsAdded", &messages).into()
 }
 
 #[tokio::test]

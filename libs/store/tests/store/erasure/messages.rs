@@ -131,7 +131,7 @@ async fn bundles_of_dead_events_lose_only_the_erased_user() {
         let added = ItemsAdded { created_at: NOW, category_id: None, first, contents, recipients };
         Bytes::from(encoded(app, Event::InboxItemsAdded(added)))
     };
-    let message = bundle::encode("InboxItemsAdded", &[added(0, ada), added(1, bob)]).unwrap();
+    let message = bundle::encode("InboxItemsAdded", &[added(0, ada), added(1, bob)]);
     sqlx::query(
         "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ('inbox', 'INBOX_0', 1, $1, '')",
     )
