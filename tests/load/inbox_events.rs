@@ -116,5 +116,5 @@ fn rows_of(envelope: &Envelope, seq: u64, partition: u32) -> Vec<NewItem> {
         content: Arc::clone(&content),
         event_id: envelope.id,
     };
-    (0..).zip(&added.recipients).map(row).collect()
+    (added.first..).zip(&added.recipients).map(row).collect()
 }

@@ -89,10 +89,9 @@ uuid_id! {
 
 /// How the ids of a send's deliveries are derived. If the same send is planned twice, its deliveries must get the same ids, so the
 /// database stores the derivation with the send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeliveryIds {
-    /// A UUIDv5 in the send's namespace.
-    #[default]
+    /// A UUIDv5 in the send's namespace. Releases up to 0.3 derived ids so.
     Hashed,
     /// The first half of the send's id, then the second half of that UUIDv5. Such ids have the time order of the sends, so new rows
     /// are neighbours in an index.

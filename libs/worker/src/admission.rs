@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::route::{Candidate, Choice};
-use domain::{Answer, Outcome, Timestamp};
+use domain::{Answer, Lane, Outcome, Timestamp};
 use service_kit::clock;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::gate::{BreakerPermit, TargetPath};
+use crate::gate::{BreakerPermit, Gate, TargetPath};
 use crate::job::{Job, Worker};
 use crate::provider::UsableProvider;
 use crate::shares::Share;
 use crate::{ChannelSender, Provider};
 
-/// Maximum time for which a job waits for a busy provider. While it waits, the job occupies one of the lane's slots for
+/// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of the lane's slots for
 /// concurrent jobs.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum time for which a job waits for a host whose share of calls is used up. Most calls end earlier.
@@ -52,8 +52,28 @@ pub(crate) struct CallPermit<'p> {
 
 /// Capacity for one call. It is released when the provider has answered.
 pub(crate) struct CallCapacity {
-    _slot: OwnedSemaphorePermit,
+    slot: CallSlot,
     _share: Share,
+}
+
+enum CallSlot {
+    /// The call may start.
+    Now { _call: OwnedSemaphorePermit },
+    /// The call may start when `calls` has a permit. Meanwhile the delivery is claimed.
+    Later { calls: Arc<Semaphore>, _ahead: OwnedSemaphorePermit },
+}
+
+impl CallCapacity {
+    /// Waits until the call may start. Returns false if the provider has become slow, so that the wait takes too long.
+    pub(crate) async fn start_call(&mut self) -> bool {
+        if let CallSlot::Later { calls, .. } = &self.slot {
+            match timeout(PATIENCE, Arc::clone(calls).acquire_owned()).await {
+                Ok(Ok(call)) => self.slot = CallSlot::Now { _call: call },
+                _ => return false,
+            }
+        }
+        true
+    }
 }
 
 impl CallPermit<'_> {
@@ -146,16 +166,13 @@ async fn wait<'p>(
             return AdmissionDecision::Postpone { at: clock::now() + pause + spread(pause), cause: "share" };
         }
     };
-    let Ok(Ok(slot)) = timeout_at(patience, gate.slots(job.lane).acquire_owned()).await else {
-        return AdmissionDecision::Postpone {
-            at: clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE),
-            cause: "busy",
-        };
+    let Ok(Some(slot)) = timeout_at(patience, call_slot(gate, job.lane)).await else {
+        return AdmissionDecision::Postpone { at: after_busy_pause(), cause: "busy" };
     };
     loop {
         match gate.take() {
             Ok(()) => {
-                let capacity = CallCapacity { _slot: slot, _share: share };
+                let capacity = CallCapacity { slot, _share: share };
                 return AdmissionDecision::Call(CallPermit { provider, entry, capacity });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
@@ -163,6 +180,19 @@ async fn wait<'p>(
                 return AdmissionDecision::Postpone { at: gate.next_free_time(clock::now()), cause: "rate" };
             }
         }
+    }
+}
+
+/// Waits for a call slot or, while calls to the provider are short, for a place to claim ahead of the call.
+async fn call_slot(gate: &Gate, lane: Lane) -> Option<CallSlot> {
+    let calls = gate.slots(lane);
+    if !gate.pace.is_short() {
+        return calls.acquire_owned().await.ok().map(|call| CallSlot::Now { _call: call });
+    }
+    tokio::select! {
+        biased;
+        call = Arc::clone(&calls).acquire_owned() => call.ok().map(|call| CallSlot::Now { _call: call }),
+        ahead = gate.ahead(lane).acquire_owned() => ahead.ok().map(|ahead| CallSlot::Later { calls, _ahead: ahead }),
     }
 }
 
@@ -180,6 +210,11 @@ fn without_provider<'p>(providers: &[UsableProvider]) -> AdmissionDecision<'p> {
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider of the first attempt is no longer enabled";
     Answer::new(Outcome::RETRY, "provider_gone", message)
+}
+
+/// Returns the time of the next try after the provider was busy.
+pub(crate) fn after_busy_pause() -> Timestamp {
+    clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE)
 }
 
 /// Returns a random part of `over`. Jobs that are postponed together get different parts, so that they are not retried

@@ -10,7 +10,7 @@ use metrics::histogram;
 use sabotage::CrashPoint;
 use service_kit::clock;
 use service_kit::metrics::{JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
-use store::deliveries::ledger::CallMark;
+use store::deliveries::ledger::HeldClaim;
 use uuid::Uuid;
 
 use crate::gate::BreakerPermit;
@@ -70,7 +70,7 @@ impl<S: ChannelSender> Worker<S> {
     /// Records in the ledger that the call starts. If the database fails, retries as long as enough time for the call is left.
     /// Returns false if another worker has the claim.
     async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
-        let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
+        let mark = HeldClaim { app: job.envelope.app, delivery: job.order.delivery_id, token };
         loop {
             match self.ledger.marks.call(mark).await {
                 Err(error) if Instant::now() + self.call_limit() < until && !self.is_stopping() => {
@@ -103,8 +103,8 @@ impl<S: ChannelSender> Worker<S> {
                 return Answer::new(Outcome::Unknown, "stopped", "the process stopped before an answer came");
             }
         };
-        histogram!(PROVIDER_CALL_SECONDS, "channel" => S::CHANNEL.as_str())
-            .record(began.elapsed().as_secs_f64());
+        let took = began.elapsed();
+        histogram!(PROVIDER_CALL_SECONDS, "channel" => S::CHANNEL.as_str()).record(took.as_secs_f64());
         if matches!(&answer, Ok(Ok(Answer { outcome: Outcome::Sent { .. }, .. }))) {
             sabotage::reach(CrashPoint::AfterYes);
         }
@@ -122,7 +122,7 @@ impl<S: ChannelSender> Worker<S> {
             Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
         };
         if let Some(entry) = entry {
-            entry.report(&answer);
+            entry.report(&answer, took);
         }
         answer
     }

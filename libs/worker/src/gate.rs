@@ -16,6 +16,7 @@ use service_kit::metrics::PROVIDER_BREAKER;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::pace::{AHEAD, Pace};
 use crate::provider::UsableProvider;
 use crate::rate::Rate;
 use crate::shares::{Share, Shares};
@@ -47,6 +48,9 @@ pub(crate) struct Gate {
     rate: Option<Rate>,
     /// Permits for concurrent calls, per lane.
     slots: [Arc<Semaphore>; 2],
+    /// Permits for claims that wait for one of `slots`, per lane.
+    ahead: [Arc<Semaphore>; 2],
+    pub(crate) pace: Pace,
     /// Concurrent calls by user and host, per lane.
     shares: [Arc<Shares>; 2],
 }
@@ -97,6 +101,8 @@ impl Gates {
                 health: Mutex::default(),
                 rate: usable.max_per_second.map(Rate::new),
                 slots: [(); 2].map(|()| Arc::new(Semaphore::new(self.share))),
+                ahead: [(); 2].map(|()| Arc::new(Semaphore::new((AHEAD - 1) * self.share))),
+                pace: Pace::default(),
                 shares: [(); 2].map(|()| Arc::new(Shares::of(self.share))),
             })
         };
@@ -106,19 +112,12 @@ impl Gates {
 
 impl Gate {
     pub(crate) fn slots(&self, lane: Lane) -> Arc<Semaphore> {
-        let [transactional, bulk] = &self.slots;
-        Arc::clone(match lane {
-            Lane::Transactional => transactional,
-            Lane::Bulk => bulk,
-        })
+        Arc::clone(of_lane(&self.slots, lane))
     }
 
-    fn shares(&self, lane: Lane) -> &Arc<Shares> {
-        let [transactional, bulk] = &self.shares;
-        match lane {
-            Lane::Transactional => transactional,
-            Lane::Bulk => bulk,
-        }
+    /// Permits for claims whose calls have to wait. They are used only while calls are short.
+    pub(crate) fn ahead(&self, lane: Lane) -> Arc<Semaphore> {
+        Arc::clone(of_lane(&self.ahead, lane))
     }
 
     /// Consumes one token of the rate limit, or returns how long until the next one.
@@ -185,7 +184,7 @@ impl TargetPath {
         patience: Instant,
     ) -> Result<Share, Duration> {
         let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
-        Shares::take(self.gate.shares(lane), self.user, host, patience).await
+        Shares::take(of_lane(&self.gate.shares, lane), self.user, host, patience).await
     }
 
     /// Reports an answer to the breakers. If the target names a host, the answer counts for the host. The provider's breaker
@@ -220,8 +219,10 @@ pub(crate) struct BreakerPermit {
 }
 
 impl BreakerPermit {
-    pub(crate) fn report(mut self, answer: &Answer) {
+    /// Reports the answer to the breakers, and the duration of the call.
+    pub(crate) fn report(mut self, answer: &Answer, took: Duration) {
         self.reported = true;
+        self.path.gate.pace.record(took);
         self.path.report(answer, clock::now());
     }
 }
@@ -231,6 +232,13 @@ impl Drop for BreakerPermit {
         if !self.reported {
             self.path.leave(clock::now());
         }
+    }
+}
+
+fn of_lane<T>([transactional, bulk]: &[T; 2], lane: Lane) -> &T {
+    match lane {
+        Lane::Transactional => transactional,
+        Lane::Bulk => bulk,
     }
 }
 

@@ -13,14 +13,14 @@ use sabotage::CrashPoint;
 use service_kit::metrics::POSTPONED;
 use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock, trace};
-use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::ChannelSender;
-use crate::admission::{AdmissionDecision, CallPermit, provider_gone};
+use crate::admission::{AdmissionDecision, CallPermit, after_busy_pause, provider_gone};
 use crate::call::CallResult;
 use crate::gate::{BreakerPermit, Gates};
 use crate::jobs_in_hand::JobInHand;
@@ -245,7 +245,12 @@ impl<S: ChannelSender> Worker<S> {
         }
         let (answer, called) = match provider {
             Ok(ProviderToCall { provider, admitted }) => {
-                let (entry, capacity): (Option<BreakerPermit>, _) = CallPermit::into_parts(admitted);
+                let (entry, mut capacity): (Option<BreakerPermit>, _) = CallPermit::into_parts(admitted);
+                if let Some(capacity) = &mut capacity
+                    && !capacity.start_call().await
+                {
+                    return self.give_back(job, token).await;
+                }
                 let called = self.call(job, provider, entry, token, until).await;
                 drop(capacity);
                 match called {
@@ -282,6 +287,19 @@ impl<S: ChannelSender> Worker<S> {
         };
         sabotage::reach(CrashPoint::BeforeSettle);
         self.settle(job, settlement).await;
+    }
+
+    /// Gives the claim back because its call would have to wait too long, and postpones the job.
+    async fn give_back(&self, job: &Job<'_>, token: Uuid) {
+        let claim = HeldClaim { app: job.envelope.app, delivery: job.order.delivery_id, token };
+        match self.context.store.deliveries().give_back(claim).await {
+            Ok(true) => self.postpone(job, after_busy_pause(), "busy").await,
+            Ok(false) => self.after_losing_the_claim(job).await,
+            Err(error) => {
+                tracing::warn!(%error, "cannot give a claim back; retrying the job");
+                job.work_stream.return_later(job.delivered).await;
+            }
+        }
     }
 
     fn recorded_step(

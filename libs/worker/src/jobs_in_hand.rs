@@ -4,13 +4,15 @@
 //! next attempt. Batches of claims and settlements therefore grow with the load, while the number of concurrent calls stays.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
-/// Jobs in hand for each concurrent attempt.
-pub(crate) const PER_ATTEMPT: usize = 16;
+use crate::pace::{AHEAD, Pace};
+
+/// Jobs in hand for each concurrent call.
+const PER_CALL: usize = 16;
 /// Size of the jobs in hand, in bytes, from which no further job is fetched.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Longest delay of a fetch until a quarter of the attempts can start, so that one fetch returns several jobs.
@@ -18,11 +20,16 @@ const GATHERING: Duration = Duration::from_millis(1);
 
 /// Counts the jobs in hand of one lane.
 pub(crate) struct JobsInHand {
-    /// Maximum number of concurrent attempts.
-    most_attempts: usize,
+    /// Maximum number of concurrent calls.
+    most_calls: usize,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     /// One permit for each attempt that may be in progress.
     attempts: Arc<Semaphore>,
-    counts: Arc<watch::Sender<Counts>>,
+    pace: Pace,
+    counts: watch::Sender<Counts>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,52 +42,53 @@ struct Counts {
 
 /// A job in hand, until it is dropped.
 pub(crate) struct JobInHand {
-    counts: Arc<watch::Sender<Counts>>,
+    shared: Arc<Shared>,
     bytes: usize,
-    attempts: Arc<Semaphore>,
     is_attempted: bool,
-    attempt: Option<OwnedSemaphorePermit>,
+    /// The attempt in progress and its start.
+    attempt: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
 impl JobsInHand {
-    pub(crate) fn new(most_attempts: usize) -> JobsInHand {
-        let attempts = Arc::new(Semaphore::new(most_attempts));
-        JobsInHand { most_attempts, attempts, counts: Arc::new(watch::Sender::default()) }
+    pub(crate) fn new(most_calls: usize) -> JobsInHand {
+        let attempts = Arc::new(Semaphore::new(most_calls * AHEAD));
+        let shared = Shared { attempts, pace: Pace::default(), counts: watch::Sender::default() };
+        JobsInHand { most_calls, shared: Arc::new(shared) }
     }
 
     /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. Returns how
     /// many can start. A job that is fetched earlier would wait in this process, although another worker might be free.
     pub(crate) async fn free_slots(&self) -> usize {
-        let quarter = self.most_attempts.div_ceil(4);
-        let mut counts = self.counts.subscribe();
+        let quarter = || self.most_attempts().div_ceil(4);
+        let mut counts = self.shared.counts.subscribe();
         // The sender lives as long as `self`.
         drop(counts.wait_for(|counts| self.free(counts) > 0).await);
-        drop(timeout(GATHERING, counts.wait_for(|counts| self.free(counts) >= quarter)).await);
-        self.free(&self.counts.borrow())
+        drop(timeout(GATHERING, counts.wait_for(|counts| self.free(counts) >= quarter())).await);
+        self.free(&self.shared.counts.borrow())
     }
 
     /// Adds a job. Its attempt may begin after [`JobInHand::start_attempt`].
     pub(crate) fn add(&self, bytes: usize) -> JobInHand {
-        self.counts.send_modify(|counts| {
+        self.shared.counts.send_modify(|counts| {
             counts.attempts += 1;
             counts.jobs += 1;
             counts.bytes += bytes;
         });
-        JobInHand {
-            counts: Arc::clone(&self.counts),
-            bytes,
-            attempts: Arc::clone(&self.attempts),
-            is_attempted: true,
-            attempt: None,
-        }
+        JobInHand { shared: Arc::clone(&self.shared), bytes, is_attempted: true, attempt: None }
+    }
+
+    /// Maximum number of attempts. Only some of them call their providers at the same time; while attempts are short, others are
+    /// claimed ahead.
+    fn most_attempts(&self) -> usize {
+        if self.shared.pace.is_short() { self.most_calls * AHEAD } else { self.most_calls }
     }
 
     fn free(&self, counts: &Counts) -> usize {
         if counts.bytes >= MAX_BYTES {
             return 0;
         }
-        let of_attempts = self.most_attempts.saturating_sub(counts.attempts);
-        of_attempts.min((self.most_attempts * PER_ATTEMPT).saturating_sub(counts.jobs))
+        let of_attempts = self.most_attempts().saturating_sub(counts.attempts);
+        of_attempts.min((self.most_calls * PER_CALL).saturating_sub(counts.jobs))
     }
 }
 
@@ -88,15 +96,18 @@ impl JobInHand {
     /// Waits until the attempt of this job may start. Only a bundle can contain more jobs than were free when it was fetched.
     pub(crate) async fn start_attempt(&mut self) {
         // The semaphore is never closed.
-        self.attempt = Arc::clone(&self.attempts).acquire_owned().await.ok();
+        let permit = Arc::clone(&self.shared.attempts).acquire_owned().await.ok();
+        self.attempt = permit.map(|permit| (permit, Instant::now()));
     }
 
     /// Ends the attempt of this job, so that another can start while this one is settled.
     pub(crate) fn end_attempt(&mut self) {
-        self.attempt = None;
+        if let Some((_, began)) = self.attempt.take() {
+            self.shared.pace.record(began.elapsed());
+        }
         if self.is_attempted {
             self.is_attempted = false;
-            self.counts.send_modify(|counts| counts.attempts -= 1);
+            self.shared.counts.send_modify(|counts| counts.attempts -= 1);
         }
     }
 }
@@ -104,7 +115,7 @@ impl JobInHand {
 impl Drop for JobInHand {
     fn drop(&mut self) {
         self.end_attempt();
-        self.counts.send_modify(|counts| {
+        self.shared.counts.send_modify(|counts| {
             counts.jobs -= 1;
             counts.bytes -= self.bytes;
         });
@@ -124,7 +135,7 @@ mod tests {
         assert_eq!(jobs.free_slots().await, 4);
         let mut held: Vec<JobInHand> = (0..4).map(|_| jobs.add(1)).collect();
         assert_eq!(jobs.free_slots().now_or_never(), None);
-        while held.len() < 4 * PER_ATTEMPT {
+        while held.len() < 4 * PER_CALL {
             held.iter_mut().for_each(JobInHand::end_attempt);
             assert_eq!(jobs.free_slots().await, 4);
             held.extend((0..4).map(|_| jobs.add(1)));
@@ -137,14 +148,26 @@ mod tests {
 
     #[tokio::test]
     async fn jobs_of_a_bundle_start_as_attempts_end() {
-        let jobs = JobsInHand::new(2);
-        let mut bundle: Vec<JobInHand> = (0..3).map(|_| jobs.add(1)).collect();
-        assert_eq!(bundle[0].start_attempt().now_or_never(), Some(()));
-        assert_eq!(bundle[1].start_attempt().now_or_never(), Some(()));
-        assert_eq!(bundle[2].start_attempt().now_or_never(), None);
+        let jobs = JobsInHand::new(1);
+        let mut bundle: Vec<JobInHand> = (0..=AHEAD).map(|_| jobs.add(1)).collect();
+        for job in &mut bundle[..AHEAD] {
+            assert_eq!(job.start_attempt().now_or_never(), Some(()));
+        }
+        assert_eq!(bundle[AHEAD].start_attempt().now_or_never(), None);
         bundle[0].end_attempt();
-        assert_eq!(jobs.free_slots().now_or_never(), None, "the third job takes the free place");
-        assert_eq!(bundle[2].start_attempt().now_or_never(), Some(()));
+        assert_eq!(bundle[AHEAD].start_attempt().now_or_never(), Some(()));
+    }
+
+    #[tokio::test]
+    async fn while_attempts_are_short_more_of_them_start() {
+        let jobs = JobsInHand::new(4);
+        assert_eq!(jobs.free_slots().await, 4);
+        let mut job = jobs.add(1);
+        job.start_attempt().await;
+        drop(job);
+        assert_eq!(jobs.free_slots().await, 4 * AHEAD);
+        jobs.shared.pace.record(Duration::from_secs(30));
+        assert_eq!(jobs.free_slots().await, 4);
     }
 
     #[tokio::test]

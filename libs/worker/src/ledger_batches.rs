@@ -5,7 +5,7 @@ use std::time::Duration;
 use service_kit::Context;
 use service_kit::append::{AppendError, NewEvent, append_or_set_timers};
 use store::database::batch::Batcher;
-use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::settlement::Settlement;
 use store::deliveries::timer::NewTimer;
 use store::{Error, Store};
@@ -18,7 +18,7 @@ const MESSAGES: usize = 32;
 /// Collects the requests of concurrent jobs and sends them to the database in batches.
 pub(crate) struct LedgerBatches {
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
-    pub(crate) marks: Batcher<CallMark, bool>,
+    pub(crate) marks: Batcher<HeldClaim, bool>,
     pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
     pub(crate) timers: Batcher<NewTimer, ()>,
     /// The events of one job are appended together.
@@ -34,7 +34,7 @@ impl LedgerBatches {
             async move { each(&store, lease, &requests).await }
         });
         let store = context.store.clone();
-        let marks = batches(context, BATCH, move |marks: Vec<CallMark>| {
+        let marks = batches(context, BATCH, move |marks: Vec<HeldClaim>| {
             let store = store.clone();
             async move { store.deliveries().mark_calling(&marks).await }
         });

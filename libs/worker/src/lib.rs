@@ -17,6 +17,7 @@ mod ledger_batches;
 mod open_providers;
 pub mod outbound;
 mod outcome_events;
+mod pace;
 mod provider;
 mod provider_kind;
 mod rate;

@@ -87,8 +87,7 @@ impl<S: ChannelSender> Worker<S> {
 /// Encodes an event about the outcome of a job.
 fn new_event(job: &Job<'_>, name: String, id: Uuid, event: Event) -> Result<NewEvent, serde_json::Error> {
     let Envelope { id: job_id, app, send_id, ref trace, .. } = *job.envelope;
-    let (kind, caused_by, trace) = (event.kind(), Some(job_id), trace.clone());
+    let (caused_by, trace) = (Some(job_id), trace.clone());
     let envelope = Envelope { id, app, at: clock::now(), send_id, caused_by, trace, event };
-    let payload = envelope.encode()?.into();
-    Ok(NewEvent { stream: StreamName::Outcome, kind, message_id: Some(name), app, send_id, payload })
+    NewEvent::new(StreamName::Outcome, Some(name), &envelope)
 }

@@ -2,16 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bytes::Bytes;
 use domain::content::{Content, Object};
-use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, ItemsAdded, SendContinues};
+use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, SendContinues};
 use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
 use domain::send::CHUNK_RECIPIENTS;
-use domain::{
-    AppId, CategoryId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber,
-};
+use domain::{CategoryId, Channel, Envelope, Event, Reason, StreamName, Timestamp, UserNumber};
 use planning::{ContentRenderer, TemplateError};
+use service_kit::append::NewEvent;
 use store::deliveries::ledger::DeliveryState;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
@@ -22,16 +20,6 @@ use crate::inbox_events::InboxEvents;
 
 /// Size of the gathered messages, in bytes, at which they are published.
 const SLICE: usize = 8 * 1024 * 1024;
-
-/// A message to publish.
-pub(crate) struct OutgoingMessage {
-    pub(crate) stream: StreamName,
-    /// Message id for de-duplication; None if it is harmless to publish the message twice.
-    pub(crate) message_id: Option<String>,
-    pub(crate) app: AppId,
-    pub(crate) send_id: SendId,
-    pub(crate) payload: Bytes,
-}
 
 /// The message that caused the planning of a chunk.
 #[derive(Clone, Debug)]
@@ -56,7 +44,9 @@ pub(crate) struct FrozenChunk<'a> {
 /// Messages of chunks, gathered until they are published together.
 #[derive(Default)]
 pub(crate) struct MessageBuffer {
-    pub(crate) messages: Vec<OutgoingMessage>,
+    pub(crate) messages: Vec<NewEvent>,
+    /// Events that add inbox items, with their partitions.
+    pub(crate) inbox: Vec<(u32, Envelope)>,
     pub(crate) failures: Vec<RenderFailure>,
     size: usize,
 }
@@ -71,7 +61,7 @@ pub(crate) struct Progress {
 }
 
 impl MessageBuffer {
-    pub(crate) fn push(&mut self, message: OutgoingMessage) {
+    pub(crate) fn push(&mut self, message: NewEvent) {
         self.size += message.payload.len();
         self.messages.push(message);
     }
@@ -100,8 +90,11 @@ impl FrozenChunk<'_> {
             }
             progress.next += 1;
         }
-        for (number, event) in inbox.into_events().enumerate() {
-            buffer.push(self.inbox_message(from + number, event)?);
+        buffer.size += inbox.size();
+        for (number, (partition, added)) in inbox.into_events().enumerate() {
+            let name = format!("inbox.{}.{}", self.chunk.chunk, from + number);
+            let id = self.stable_id(&name);
+            buffer.inbox.push((partition, self.envelope(id, Event::InboxItemsAdded(added))));
         }
         let is_more = progress.next < self.decisions.len();
         if !is_more {
@@ -152,7 +145,7 @@ impl FrozenChunk<'_> {
         user: UserNumber,
         delivery: &PlannedDelivery,
         content: Content,
-    ) -> Result<OutgoingMessage, serde_json::Error> {
+    ) -> Result<NewEvent, serde_json::Error> {
         let expires_at = self.chunk.send.expires_at;
         let category = self.facts.category(self.position).filter(|category| !category.critical);
         let job = DeliveryJob {
@@ -166,21 +159,10 @@ impl FrozenChunk<'_> {
         self.message_with_stable_id(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
     }
 
-    fn inbox_message(
-        &self,
-        number: usize,
-        (partition, added): (u32, ItemsAdded),
-    ) -> Result<OutgoingMessage, serde_json::Error> {
-        let name = format!("inbox.{}.{number}", self.chunk.chunk);
-        let message =
-            self.message_with_stable_id(StreamName::Inbox(partition), name, Event::InboxItemsAdded(added))?;
-        Ok(OutgoingMessage { message_id: None, ..message })
-    }
-
     fn chunk_planned_message(
         &self,
         unrendered: &HashMap<u32, HashSet<Channel>>,
-    ) -> Result<OutgoingMessage, serde_json::Error> {
+    ) -> Result<NewEvent, serde_json::Error> {
         let none = HashSet::new();
         let template = self.facts.template(self.position).map(|template| (template.id, template.version));
         let mut decided = ChunkDecisions { category: self.category(), template, ..ChunkDecisions::default() };
@@ -208,7 +190,7 @@ impl FrozenChunk<'_> {
 
     /// Writes the outcome event of a delivery that ended without a job. A worker that publishes the same outcome uses the same
     /// id.
-    pub(crate) fn outcome_message(&self, ended: DeliveryState) -> Result<OutgoingMessage, serde_json::Error> {
+    pub(crate) fn outcome_message(&self, ended: DeliveryState) -> Result<NewEvent, serde_json::Error> {
         let DeliveryState { delivery, user, channel, status, reason, attempt, provider, .. } = ended;
         let settled =
             DeliverySettled { delivery_id: delivery, channel, user, attempt, status, reason, provider };
@@ -224,7 +206,7 @@ impl FrozenChunk<'_> {
     /// Writes the message that asks a dispatcher to plan the next chunk; None after the last chunk. Publish it only when all
     /// other messages of this chunk are in the log. After the last chunk is published, the body of the send is deleted, and
     /// earlier chunks can no longer be written.
-    pub(crate) fn next_chunk_message(&self) -> Result<Option<OutgoingMessage>, serde_json::Error> {
+    pub(crate) fn next_chunk_message(&self) -> Result<Option<NewEvent>, serde_json::Error> {
         if self.is_last() {
             return Ok(None);
         }
@@ -244,9 +226,13 @@ impl FrozenChunk<'_> {
         stream: StreamName,
         name: String,
         event: Event,
-    ) -> Result<OutgoingMessage, serde_json::Error> {
-        let id = Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes());
+    ) -> Result<NewEvent, serde_json::Error> {
+        let id = self.stable_id(&name);
         self.message(stream, name, id, event)
+    }
+
+    fn stable_id(&self, name: &str) -> Uuid {
+        Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes())
     }
 
     fn message(
@@ -255,24 +241,20 @@ impl FrozenChunk<'_> {
         name: String,
         id: Uuid,
         event: Event,
-    ) -> Result<OutgoingMessage, serde_json::Error> {
-        let Chunk { app, send_id, .. } = *self.chunk;
-        let envelope = Envelope {
+    ) -> Result<NewEvent, serde_json::Error> {
+        NewEvent::new(stream, Some(name), &self.envelope(id, event))
+    }
+
+    fn envelope(&self, id: Uuid, event: Event) -> Envelope {
+        Envelope {
             id,
-            app,
+            app: self.chunk.app,
             at: self.now,
-            send_id: Some(send_id),
+            send_id: Some(self.chunk.send_id),
             caused_by: Some(self.cause.id),
             trace: self.cause.trace.clone(),
             event,
-        };
-        Ok(OutgoingMessage {
-            stream,
-            message_id: Some(name),
-            app,
-            send_id,
-            payload: envelope.encode()?.into(),
-        })
+        }
     }
 
     fn render_failure(&self, recipient_index: u32, channel: Channel, error: &TemplateError) -> RenderFailure {

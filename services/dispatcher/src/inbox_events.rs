@@ -1,15 +1,20 @@
-//! Inbox items of a chunk, gathered into as few events as the size limit allows.
+//! Inbox items of a chunk, gathered into as few events as the size limit allows, and the messages with these events.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use domain::content::InAppContent;
-use domain::event::ItemsAdded;
-use domain::{CategoryId, Timestamp, UserNumber};
+use domain::event::{ItemsAdded, bundle};
+use domain::id::RECIPIENTS_PER_EVENT;
+use domain::{CategoryId, Envelope, Event, StreamName, Timestamp, UserNumber};
 use planning::{TemplateError, item_size};
+use service_kit::append::NewEvent;
 
 /// Maximum size of an event in bytes. With its envelope, such an event fits into the broker's limit of 1 MiB.
 const MAX_EVENT: usize = 768 * 1024;
+/// Maximum number of items of a message.
+#[expect(clippy::cast_possible_truncation, reason = "512")]
+const MAX_ITEMS: usize = RECIPIENTS_PER_EVENT as usize;
 /// Bytes reserved for one recipient in an event.
 const RECIPIENT_SIZE: usize = 32;
 
@@ -77,6 +82,47 @@ impl InboxEvents {
     pub(crate) fn into_events(self) -> impl Iterator<Item = (u32, ItemsAdded)> {
         let events = self.partitions.into_iter();
         events.flat_map(|(partition, events)| events.into_iter().map(move |filled| (partition, filled.event)))
+    }
+}
+
+/// Encodes the events of several chunks, with their partitions. The events of a partition share messages.
+pub(crate) fn encode(events: Vec<(u32, Envelope)>) -> Result<Vec<NewEvent>, serde_json::Error> {
+    let mut messages = Vec::new();
+    let mut open: BTreeMap<u32, OpenMessage> = BTreeMap::new();
+    for (partition, mut envelope) in events {
+        let Event::InboxItemsAdded(added) = &mut envelope.event else { continue };
+        let items = added.recipients.len();
+        let message = open.entry(partition).or_default();
+        added.first = place(message.items);
+        let mut event = NewEvent::new(StreamName::Inbox(partition), None, &envelope)?;
+        if message.items + items > MAX_ITEMS || message.size + event.payload.len() > MAX_EVENT {
+            messages.extend(std::mem::take(message).bundled());
+            if let Event::InboxItemsAdded(added) = &mut envelope.event {
+                added.first = 0;
+            }
+            event = NewEvent::new(StreamName::Inbox(partition), None, &envelope)?;
+        }
+        message.items += items;
+        message.size += event.payload.len();
+        message.events.push(event);
+    }
+    messages.extend(open.into_values().filter_map(OpenMessage::bundled));
+    Ok(messages)
+}
+
+/// Events of one partition for one message.
+#[derive(Default)]
+struct OpenMessage {
+    events: Vec<NewEvent>,
+    items: usize,
+    size: usize,
+}
+
+impl OpenMessage {
+    fn bundled(self) -> Option<NewEvent> {
+        let payloads: Vec<_> = self.events.iter().map(|event| event.payload.clone()).collect();
+        let first = self.events.into_iter().next()?;
+        Some(NewEvent { payload: bundle::encode(first.kind, &payloads), ..first })
     }
 }
 

@@ -74,8 +74,8 @@ struct Intake {
     alone: Slots,
     /// Number of recipients of the largest recent chunk. It halves with each batch of smaller chunks.
     largest_chunk: usize,
-    /// Number of events of the largest recent message. It halves with each smaller message.
-    largest_bundle: usize,
+    /// Number of recipients of the largest recent batch. It halves with each smaller batch.
+    largest_batch: usize,
 }
 
 /// Dispatches the sends of one lane until the process stops.
@@ -86,16 +86,9 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
     let planner = Planner::new(context.clone());
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
-    let mut intake = Intake {
-        context,
-        lane,
-        work_stream,
-        backpressure,
-        planner,
-        alone,
-        largest_chunk: CHUNK_RECIPIENTS,
-        largest_bundle: 1,
-    };
+    let (largest_chunk, largest_batch) = (CHUNK_RECIPIENTS, CHUNK_RECIPIENTS);
+    let mut intake =
+        Intake { context, lane, work_stream, backpressure, planner, alone, largest_chunk, largest_batch };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
         match consumer.fetch(intake.fetch_size(), WAIT).await {
@@ -148,7 +141,7 @@ impl Intake {
     /// Returns true if bulk sends must wait because an inbox lags: they would delay the inbox items of transactional sends.
     async fn is_inbox_behind(&self, waited: Duration) -> bool {
         let most = if waited < INBOX_PATIENCE {
-            inbox_backlog(self.largest_chunk, self.context.partitions)
+            inbox_backlog(self.largest_batch, self.context.partitions)
         } else {
             INBOX_EVENTS
         };
@@ -298,7 +291,7 @@ impl Intake {
     }
 }
 
-/// Converts [`INBOX_BACKLOG`] to events, for chunks of `recipients` recipients. A chunk produces one event in each partition.
+/// Converts [`INBOX_BACKLOG`] to messages, for batches of `recipients` recipients. A batch produces one message in each partition.
 fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
     let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
     (INBOX_BACKLOG / items).max(1) as u64

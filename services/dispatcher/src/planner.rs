@@ -5,18 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::id::TemplateId;
 use domain::{AppId, SendId};
-use event_log::{Message, PublishError, Refusal};
+use event_log::{PublishError, Refusal};
 use metrics::{counter, histogram};
 use planning::{ContentRenderer, Template, decide_chunk};
 use sabotage::CrashPoint;
+use service_kit::append::{AppendError, NewEvent, append_or_set_timers};
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
-use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::ChunkLocks;
 
-use crate::chunk_messages::{Cause, FrozenChunk, MessageBuffer, OutgoingMessage, Progress};
+use crate::chunk_messages::{Cause, FrozenChunk, MessageBuffer, Progress};
+use crate::inbox_events;
 
 /// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;
@@ -27,7 +28,7 @@ pub(crate) enum PlanError {
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]
-    Publish(#[from] PublishError),
+    Append(#[from] AppendError),
     #[error("cannot encode a message: {0}")]
     Encode(#[from] serde_json::Error),
     /// The template of the send is missing from the database, for example because a restored backup lacks it.
@@ -42,7 +43,8 @@ impl PlanError {
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_unavailable(),
-            PlanError::Publish(_) => !self.is_own_failure(),
+            PlanError::Append(AppendError::Timers(error)) => error.is_unavailable(),
+            PlanError::Append(AppendError::Publish(_)) => !self.is_own_failure(),
             PlanError::Encode(_) | PlanError::NoTemplate { .. } => false,
         }
     }
@@ -56,9 +58,13 @@ impl PlanError {
     pub(crate) fn is_own_failure(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_refused_data(),
-            PlanError::Publish(PublishError::Refused { refusal: Refusal::TooLarge, .. })
+            PlanError::Append(AppendError::Timers(error)) => error.is_refused_data(),
+            PlanError::Append(AppendError::Publish(PublishError::Refused {
+                refusal: Refusal::TooLarge,
+                ..
+            }))
             | PlanError::Encode(_) => true,
-            PlanError::Publish(_) | PlanError::NoTemplate { .. } => false,
+            PlanError::Append(_) | PlanError::NoTemplate { .. } => false,
         }
     }
 }
@@ -188,37 +194,14 @@ impl Planner {
                 slice.push(chunk.outcome_message(ended)?);
             }
         }
-        self.publish(slice.messages).await
+        let mut events = inbox_events::encode(slice.inbox)?;
+        events.append(&mut slice.messages);
+        self.publish(events).await
     }
 
     /// Publishes every message. If a stream is full, the message becomes a timer.
-    async fn publish(&self, outgoing: Vec<OutgoingMessage>) -> Result<(), PlanError> {
-        let messages = outgoing
-            .iter()
-            .map(|message| Message {
-                stream: message.stream,
-                id: message.message_id.clone(),
-                payload: message.payload.clone(),
-            })
-            .collect();
-        let results = self.context.log.publish_all(messages).await;
-        let mut refused = Vec::new();
-        for (message, result) in outgoing.into_iter().zip(results) {
-            match result {
-                Ok(_) => {}
-                Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
-                    id: clock::new_id(),
-                    due_at: clock::now(),
-                    stream: message.stream,
-                    message: message.payload.into(),
-                    app: message.app,
-                    send_id: Some(message.send_id),
-                    user: None,
-                }),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(self.context.store.deliveries().set_timers(&refused).await?)
+    async fn publish(&self, events: Vec<NewEvent>) -> Result<(), PlanError> {
+        Ok(append_or_set_timers(&self.context.log, &self.context.store, &events).await?)
     }
 
     fn template_cache(&self) -> MutexGuard<'_, CompiledTemplates> {

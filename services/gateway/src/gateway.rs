@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
 use anyhow::Context as _;
+use bytes::Bytes;
 use credentials::link::Links;
 use domain::web_push::PushHost;
 use domain::{Envelope, Lane, StreamName};
 use event_log::{EventLog, Message};
+use service_kit::append::{GroupAppend, NewEvent, start_group_append};
 use service_kit::fullness::GATEWAY_STOPS;
 use service_kit::{Context, Fullness, Network, Readiness};
 use store::Store;
@@ -42,6 +44,9 @@ pub const ANSWER_ROOM: usize = 64 * 1024;
 /// Maximum size of an encoded event in bytes: the broker's message limit of 1 MiB, minus 4 KiB for the message headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 
+/// Size of an encoded send in bytes, up to which it is appended together with others. Larger sends would delay them.
+const MAX_GROUPED: usize = 16 * 1024;
+
 /// De-duplication that an event needs when it is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
@@ -65,6 +70,8 @@ pub(crate) struct Gateway {
     pub(crate) links: Links,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
+    transactional_sends: GroupAppend,
+    bulk_sends: GroupAppend,
     fullness: Fullness,
     /// Cancelled when the process starts to stop. From then on, every answer closes its connection.
     pub(crate) stopping: CancellationToken,
@@ -119,6 +126,8 @@ impl Gateway {
             links: context.links.clone(),
             reservations,
             positions,
+            transactional_sends: start_group_append(context),
+            bulk_sends: start_group_append(context),
             fullness,
             stopping: context.tasks.token().clone(),
             readiness: context.readiness.clone(),
@@ -142,15 +151,42 @@ impl Gateway {
         gateway.ok_or_else(|| Failure::Defect("the server was built without a gateway".to_owned()))
     }
 
-    /// Appends an event to the log, waits for the log's confirmation and returns the event's sequence. If the event may be
-    /// appended again, its id becomes the message id, and the log stores it only once. 413 if the event is too large; 503 if
-    /// the stream is nearly full or the log does not confirm in time.
-    pub(crate) async fn append(
+    /// Appends an event to the log, waits for the log's confirmation and returns the event's sequence. 413 if the event is too
+    /// large; 503 if the stream is nearly full or the log does not confirm in time.
+    pub(crate) async fn append(&self, stream: StreamName, event: &Envelope) -> Result<u64, Failure> {
+        let payload = self.encode(stream, event)?;
+        Ok(confirmed(wait(self.log.publish(Message { stream, id: None, payload })).await)??.seq)
+    }
+
+    /// Appends an accepted send like [`append`](Self::append), together with the sends of concurrent requests. If the send may be
+    /// appended again, its id becomes the message id. The log then drops a duplicate, unless it is in a message with other sends;
+    /// the dispatcher recognises those.
+    pub(crate) async fn append_send(
         &self,
-        stream: StreamName,
-        event: &Envelope,
+        lane: Lane,
+        send: &Envelope,
         repeats: Repetition,
-    ) -> Result<u64, Failure> {
+    ) -> Result<(), Failure> {
+        let stream = StreamName::Send(lane);
+        let payload = self.encode(stream, send)?;
+        let message_id = (repeats == Repetition::Possible).then(|| send.id.to_string());
+        if payload.len() > MAX_GROUPED {
+            let message = Message { stream, id: message_id, payload };
+            return Ok(confirmed(wait(self.log.publish(message)).await)?.map(drop)?);
+        }
+        let (kind, app, send_id) = (send.event.kind(), send.app, send.send_id);
+        let event = NewEvent { stream, kind, message_id, app, send_id, payload };
+        let group = match lane {
+            Lane::Transactional => &self.transactional_sends,
+            Lane::Bulk => &self.bulk_sends,
+        };
+        match confirmed(wait(group.call(event)).await)? {
+            Ok(appended) => Ok(appended?),
+            Err(unanswered) => Err(unconfirmed(unanswered)),
+        }
+    }
+
+    fn encode(&self, stream: StreamName, event: &Envelope) -> Result<Bytes, Failure> {
         let payload = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
         if payload.len() > MAX_EVENT {
             return Err(too_large());
@@ -159,12 +195,13 @@ impl Gateway {
             let message = "the event log is nearly full; repeat the request later";
             return Err(Failure::unavailable(message, format_args!("{stream} is nearly full")));
         }
-        let id = (repeats == Repetition::Possible).then(|| event.id.to_string());
-        let message = Message { stream, id, payload: payload.into() };
-        match wait(self.log.publish(message)).await {
-            Ok(appended) => Ok(appended?.seq),
-            Err(WaitError::Crowded) => Err(crowded()),
-            Err(WaitError::Overdue) => Err(unconfirmed("no acknowledgement in time")),
-        }
+        Ok(payload.into())
     }
+}
+
+fn confirmed<T>(waited: Result<T, WaitError>) -> Result<T, Failure> {
+    waited.map_err(|error| match error {
+        WaitError::Crowded => crowded(),
+        WaitError::Overdue => unconfirmed("no acknowledgement in time"),
+    })
 }

@@ -2,7 +2,7 @@
 
 use domain::event::DeliveryJob;
 use domain::{Channel, DeliveryIds, Envelope, Event, Lane, SendId, StreamName, Timestamp};
-use event_log::Message;
+use service_kit::append::{NewEvent, append};
 use service_kit::clock;
 use sqlx::{Connection, PgConnection};
 
@@ -47,7 +47,7 @@ pub(super) async fn put(installation: &Installation, subject: &Subject, deliveri
         let send_id = SendId(clock::new_id());
         for _ in 0..RECIPIENTS.min(deliveries - jobs.len()) {
             let (user, target) = targets.next().unwrap().clone();
-            let id = DeliveryIds::Hashed.derive(send_id, user, subject.channel, &target);
+            let id = DeliveryIds::TimeOrdered.derive(send_id, user, subject.channel, &target);
             let job = DeliveryJob::first(id, subject.channel, user, target, subject.content.clone());
             jobs.push((send_id, job));
         }
@@ -84,9 +84,10 @@ async fn insert(connection: &mut PgConnection, installation: &Installation, jobs
     .unwrap();
 }
 
+/// Publishes jobs, several in a message, like the dispatcher.
 async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId, DeliveryJob)]) {
     let stream = StreamName::Job(channel, Lane::Transactional);
-    let message = |(send_id, job): &(SendId, DeliveryJob)| {
+    let event = |(send_id, job): &(SendId, DeliveryJob)| {
         let envelope = Envelope {
             id: clock::new_id(),
             app: installation.app,
@@ -96,9 +97,10 @@ async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId,
             trace: None,
             event: Event::DeliveryJob(Box::new(job.clone())),
         };
-        Message { stream, id: None, payload: envelope.encode().unwrap().into() }
+        NewEvent::new(stream, None, &envelope).unwrap()
     };
-    for appended in installation.log.publish_all(jobs.iter().map(message).collect()).await {
+    let events: Vec<NewEvent> = jobs.iter().map(event).collect();
+    for appended in append(&installation.log, &events).await {
         appended.unwrap();
     }
 }

@@ -9,6 +9,8 @@ pub enum Step {
     Claim,
     /// A claim finds that the delivery must not be attempted, or that its last call must not be repeated.
     Refuse,
+    /// A worker gives a claim back without having called the provider.
+    GiveBack,
     /// The outcome of an attempt is recorded.
     Settle,
     /// A late outcome is recorded for a delivery that has already ended without it.
@@ -47,13 +49,14 @@ const ANSWERED: [Status; 8] = [
 
 /// Every legal change of a delivery's status. The SQL statements restrict most steps further, by token, lease and attempt number.
 /// Restoring a backup is not a step: `tidings restore` writes the statuses that the log contains.
-pub const TRANSITIONS: [Transition; 9] = [
+pub const TRANSITIONS: [Transition; 10] = [
     Transition { step: Step::Claim, from: &Status::OPEN, to: &[Status::Sending] },
     Transition {
         step: Step::Refuse,
         from: &Status::OPEN,
         to: &[Status::Unknown, Status::Skipped, Status::Cancelled, Status::Expired],
     },
+    Transition { step: Step::GiveBack, from: &[Status::Sending], to: &Status::WAITING },
     Transition { step: Step::Settle, from: &[Status::Sending], to: &ANSWERED },
     Transition {
         step: Step::Correct,

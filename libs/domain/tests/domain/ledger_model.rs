@@ -127,6 +127,19 @@ impl Ledger {
         holds
     }
 
+    /// Gives a claim back, so that the same attempt can be claimed again. Returns false if another worker has the claim, or the
+    /// provider may have been called.
+    #[must_use]
+    pub(crate) fn give_back(&mut self, token: Token) -> bool {
+        let holds = self.status == Status::Sending && self.token == Some(token) && !self.calling;
+        if holds {
+            let waiting = if self.attempt == 1 { Status::Queued } else { Status::Retrying };
+            self.change(Step::GiveBack, (waiting, self.reason));
+            (self.token, self.lease) = (None, Lease::None);
+        }
+        holds
+    }
+
     /// Records the result of an answer. Returns false if the claim is no longer valid. A claim stays valid beyond its lease until
     /// another claim is made. If the delivery has already ended without an answer, the result replaces its status.
     #[must_use]

@@ -233,8 +233,8 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockedRequest {
     pub(crate) is_cancelled: bool,
-    /// How the ids of the send's deliveries are derived; None if the release decides.
-    pub(crate) delivery_ids: Option<DeliveryIds>,
+    /// How the ids of the send's deliveries are derived.
+    pub(crate) delivery_ids: DeliveryIds,
 }
 
 /// Returns the cancelled requests among `requests`. Locks all of `requests` in share mode, so that none of them can be
@@ -267,7 +267,8 @@ pub(crate) async fn lock_requests(
     .fetch_all(connection)
     .await?;
     let locked = rows.into_iter().map(|row| {
-        let delivery_ids = row.delivery_ids.and_then(DeliveryIds::from_number);
+        // A row without a number was written by release 0.3 or earlier, or by a restore.
+        let delivery_ids = row.delivery_ids.and_then(DeliveryIds::from_number).unwrap_or(DeliveryIds::Hashed);
         let request = LockedRequest { is_cancelled: row.is_cancelled, delivery_ids };
         ((AppId(row.app_id), SendId(row.send_id)), request)
     });

@@ -21,9 +21,9 @@ pub struct ClaimRequest {
     pub provider: Option<String>,
 }
 
-/// A claim whose provider call is about to start.
+/// A claim that the caller holds.
 #[derive(Clone, Copy, Debug)]
-pub struct CallMark {
+pub struct HeldClaim {
     pub app: AppId,
     pub delivery: DeliveryId,
     pub token: Uuid,
@@ -178,7 +178,7 @@ impl Deliveries<'_> {
     ///
     /// # Errors
     /// Returns an error if the database fails. The claims may still have been marked.
-    pub async fn mark_calling(self, marks: &[CallMark]) -> Result<Vec<bool>, Error> {
+    pub async fn mark_calling(self, marks: &[HeldClaim]) -> Result<Vec<bool>, Error> {
         columns! { mark in marks =>
             app_id = mark.app.0,
             id = mark.delivery.0,
@@ -203,6 +203,26 @@ impl Deliveries<'_> {
         .await?;
         let marked: HashSet<Uuid> = marked.into_iter().collect();
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
+    }
+
+    /// Gives a claim back before the provider was called. The same attempt can then be claimed again, with any provider. Returns
+    /// false, and changes nothing, if the claim is no longer valid or its call may have started. Safe to repeat.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. The claim may still have been given back; otherwise it ends with its lease.
+    pub async fn give_back(self, claim: HeldClaim) -> Result<bool, Error> {
+        let given_back = sqlx::query!(
+            "UPDATE delivery SET status = CASE WHEN attempt = 1 THEN $4 ELSE $5 END, lease_until = NULL, token = NULL
+             WHERE app_id = $1 AND id = $2 AND token = $3 AND status = 'sending' AND NOT calling",
+            claim.app.0,
+            claim.delivery.0,
+            claim.token,
+            Status::Queued.as_str(),
+            Status::Retrying.as_str()
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(given_back.rows_affected() == 1)
     }
 
     /// Returns the states of the named deliveries in any order. Unknown deliveries are left out.

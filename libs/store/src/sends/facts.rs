@@ -124,8 +124,9 @@ impl Facts {
     /// How the ids of the deliveries of the chunk's send are derived.
     #[must_use]
     pub fn delivery_ids(&self, chunk: &Chunk) -> DeliveryIds {
-        let stored = self.requests.get(&(chunk.app, chunk.send_id)).and_then(|request| request.delivery_ids);
-        stored.unwrap_or_default()
+        self.requests
+            .get(&(chunk.app, chunk.send_id))
+            .map_or(DeliveryIds::TimeOrdered, |request| request.delivery_ids)
     }
 
     /// The recipients' targets that are suppressed in the app; None if no target is suppressed.

@@ -188,6 +188,7 @@ async fn write_requests(
             category: facts.category(**index).map(|category| category.id),
             template: facts.template(**index).map(|template| (template.id, template.version)),
             body: chunk.send.needs_stored_body().then(|| &*chunk.send),
+            delivery_ids: Some(facts.delivery_ids(chunk)),
         })
         .collect();
     send::write_requests(transaction, &requests).await?;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
 use domain::structure::json_memory;
-use domain::{AppId, CategoryId, Lane, SendId, StreamName, Timestamp};
+use domain::{AppId, CategoryId, DeliveryIds, Lane, SendId, StreamName, Timestamp};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
@@ -20,6 +20,8 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) category: Option<CategoryId>,
     pub(crate) template: Option<(TemplateId, i32)>,
     pub(crate) body: Option<&'a domain::SendRequest>,
+    /// How the ids of the send's deliveries are derived; None if the jobs in the log decide this.
+    pub(crate) delivery_ids: Option<DeliveryIds>,
 }
 
 /// A send that was read from its request row.
@@ -47,7 +49,13 @@ impl Sends<'_> {
         limit_waits_together(&mut transaction).await?;
         let without_erased = erasure::without_erased(&mut transaction, chunk).await?;
         let chunk = without_erased.as_ref().unwrap_or(chunk);
-        let request = NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) };
+        let request = NewRequest {
+            chunk,
+            category: None,
+            template: None,
+            body: Some(&chunk.send),
+            delivery_ids: Some(DeliveryIds::TimeOrdered),
+        };
         let written = write_requests_if_new(&mut transaction, &[request]).await? > 0;
         if written {
             timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
@@ -143,7 +151,7 @@ async fn insert(
     requests: &[NewRequest<'_>],
     existing: Existing,
 ) -> Result<u64, Error> {
-    columns! { NewRequest { chunk, category, template, body } in requests =>
+    columns! { NewRequest { chunk, category, template, body, delivery_ids } in requests =>
         app_id = chunk.app.0,
         send_id = chunk.send_id.0,
         accepted_at = instant(chunk.accepted_at),
@@ -156,15 +164,17 @@ async fn insert(
         template_id = template.map(|(id, _)| id.0),
         template_version = template.map(|(_, version)| version),
         stored = body.map(Json),
+        ids = delivery_ids.map(DeliveryIds::number),
     }
     // Defined here, so that it can use the columns by their names. The argument is the action for rows that already exist.
     macro_rules! insert_requests {
         ($action:literal) => {
             sqlx::query!(
                 "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
-                   category_id, template_id, template_version, body)
+                   category_id, template_id, template_version, body, delivery_ids)
                  SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
-                   $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[])
+                   $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[],
+                   $13::smallint[])
                  ON CONFLICT (app_id, send_id) "
                     + $action,
                 &app_id,
@@ -178,7 +188,8 @@ async fn insert(
                 &category_id as &[Option<i64>],
                 &template_id as &[Option<i64>],
                 &template_version as &[Option<i32>],
-                &stored as &[Option<Json<&domain::SendRequest>>]
+                &stored as &[Option<Json<&domain::SendRequest>>],
+                &ids as &[Option<i16>]
             )
         };
     }

@@ -12,7 +12,7 @@ use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
     UserNumber,
 };
-use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::receipt::ReceiptResult;
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
@@ -59,8 +59,9 @@ impl<'a> Twin<'a> {
 
     async fn step(&mut self, seeded: &mut RandomNumbers) {
         let attempt = u32::try_from(1 + seeded.below(3)).unwrap();
-        match seeded.below(8) {
+        match seeded.below(9) {
             0 | 1 => self.claim(attempt).await,
+            8 => self.give_back(seeded).await,
             2 => self.mark(seeded).await,
             3 | 4 => self.settle(seeded, attempt).await,
             5 => {
@@ -113,9 +114,18 @@ impl<'a> Twin<'a> {
         let Some((number, token)) = self.token(seeded) else { return };
         let expected = self.model.mark(number);
         self.history.push(format!("mark by {number}: {expected}"));
-        let mark = CallMark { app: self.app, delivery: self.delivery, token };
+        let mark = HeldClaim { app: self.app, delivery: self.delivery, token };
         let found = self.fixture.store.deliveries().mark_calling(&[mark]).await.unwrap();
         assert_eq!(found, [expected], "{:#?}", self.history);
+    }
+
+    async fn give_back(&mut self, seeded: &mut RandomNumbers) {
+        let Some((number, token)) = self.token(seeded) else { return };
+        let expected = self.model.give_back(number);
+        self.history.push(format!("given back by {number}: {expected}"));
+        let claim = HeldClaim { app: self.app, delivery: self.delivery, token };
+        let found = self.fixture.store.deliveries().give_back(claim).await.unwrap();
+        assert_eq!(found, expected, "{:#?}", self.history);
     }
 
     async fn settle(&mut self, seeded: &mut RandomNumbers, attempt: u32) {

@@ -1,6 +1,7 @@
 //! Channel workers on real servers, with a scripted channel.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod ahead;
 mod attempts;
 mod bundles;
 mod claims;

@@ -79,6 +79,7 @@ impl Intake {
             return Ok(());
         }
         let sizes = batch.iter().map(|fetched| fetched.chunk.send.chunk(fetched.chunk.chunk).len());
+        self.largest_batch = sizes.clone().sum::<usize>().max(self.largest_batch / 2);
         self.largest_chunk = sizes.max().unwrap_or_default().max(self.largest_chunk / 2);
         match plan(&self.planner, &batch, BusyChunks::Skip).await {
             Ok(busy) => {

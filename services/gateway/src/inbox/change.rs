@@ -8,7 +8,7 @@ use domain::id::partition;
 use domain::{AppId, Envelope, Event, StreamName, UserNumber};
 use service_kit::{clock, trace};
 
-use crate::gateway::{Gateway, Repetition};
+use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::status_body::status_body;
 
@@ -43,7 +43,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event,
         };
-        let seq = self.append(StreamName::Inbox(partition), &event, Repetition::Impossible).await?;
+        let seq = self.append(StreamName::Inbox(partition), &event).await?;
         let reached = self.positions.reach(partition, seq, VISIBLE_WITHIN).await;
         Ok(if reached { Visibility::Yes } else { Visibility::NotYet })
     }

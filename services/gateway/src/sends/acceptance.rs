@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use domain::request::Files;
 use domain::send::{IdempotencyKey, TemplateRef};
-use domain::{AppId, Digest, Envelope, Event, Lane, Problem, SendId, SendRequest, StreamName};
+use domain::{AppId, Digest, Envelope, Event, Lane, Problem, SendId, SendRequest};
 use sabotage::CrashPoint;
 use service_kit::{clock, metrics, trace};
 use store::sends::idempotency::{Reservation, ReservedSend};
@@ -71,7 +71,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event: Event::SendAccepted(Box::new(send)),
         };
-        self.append(StreamName::Send(lane), &accepted, repeats).await?;
+        self.append_send(lane, &accepted, repeats).await?;
         sabotage::reach(CrashPoint::AfterPublish);
         ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
         tracing::debug!(%send_id, %app, %lane, "accepted a send");

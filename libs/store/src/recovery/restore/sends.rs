@@ -42,7 +42,13 @@ impl Restore {
 async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {
     let requests: Vec<_> = accepted
         .iter()
-        .map(|chunk| NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) })
+        .map(|chunk| NewRequest {
+            chunk,
+            category: None,
+            template: None,
+            body: Some(&chunk.send),
+            delivery_ids: None,
+        })
         .collect();
     let written = send::write_requests_if_new(connection, &requests).await?;
     columns! { chunk in accepted =>

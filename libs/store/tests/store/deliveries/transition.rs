@@ -10,7 +10,7 @@ use domain::transition::{Step, TRANSITIONS};
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Status, StreamName, UserNumber,
 };
-use store::deliveries::ledger::ClaimRequest;
+use store::deliveries::ledger::{ClaimRequest, HeldClaim};
 use store::deliveries::redrive::ParkedFilter;
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::sends::plan::RenderFailure;
@@ -76,6 +76,9 @@ impl Fixture {
                 }
                 let request = ClaimRequest { app, delivery, attempt: 1, provider: None };
                 store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap();
+            }
+            Step::GiveBack => {
+                store.deliveries().give_back(HeldClaim { app, delivery, token: TOKEN }).await.unwrap();
             }
             Step::Settle | Step::Correct => {
                 let settlement = Settlement {

@@ -1,0 +1,215 @@
+//! Appending of events to the log, several in one message.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use domain::event::bundle;
+use domain::{AppId, Envelope, SendId, StreamName};
+use event_log::{EventLog, Message, PublishError, Refusal};
+use store::Store;
+use store::database::batch::Batcher;
+use store::deliveries::timer::NewTimer;
+
+use crate::{Context, clock};
+
+/// Maximum number of events of a bundle. Consumers process the events of a bundle in one process.
+const MAX_EVENTS: usize = 64;
+/// Maximum number of jobs of a bundle. It is lower, so that several workers share the jobs of a large send.
+const MAX_JOBS: usize = 16;
+/// Maximum size of a bundle in bytes, so that it fits into the broker's limit of 1 MiB. A larger event is a message of its own.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Maximum number of events that a [`GroupAppend`] appends at once.
+const MAX_GROUP: usize = 2 * MAX_EVENTS;
+
+/// An event to append to a stream.
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    pub stream: StreamName,
+    /// The event's type.
+    pub kind: &'static str,
+    /// Message id for de-duplication by the log, which applies only if the event becomes a message of its own.
+    pub message_id: Option<String>,
+    pub app: AppId,
+    pub send_id: Option<SendId>,
+    /// The encoded envelope.
+    pub payload: Bytes,
+}
+
+impl NewEvent {
+    /// Encodes an event for a stream.
+    ///
+    /// # Errors
+    /// Returns an error if serialization fails; see [`Envelope::encode`].
+    pub fn new(
+        stream: StreamName,
+        message_id: Option<String>,
+        envelope: &Envelope,
+    ) -> Result<NewEvent, serde_json::Error> {
+        let payload = envelope.encode()?.into();
+        let Envelope { app, send_id, .. } = *envelope;
+        Ok(NewEvent { stream, kind: envelope.event.kind(), message_id, app, send_id, payload })
+    }
+}
+
+/// Failure to append events. Some of them may be in the log.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AppendError {
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error("cannot store the events of a full stream: {0}")]
+    Timers(std::sync::Arc<store::Error>),
+}
+
+/// Appends events. The events of a stream keep their order, and become as few messages as possible. Returns a result for each event.
+pub async fn append(log: &EventLog, events: &[NewEvent]) -> Vec<Result<(), PublishError>> {
+    let bundles = bundles(events);
+    let results = log.publish_all(bundles.iter().map(|bundle| bundle.message(events)).collect()).await;
+    let mut of_events: Vec<_> = events.iter().map(|_| Ok(())).collect();
+    let mut separate = Vec::new();
+    for (Bundle(places), result) in bundles.into_iter().zip(results) {
+        match result {
+            Ok(_) => {}
+            // The broker allows only smaller messages than usual.
+            Err(PublishError::Refused { refusal: Refusal::TooLarge, .. }) if places.len() > 1 => {
+                separate.extend(places)
+            }
+            Err(error) => places.into_iter().for_each(|place| of_events[place] = Err(error.clone())),
+        }
+    }
+    let messages = separate.iter().map(|&place| Bundle(vec![place]).message(events)).collect();
+    for (place, result) in separate.iter().zip(log.publish_all(messages).await) {
+        of_events[*place] = result.map(drop);
+    }
+    of_events
+}
+
+/// Appends events like [`append`]. If a stream is full, its events become timers.
+///
+/// # Errors
+/// Returns an error if the log or the database did not take an event. Appending all events again is safe.
+pub async fn append_or_set_timers(
+    log: &EventLog,
+    store: &Store,
+    events: &[NewEvent],
+) -> Result<(), AppendError> {
+    let mut refused = Vec::new();
+    for (event, result) in events.iter().zip(append(log, events).await) {
+        match result {
+            Ok(()) => {}
+            Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
+                id: clock::new_id(),
+                due_at: clock::now(),
+                stream: event.stream,
+                message: event.payload.to_vec(),
+                app: event.app,
+                send_id: event.send_id,
+                user: None,
+            }),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    store.deliveries().set_timers(&refused).await.map_err(|error| AppendError::Timers(error.into()))
+}
+
+/// Appends the events of concurrent callers together. While the log confirms events, further ones wait and share the next
+/// messages.
+pub type GroupAppend = Batcher<NewEvent, Result<(), PublishError>>;
+
+/// Starts a [`GroupAppend`], whose task ends with the last clone.
+#[must_use]
+pub fn start_group_append(context: &Context) -> GroupAppend {
+    let log = context.log.clone();
+    let (group, running) = Batcher::new(MAX_GROUP, move |events: Vec<NewEvent>| {
+        let log = log.clone();
+        async move { Ok(append(&log, &events).await) }
+    });
+    context.spawn("group append", async {
+        running.await;
+        Ok(())
+    });
+    group
+}
+
+/// Places of the events that become one message.
+#[derive(Debug, PartialEq, Eq)]
+struct Bundle(Vec<usize>);
+
+/// Maximum number of events in a message of the stream.
+fn most_events(stream: StreamName) -> usize {
+    match stream {
+        // The ids of the items depend on the places of the events in their message, so the dispatcher combines these events.
+        StreamName::Inbox(_) => 1,
+        StreamName::Job(..) => MAX_JOBS,
+        StreamName::Send(_) | StreamName::Outcome => MAX_EVENTS,
+    }
+}
+
+/// Divides events into messages. A message comes after all messages that contain only earlier events. So the event that a chunk is
+/// planned comes after the jobs of the chunk.
+fn bundles(events: &[NewEvent]) -> Vec<Bundle> {
+    let mut bundles: Vec<Bundle> = Vec::new();
+    // For each stream, the last bundle and its size in bytes.
+    let mut open: BTreeMap<StreamName, (usize, usize)> = BTreeMap::new();
+    for (place, event) in events.iter().enumerate() {
+        let size = event.payload.len();
+        match open.get_mut(&event.stream) {
+            Some((last, bytes))
+                if bundles[*last].0.len() < most_events(event.stream) && *bytes + size <= MAX_BYTES =>
+            {
+                bundles[*last].0.push(place);
+                *bytes += size;
+            }
+            _ => {
+                open.insert(event.stream, (bundles.len(), size));
+                bundles.push(Bundle(vec![place]));
+            }
+        }
+    }
+    bundles.sort_by_key(|bundle| bundle.0.last().copied());
+    bundles
+}
+
+impl Bundle {
+    fn message(&self, events: &[NewEvent]) -> Message {
+        let of_bundle: Vec<&NewEvent> = self.0.iter().map(|&place| &events[place]).collect();
+        let payloads: Vec<Bytes> = of_bundle.iter().map(|event| event.payload.clone()).collect();
+        let id = of_bundle[0].message_id.clone().filter(|_| payloads.len() == 1);
+        Message { stream: of_bundle[0].stream, id, payload: bundle::encode(of_bundle[0].kind, &payloads) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Channel, Lane};
+
+    use super::*;
+
+    fn event(stream: StreamName, size: usize) -> NewEvent {
+        let payload = Bytes::from(vec![b' '; size]);
+        NewEvent { stream, kind: "Any", message_id: None, app: AppId(1), send_id: None, payload }
+    }
+
+    #[test]
+    fn events_of_a_stream_keep_their_order_and_fill_messages() {
+        let (outcome, job) = (StreamName::Outcome, StreamName::Job(Channel::Email, Lane::Bulk));
+        let events = [
+            event(outcome, 1),
+            event(job, 1),
+            event(outcome, 1),
+            event(outcome, MAX_BYTES),
+            event(outcome, 1),
+            event(job, 1),
+        ];
+        let places: Vec<_> = bundles(&events).into_iter().map(|bundle| bundle.0).collect();
+        assert_eq!(places, [vec![0, 2], vec![3], vec![4], vec![1, 5]]);
+        let sizes = |stream| -> Vec<_> {
+            let many: Vec<_> = (0..40).map(|_| event(stream, 1)).collect();
+            bundles(&many).into_iter().map(|bundle| bundle.0.len()).collect()
+        };
+        assert_eq!(sizes(outcome), [40]);
+        assert_eq!(sizes(job), [16, 16, 8]);
+        assert_eq!(sizes(StreamName::Inbox(0)), [1; 40]);
+        assert_eq!(bundles(&[]), []);
+    }
+}

@@ -1,0 +1,61 @@
+//! Claims ahead of their calls.
+
+use std::time::Duration;
+
+use domain::{Outcome, Status};
+use testkit::eventually;
+
+use crate::scripted::{ScriptedChannel, Step};
+use crate::world::{SOON, World};
+
+/// Number of concurrent calls to the provider: three quarters of the worker's, rounded up.
+const CALLS: usize = 3;
+
+fn sent() -> Outcome {
+    Outcome::Sent { provider_id: None }
+}
+
+#[tokio::test]
+async fn claims_whose_provider_becomes_slow_are_given_back() {
+    let world = World::with(|config| {
+        config.delivery.max_concurrency = 4;
+        config.delivery.ack_wait = Duration::from_secs(30);
+    })
+    .await;
+    let scripted = ScriptedChannel::new(
+        [Step::Answer(sent())].into_iter().chain((0..CALLS).map(|_| Step::Hold(sent()))),
+    );
+    world.serve(&scripted);
+    let first = world.delivery(1).await;
+    world.order(&first).await;
+    world.acknowledged(1).await;
+
+    // After a short call, the worker claims more deliveries than it may call, but the next calls hang.
+    let mut orders = Vec::new();
+    for number in 2..=11 {
+        orders.push(world.delivery(number).await);
+    }
+    world.order_together(&orders).await;
+    let sending = "SELECT count(*) FROM delivery WHERE status = 'sending'";
+    eventually(SOON, "all deliveries are claimed", async || (world.count(sending).await == 10).then_some(()))
+        .await;
+    assert_eq!(scripted.calls().len(), 1 + CALLS);
+    let waiting =
+        "SELECT count(*) FROM delivery WHERE status = 'queued' AND token IS NULL AND lease_until IS NULL";
+    eventually(SOON, "the waiting claims are given back", async || {
+        (world.count(waiting).await == 7).then_some(())
+    })
+    .await;
+    assert_eq!(scripted.calls().len(), 1 + CALLS);
+    assert_eq!(world.count("SELECT count(*) FROM attempt").await, 1);
+
+    scripted.release();
+    world.acknowledged(2).await;
+    world.run("UPDATE timer SET due_at = now()").await;
+    world.fire_timers(7).await;
+    for order in &orders {
+        world.reaches(order.delivery_id, Status::Sent).await;
+    }
+    assert_eq!(scripted.calls().len(), 11);
+    assert_eq!(world.count("SELECT count(*) FROM attempt WHERE outcome = 'sent'").await, 11);
+}
