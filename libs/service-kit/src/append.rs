@@ -15,7 +15,7 @@ use crate::{Context, clock};
 /// Maximum number of events of a bundle. Consumers process the events of a bundle in one process.
 const MAX_EVENTS: usize = 64;
 /// Maximum number of jobs of a bundle. It is lower, so that several workers share the jobs of a large send.
-const MAX_JOBS: usize = 16;
+pub const MAX_JOBS: usize = 16;
 /// Maximum size of a bundle in bytes, so that it fits into the broker's limit of 1 MiB. A larger event is a message of its own.
 const MAX_BYTES: usize = 256 * 1024;
 
@@ -72,7 +72,7 @@ pub async fn append(log: &EventLog, events: &[NewEvent]) -> Vec<Result<(), Publi
             Ok(_) => {}
             // The broker allows only smaller messages than usual.
             Err(PublishError::Refused { refusal: Refusal::TooLarge, .. }) if places.len() > 1 => {
-                separate.extend(places)
+                separate.extend(places);
             }
             Err(error) => places.into_iter().for_each(|place| of_events[place] = Err(error.clone())),
         }

@@ -162,9 +162,10 @@ mod tests {
     async fn while_attempts_are_short_more_of_them_start() {
         let jobs = JobsInHand::new(4);
         assert_eq!(jobs.free_slots().await, 4);
-        let mut job = jobs.add(1);
-        job.start_attempt().await;
-        drop(job);
+        for _ in 0..100 {
+            let mut job = jobs.add(1);
+            job.start_attempt().await;
+        }
         assert_eq!(jobs.free_slots().await, 4 * AHEAD);
         jobs.shared.pace.record(Duration::from_secs(30));
         assert_eq!(jobs.free_slots().await, 4);

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub(crate) const AHEAD: usize = 4;
 /// Mean duration below which calls count as short. A claim then waits up to about four times as long for its call.
 const SHORT: Duration = Duration::from_millis(50);
-/// Value without any measurement.
-const UNKNOWN: u64 = u64::MAX;
+/// The mean before the first measurement. About twenty short durations have to follow.
+const INITIAL: Duration = Duration::from_millis(200);
 /// Weight of the previous mean against one new duration.
 const WEIGHT: u64 = 15;
 
@@ -18,26 +18,26 @@ pub(crate) struct Pace(AtomicU64);
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace(AtomicU64::new(UNKNOWN))
+        Pace(AtomicU64::new(micros(INITIAL)))
     }
 }
 
 impl Pace {
     pub(crate) fn record(&self, took: Duration) {
-        let micros =
-            u64::try_from(took.as_micros()).unwrap_or(UNKNOWN / (WEIGHT + 1)).min(UNKNOWN / (WEIGHT + 1));
-        let mean = |before| {
-            let after = if before == UNKNOWN { micros } else { (before * WEIGHT + micros) / (WEIGHT + 1) };
-            Some(after)
-        };
+        let mean = |before: u64| Some((before * WEIGHT + micros(took)) / (WEIGHT + 1));
         // The closure always returns a value, so the update cannot fail.
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mean).ok();
     }
 
-    /// Returns false as long as nothing was measured.
     pub(crate) fn is_short(&self) -> bool {
-        u128::from(self.0.load(Ordering::Relaxed)) < SHORT.as_micros()
+        self.0.load(Ordering::Relaxed) < micros(SHORT)
     }
+}
+
+/// Microseconds of the duration, at most a day, so that a mean can be calculated.
+fn micros(duration: Duration) -> u64 {
+    const DAY: u64 = 24 * 60 * 60 * 1_000_000;
+    u64::try_from(duration.as_micros()).map_or(DAY, |micros| micros.min(DAY))
 }
 
 #[cfg(test)]
@@ -47,15 +47,17 @@ mod tests {
     #[test]
     fn a_hanging_call_ends_the_short_pace_and_short_calls_restore_it() {
         let pace = Pace::default();
+        let short_after = || {
+            (1..1_000).find(|_| {
+                pace.record(Duration::from_millis(5));
+                pace.is_short()
+            })
+        };
         assert!(!pace.is_short());
-        pace.record(Duration::from_millis(5));
-        assert!(pace.is_short());
+        assert_eq!(short_after(), Some(23));
         pace.record(Duration::from_secs(18));
         assert!(!pace.is_short());
-        for _ in 0..80 {
-            pace.record(Duration::from_millis(5));
-        }
-        assert!(pace.is_short());
+        assert_eq!(short_after(), Some(51));
         pace.record(Duration::MAX);
         pace.record(Duration::MAX);
         assert!(!pace.is_short());

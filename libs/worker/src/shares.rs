@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::UserNumber;
-use tokio::sync::Notify;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 /// Minimum pause before a delivery is retried because the share of its user or host was used up.
@@ -13,39 +13,35 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum length of this pause. The pause grows with the number of deliveries that found the share used up.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
-/// Calls to one provider that are in progress in one lane, counted by user and by host.
+/// Calls to one provider in one lane that are in progress or wait for their host, counted by user and by host.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_user: usize,
     of_host: usize,
     of_unproven: usize,
-    under_way: Mutex<HashMap<Holder, Count>>,
-    /// Notified when a call ends.
-    released: Notify,
+    users: Mutex<HashMap<UserNumber, UserShare>>,
+    hosts: Mutex<HashMap<Host, HostShare>>,
 }
 
-/// Why a call cannot be reserved now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    /// The share of the host, or of all unproven hosts, is used up. Most hosts answer soon.
-    HostIsBusy,
-    /// Minimum pause before the next try.
-    Pause(Duration),
-}
-
-/// Owner of a share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Holder {
-    User(UserNumber),
+enum Host {
     /// A host that a recent answer proved to be alive.
-    Host(String),
+    Proven(String),
     /// All other hosts together. They share one limit, because targets can name any number of hosts.
     Unproven,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
+#[derive(Debug, Default)]
+struct UserShare {
     under_way: usize,
+    /// Number of deliveries that were refused since the share was last available.
+    turned_away: usize,
+}
+
+#[derive(Debug)]
+struct HostShare {
+    /// A permit for each call. Waiting deliveries get them in the order of their arrival.
+    calls: Arc<Semaphore>,
     /// Number of deliveries that were refused since the share was last available.
     turned_away: usize,
 }
@@ -54,19 +50,21 @@ struct Count {
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
-    holders: Vec<Holder>,
+    user: UserNumber,
+    host: Option<Host>,
+    call: Option<OwnedSemaphorePermit>,
 }
 
 impl Shares {
     /// Derives the limits from `calls`: a quarter for each user, three quarters for each proven host, and half for all other
-    /// hosts together ([`Holder::Unproven`]).
+    /// hosts together ([`Host::Unproven`]).
     pub(crate) fn of(calls: usize) -> Shares {
         Shares {
             of_user: calls.div_ceil(4).max(1),
             of_host: (calls * 3).div_ceil(4).max(1),
             of_unproven: calls.div_ceil(2).max(1),
-            under_way: Mutex::default(),
-            released: Notify::new(),
+            users: Mutex::default(),
+            hosts: Mutex::default(),
         }
     }
 
@@ -79,77 +77,93 @@ impl Shares {
         host: Option<(&str, bool)>,
         patience: Instant,
     ) -> Result<Share, Duration> {
-        loop {
-            // Created before the share is checked, so that no call that ends in between is missed.
-            let released = shares.released.notified();
-            match Shares::try_take(shares, user, host, Instant::now() < patience) {
-                Ok(share) => return Ok(share),
-                Err(Refusal::Pause(pause)) => return Err(pause),
-                Err(Refusal::HostIsBusy) => drop(timeout_at(patience, released).await),
-            }
-        }
-    }
-
-    fn try_take(
-        shares: &Arc<Shares>,
-        user: UserNumber,
-        host: Option<(&str, bool)>,
-        can_wait: bool,
-    ) -> Result<Share, Refusal> {
-        let mut holders = vec![Holder::User(user)];
+        let mut share = Shares::take_for_user(shares, user)?;
         if let Some((name, is_proven)) = host {
-            holders.push(if is_proven { Holder::Host(name.to_owned()) } else { Holder::Unproven });
-        }
-        let mut under_way = shares.locked();
-        for holder in &holders {
-            let most = shares.most(holder);
-            if let Some(count) = under_way.get_mut(holder).filter(|count| count.under_way >= most) {
-                if can_wait && !matches!(holder, Holder::User(_)) {
-                    return Err(Refusal::HostIsBusy);
-                }
-                count.turned_away += 1;
-                let rounds = u32::try_from(count.turned_away.div_ceil(most)).unwrap_or(u32::MAX);
-                return Err(Refusal::Pause(PAUSE.saturating_mul(rounds).min(LONGEST_PAUSE)));
+            let host = if is_proven { Host::Proven(name.to_owned()) } else { Host::Unproven };
+            let calls = shares.calls_of(&host);
+            share.host = Some(host.clone());
+            let Ok(Ok(call)) = timeout_at(patience, calls.acquire_owned()).await else {
+                return Err(shares.turn_away(&host));
+            };
+            share.call = Some(call);
+            if let Some(of_host) = locked(&shares.hosts).get_mut(&host) {
+                of_host.turned_away = 0;
             }
         }
-        for holder in &holders {
-            let count = under_way.entry(holder.clone()).or_default();
-            *count = Count { under_way: count.under_way + 1, turned_away: 0 };
-        }
-        drop(under_way);
-        Ok(Share { shares: Arc::clone(shares), holders })
+        Ok(share)
     }
 
-    fn most(&self, holder: &Holder) -> usize {
-        match holder {
-            Holder::User(_) => self.of_user,
-            Holder::Host(_) => self.of_host,
-            Holder::Unproven => self.of_unproven,
+    fn take_for_user(shares: &Arc<Shares>, user: UserNumber) -> Result<Share, Duration> {
+        let mut users = locked(&shares.users);
+        let of_user = users.entry(user).or_default();
+        if of_user.under_way >= shares.of_user {
+            of_user.turned_away += 1;
+            return Err(pause(of_user.turned_away, shares.of_user));
+        }
+        *of_user = UserShare { under_way: of_user.under_way + 1, turned_away: 0 };
+        drop(users);
+        Ok(Share { shares: Arc::clone(shares), user, host: None, call: None })
+    }
+
+    fn most(&self, host: &Host) -> usize {
+        match host {
+            Host::Proven(_) => self.of_host,
+            Host::Unproven => self.of_unproven,
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<Holder, Count>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn calls_of(&self, host: &Host) -> Arc<Semaphore> {
+        let mut hosts = locked(&self.hosts);
+        if let Some(of_host) = hosts.get(host) {
+            return Arc::clone(&of_host.calls);
+        }
+        let calls = Arc::new(Semaphore::new(self.most(host)));
+        hosts.insert(host.clone(), HostShare { calls: Arc::clone(&calls), turned_away: 0 });
+        calls
     }
+
+    fn turn_away(&self, host: &Host) -> Duration {
+        let mut hosts = locked(&self.hosts);
+        let turned_away = hosts.get_mut(host).map_or(1, |of_host| {
+            of_host.turned_away += 1;
+            of_host.turned_away
+        });
+        pause(turned_away, self.most(host))
+    }
+}
+
+/// The pause of a delivery that was refused as one of `turned_away`, if the share has `most` calls.
+fn pause(turned_away: usize, most: usize) -> Duration {
+    let rounds = u32::try_from(turned_away.div_ceil(most)).unwrap_or(u32::MAX);
+    PAUSE.saturating_mul(rounds).min(LONGEST_PAUSE)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut under_way = self.shares.locked();
-        for holder in &self.holders {
-            let Some(count) = under_way.get_mut(holder) else { continue };
-            count.under_way = count.under_way.saturating_sub(1);
-            if count.under_way == 0 {
-                under_way.remove(holder);
+        // This releases the permit and its reference to the semaphore.
+        self.call = None;
+        if let Some(host) = &self.host {
+            let mut hosts = locked(&self.shares.hosts);
+            if hosts.get(host).is_some_and(|of_host| Arc::strong_count(&of_host.calls) == 1) {
+                hosts.remove(host);
             }
         }
-        drop(under_way);
-        self.shares.released.notify_waiters();
+        let mut users = locked(&self.shares.users);
+        if let Some(of_user) = users.get_mut(&self.user) {
+            of_user.under_way = of_user.under_way.saturating_sub(1);
+            if of_user.under_way == 0 {
+                users.remove(&self.user);
+            }
+        }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use futures_util::FutureExt as _;
 
@@ -158,41 +172,52 @@ mod tests {
     const MALLORY: UserNumber = UserNumber(0);
     const BOB: UserNumber = UserNumber(1);
 
-    fn take(shares: &Arc<Shares>, user: UserNumber, host: Option<(&str, bool)>) -> Result<Share, Refusal> {
-        Shares::try_take(shares, user, host, false)
+    async fn take(
+        shares: &Arc<Shares>,
+        user: UserNumber,
+        host: Option<(&str, bool)>,
+    ) -> Result<Share, Duration> {
+        Shares::take(shares, user, host, Instant::now()).await
     }
 
-    #[test]
-    fn calls_of_one_user_leave_room_for_others_and_release_their_share() {
+    fn is_idle(shares: &Shares) -> bool {
+        locked(&shares.users).is_empty() && locked(&shares.hosts).is_empty()
+    }
+
+    #[tokio::test]
+    async fn calls_of_one_user_leave_room_for_others_and_release_their_share() {
         let shares = Arc::new(Shares::of(24));
-        let held: Vec<Share> = (0..6).map(|_| take(&shares, MALLORY, None).unwrap()).collect();
-        assert_eq!(take(&shares, MALLORY, None).unwrap_err(), Refusal::Pause(PAUSE));
-        assert!(take(&shares, BOB, None).is_ok());
+        let mut held = Vec::new();
+        for _ in 0..6 {
+            held.push(take(&shares, MALLORY, None).await.unwrap());
+        }
+        assert_eq!(take(&shares, MALLORY, None).await.unwrap_err(), PAUSE);
+        assert!(take(&shares, BOB, None).await.is_ok());
         drop(held);
-        assert!(take(&shares, MALLORY, None).is_ok());
-        assert!(shares.locked().is_empty(), "finished calls leave no state");
+        assert!(take(&shares, MALLORY, None).await.is_ok());
+        assert!(is_idle(&shares), "finished calls leave no state");
     }
 
-    #[test]
-    fn unproven_hosts_share_half_of_the_calls_and_leave_room_for_a_proven_one() {
+    #[tokio::test]
+    async fn unproven_hosts_share_half_of_the_calls_and_leave_room_for_a_proven_one() {
         let shares = Arc::new(Shares::of(24));
         let names: Vec<String> = (0..24).map(|number| format!("https://nx{number}.example")).collect();
-        let users = (0..24).map(UserNumber);
-        let taken: Vec<_> =
-            names.iter().zip(users).map(|(name, user)| take(&shares, user, Some((name, false)))).collect();
+        let mut taken = Vec::new();
+        for (name, user) in names.iter().zip((0..24).map(UserNumber)) {
+            taken.push(take(&shares, user, Some((name, false))).await);
+        }
         assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 12);
-        assert!(take(&shares, UserNumber(99), Some(("https://push.example", true))).is_ok());
+        assert!(take(&shares, UserNumber(99), Some(("https://push.example", true))).await.is_ok());
     }
 
-    #[test]
-    fn pauses_grow_with_the_number_of_waiting_deliveries_up_to_a_limit() {
+    #[tokio::test]
+    async fn pauses_grow_with_the_number_of_waiting_deliveries_up_to_a_limit() {
         let shares = Arc::new(Shares::of(4));
-        let _held = take(&shares, MALLORY, None).unwrap();
-        let pause = |_| match take(&shares, MALLORY, None) {
-            Err(Refusal::Pause(pause)) => pause,
-            other => panic!("{other:?}"),
-        };
-        let pauses: Vec<Duration> = (0..100).map(pause).collect();
+        let _held = take(&shares, MALLORY, None).await.unwrap();
+        let mut pauses = Vec::new();
+        for _ in 0..100 {
+            pauses.push(take(&shares, MALLORY, None).await.unwrap_err());
+        }
         assert!(pauses.is_sorted() && pauses[0] == PAUSE && pauses[99] == LONGEST_PAUSE);
     }
 
@@ -200,15 +225,22 @@ mod tests {
     async fn a_call_to_a_busy_host_waits_until_another_call_ends() {
         let shares = Arc::new(Shares::of(4));
         let host = Some(("https://push.example", true));
-        let mut held: Vec<Share> =
-            (0..3).map(|number| take(&shares, UserNumber(number), host).unwrap()).collect();
+        let mut held = Vec::new();
+        for number in 0..3 {
+            held.push(take(&shares, UserNumber(number), host).await.unwrap());
+        }
         let later = Instant::now() + Duration::from_secs(60);
-        let mut waiting = Box::pin(Shares::take(&shares, UserNumber(9), host, later));
-        assert!(waiting.as_mut().now_or_never().is_none());
+        let mut waiting: Vec<_> =
+            (9..12).map(|user| Box::pin(Shares::take(&shares, UserNumber(user), host, later))).collect();
+        for waiting in &mut waiting {
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
         held.pop();
-        let share = waiting.await.unwrap();
+        assert!(waiting[2].as_mut().now_or_never().is_none(), "the first in the queue gets the call");
+        let share = waiting.remove(0).await.unwrap();
+        drop(waiting);
         assert_eq!(Shares::take(&shares, UserNumber(8), host, Instant::now()).await.unwrap_err(), PAUSE);
         drop((share, held));
-        assert!(shares.locked().is_empty(), "finished calls leave no state");
+        assert!(is_idle(&shares), "finished calls leave no state");
     }
 }

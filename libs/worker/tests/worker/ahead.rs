@@ -10,6 +10,8 @@ use crate::world::{SOON, World};
 
 /// Number of concurrent calls to the provider: three quarters of the worker's, rounded up.
 const CALLS: usize = 3;
+/// Number of short calls after which the worker claims ahead.
+const SHORT: i64 = 60;
 
 fn sent() -> Outcome {
     Outcome::Sent { provider_id: None }
@@ -26,28 +28,28 @@ async fn claims_whose_provider_becomes_slow_are_given_back() {
         [Step::Answer(sent())].into_iter().chain((0..CALLS).map(|_| Step::Hold(sent()))),
     );
     world.serve(&scripted);
-    let first = world.delivery(1).await;
-    world.order(&first).await;
-    world.acknowledged(1).await;
-
-    // After a short call, the worker claims more deliveries than it may call, but the next calls hang.
     let mut orders = Vec::new();
-    for number in 2..=11 {
+    for number in 1..=SHORT + 10 {
         orders.push(world.delivery(number).await);
     }
-    world.order_together(&orders).await;
+    let short = usize::try_from(SHORT).unwrap();
+    world.order_together(&orders[..short]).await;
+    world.acknowledged(1).await;
+
+    // After short calls, the worker claims more deliveries than it may call, but the next calls hang.
+    world.order_together(&orders[short..]).await;
     let sending = "SELECT count(*) FROM delivery WHERE status = 'sending'";
     eventually(SOON, "all deliveries are claimed", async || (world.count(sending).await == 10).then_some(()))
         .await;
-    assert_eq!(scripted.calls().len(), 1 + CALLS);
+    assert_eq!(scripted.calls().len(), short + CALLS);
     let waiting =
         "SELECT count(*) FROM delivery WHERE status = 'queued' AND token IS NULL AND lease_until IS NULL";
     eventually(SOON, "the waiting claims are given back", async || {
         (world.count(waiting).await == 7).then_some(())
     })
     .await;
-    assert_eq!(scripted.calls().len(), 1 + CALLS);
-    assert_eq!(world.count("SELECT count(*) FROM attempt").await, 1);
+    assert_eq!(scripted.calls().len(), short + CALLS);
+    assert_eq!(world.count("SELECT count(*) FROM attempt").await, SHORT);
 
     scripted.release();
     world.acknowledged(2).await;
@@ -56,6 +58,6 @@ async fn claims_whose_provider_becomes_slow_are_given_back() {
     for order in &orders {
         world.reaches(order.delivery_id, Status::Sent).await;
     }
-    assert_eq!(scripted.calls().len(), 11);
-    assert_eq!(world.count("SELECT count(*) FROM attempt WHERE outcome = 'sent'").await, 11);
+    assert_eq!(scripted.calls().len(), orders.len());
+    assert_eq!(world.count("SELECT count(*) FROM attempt WHERE outcome = 'sent'").await, SHORT + 10);
 }

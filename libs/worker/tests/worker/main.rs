@@ -5,6 +5,7 @@ mod ahead;
 mod attempts;
 mod bundles;
 mod claims;
+mod costs;
 mod exchange;
 mod fairness;
 mod limits;

@@ -37,15 +37,7 @@ impl Restore {
     /// # Errors
     /// Returns an error and writes no delivery if the database fails.
     pub async fn add_jobs(&mut self, jobs: &[FoundJob]) -> Result<u64, Error> {
-        let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
-        for found in jobs {
-            let known = latest.entry((found.app.0, found.job.delivery_id.0)).or_insert(found);
-            let place = |found: &FoundJob| (found.job.attempt, found.handed_out);
-            if place(known) < place(found) {
-                *known = found;
-            }
-        }
-        columns! { (_, found) in latest =>
+        columns! { found in latest_jobs(jobs) =>
             app_id = found.app.0,
             id = found.job.delivery_id.0,
             send_id = found.send_id.0,
@@ -119,4 +111,17 @@ impl Restore {
         .await?;
         Ok(())
     }
+}
+
+/// Returns the last job of each delivery.
+fn latest_jobs(jobs: &[FoundJob]) -> Vec<&FoundJob> {
+    let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
+    for found in jobs {
+        let known = latest.entry((found.app.0, found.job.delivery_id.0)).or_insert(found);
+        let place = |found: &FoundJob| (found.job.attempt, found.handed_out);
+        if place(known) < place(found) {
+            *known = found;
+        }
+    }
+    latest.into_values().collect()
 }
