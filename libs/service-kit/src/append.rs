@@ -1,6 +1,7 @@
 //! Appending of events to the log, several in one message.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use domain::event::bundle;
@@ -9,9 +10,13 @@ use event_log::{EventLog, Message, PublishError, Refusal};
 use store::Store;
 use store::database::batch::Batcher;
 use store::deliveries::timer::NewTimer;
+use uuid::Uuid;
 
+use crate::connections::LOG_ACK_LIMIT;
 use crate::{Context, clock};
 
+/// Type of the event [`SendContinues`](domain::event::SendContinues).
+const SEND_CONTINUES: &str = "SendContinues";
 /// Maximum number of events of a bundle. Consumers process the events of a bundle in one process.
 const MAX_EVENTS: usize = 64;
 /// Maximum number of jobs of a bundle. It is lower, so that several workers share the jobs of a large send.
@@ -22,13 +27,17 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Maximum number of events that a [`GroupAppend`] appends at once.
 const MAX_GROUP: usize = 2 * MAX_EVENTS;
 
+/// Time limit for an event that is appended together with others: the log may take as long as it is allowed to for the events
+/// before it, and then for this one.
+pub const APPEND_LIMIT: Duration = Duration::from_secs(2 * LOG_ACK_LIMIT.as_secs() + 1);
+
 /// An event to append to a stream.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
     pub stream: StreamName,
     /// The event's type.
     pub kind: &'static str,
-    /// Message id for de-duplication by the log, which applies only if the event becomes a message of its own.
+    /// Message id for de-duplication by the log. A bundle is recognised as a duplicate only if it has exactly the same events.
     pub message_id: Option<String>,
     pub app: AppId,
     pub send_id: Option<SendId>,
@@ -128,19 +137,21 @@ pub fn start_group_append(context: &Context) -> GroupAppend {
         running.await;
         Ok(())
     });
-    group
+    group.with_limit(APPEND_LIMIT)
 }
 
 /// Places of the events that become one message.
 #[derive(Debug, PartialEq, Eq)]
 struct Bundle(Vec<usize>);
 
-/// Maximum number of events in a message of the stream.
-fn most_events(stream: StreamName) -> usize {
-    match stream {
+/// Maximum number of events in the message of an event.
+fn most_events(event: &NewEvent) -> usize {
+    match event.stream {
         // The ids of the items depend on the places of the events in their message, so the dispatcher combines these events.
         StreamName::Inbox(_) => 1,
         StreamName::Job(..) => MAX_JOBS,
+        // Only the log's de-duplication prevents that the rest of a send is planned twice, and every event stands for a large send.
+        StreamName::Send(_) if event.kind == SEND_CONTINUES => 1,
         StreamName::Send(_) | StreamName::Outcome => MAX_EVENTS,
     }
 }
@@ -152,11 +163,13 @@ fn bundles(events: &[NewEvent]) -> Vec<Bundle> {
     // For each stream, the last bundle and its size in bytes.
     let mut open: BTreeMap<StreamName, (usize, usize)> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
-        let size = event.payload.len();
+        let (size, most) = (event.payload.len(), most_events(event));
+        if most == 1 {
+            bundles.push(Bundle(vec![place]));
+            continue;
+        }
         match open.get_mut(&event.stream) {
-            Some((last, bytes))
-                if bundles[*last].0.len() < most_events(event.stream) && *bytes + size <= MAX_BYTES =>
-            {
+            Some((last, bytes)) if bundles[*last].0.len() < most && *bytes + size <= MAX_BYTES => {
                 bundles[*last].0.push(place);
                 *bytes += size;
             }
@@ -174,14 +187,28 @@ impl Bundle {
     fn message(&self, events: &[NewEvent]) -> Message {
         let of_bundle: Vec<&NewEvent> = self.0.iter().map(|&place| &events[place]).collect();
         let payloads: Vec<Bytes> = of_bundle.iter().map(|event| event.payload.clone()).collect();
-        let id = of_bundle[0].message_id.clone().filter(|_| payloads.len() == 1);
-        Message { stream: of_bundle[0].stream, id, payload: bundle::encode(of_bundle[0].kind, &payloads) }
+        let ids: Option<Vec<&str>> = of_bundle.iter().map(|event| event.message_id.as_deref()).collect();
+        let first = of_bundle[0];
+        Message {
+            stream: first.stream,
+            id: ids.map(message_id),
+            payload: bundle::encode(first.kind, &payloads),
+        }
+    }
+}
+
+/// Returns the message id of events with these ids. Only a bundle of the same events has the same id.
+fn message_id(ids: Vec<&str>) -> String {
+    match &ids[..] {
+        [alone] => (*alone).to_owned(),
+        _ => Uuid::new_v5(&Uuid::nil(), ids.join("\n").as_bytes()).to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{Channel, Lane};
+    use domain::event::SendContinues;
+    use domain::{Channel, Event, Lane};
 
     use super::*;
 
@@ -210,6 +237,10 @@ mod tests {
         assert_eq!(sizes(outcome), [40]);
         assert_eq!(sizes(job), [16, 16, 8]);
         assert_eq!(sizes(StreamName::Inbox(0)), [1; 40]);
+        let continued = Event::SendContinues(SendContinues { chunk: 1 }).kind();
+        let sends = StreamName::Send(Lane::Bulk);
+        let continued = NewEvent { kind: continued, ..event(sends, 1) };
+        assert_eq!(bundles(&[event(sends, 1), continued.clone(), continued, event(sends, 1)]).len(), 3);
         assert_eq!(bundles(&[]), []);
     }
 }

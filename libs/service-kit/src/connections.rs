@@ -16,7 +16,7 @@ pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Time within which the event log must confirm a published message. If it does not, the gateway answers 503.
-const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects to PostgreSQL, retrying for up to `limit`. A permanent error, such as a wrong password, is returned at once.
 ///

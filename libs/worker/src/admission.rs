@@ -6,8 +6,8 @@ use std::time::Duration;
 use domain::route::{Candidate, Choice};
 use domain::{Answer, Lane, Outcome, Timestamp};
 use service_kit::clock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::gate::{BreakerPermit, Gate, TargetPath};
 use crate::job::{Job, Worker};
@@ -17,7 +17,7 @@ use crate::{ChannelSender, Provider};
 
 /// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of the lane's slots for
 /// concurrent jobs.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum time for which a job waits for a host whose share of calls is used up. Most calls end earlier.
 const HOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
@@ -59,17 +59,20 @@ pub(crate) struct CallCapacity {
 enum CallSlot {
     /// The call may start.
     Now { _call: OwnedSemaphorePermit },
-    /// The call may start when `calls` has a permit. Meanwhile the delivery is claimed.
-    Later { calls: Arc<Semaphore>, _ahead: OwnedSemaphorePermit },
+    /// The call may start when the provider has a call slot. Meanwhile the delivery is claimed.
+    Later { gate: Arc<Gate>, lane: Lane, _ahead: OwnedSemaphorePermit },
 }
 
 impl CallCapacity {
-    /// Waits until the call may start. Returns false if the provider has become slow, so that the wait takes too long.
-    pub(crate) async fn start_call(&mut self) -> bool {
-        if let CallSlot::Later { calls, .. } = &self.slot {
-            match timeout(PATIENCE, Arc::clone(calls).acquire_owned()).await {
+    /// Waits until the provider may be called, at most until `latest`. Returns false if it has become too slow.
+    pub(crate) async fn start_call(&mut self, latest: Instant) -> bool {
+        if let CallSlot::Later { gate, lane, .. } = &self.slot {
+            match timeout_at(latest, gate.slots(*lane).acquire_owned()).await {
                 Ok(Ok(call)) => self.slot = CallSlot::Now { _call: call },
-                _ => return false,
+                _ => {
+                    gate.pace.record(PATIENCE);
+                    return false;
+                }
             }
         }
         true
@@ -184,15 +187,16 @@ async fn wait<'p>(
 }
 
 /// Waits for a call slot or, while calls to the provider are short, for a place to claim ahead of the call.
-async fn call_slot(gate: &Gate, lane: Lane) -> Option<CallSlot> {
-    let calls = gate.slots(lane);
-    if !gate.pace.is_short() {
-        return calls.acquire_owned().await.ok().map(|call| CallSlot::Now { _call: call });
+async fn call_slot(gate: &Arc<Gate>, lane: Lane) -> Option<CallSlot> {
+    let now = |call| CallSlot::Now { _call: call };
+    if !gate.may_claim_ahead() {
+        return gate.slots(lane).acquire_owned().await.ok().map(now);
     }
+    let later = |ahead| CallSlot::Later { gate: Arc::clone(gate), lane, _ahead: ahead };
     tokio::select! {
         biased;
-        call = Arc::clone(&calls).acquire_owned() => call.ok().map(|call| CallSlot::Now { _call: call }),
-        ahead = gate.ahead(lane).acquire_owned() => ahead.ok().map(|ahead| CallSlot::Later { calls, _ahead: ahead }),
+        call = gate.slots(lane).acquire_owned() => call.ok().map(now),
+        ahead = gate.ahead(lane).acquire_owned() => ahead.ok().map(later),
     }
 }
 

@@ -115,7 +115,13 @@ impl Gate {
         Arc::clone(of_lane(&self.slots, lane))
     }
 
-    /// Permits for claims whose calls have to wait. They are used only while calls are short.
+    /// Returns true if deliveries may be claimed although their calls have to wait: calls are short, and no rate limit counts the
+    /// calls when they are admitted.
+    pub(crate) fn may_claim_ahead(&self) -> bool {
+        self.rate.is_none() && self.pace.is_short()
+    }
+
+    /// Permits for claims whose calls have to wait.
     pub(crate) fn ahead(&self, lane: Lane) -> Arc<Semaphore> {
         Arc::clone(of_lane(&self.ahead, lane))
     }

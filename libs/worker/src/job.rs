@@ -20,12 +20,15 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::ChannelSender;
-use crate::admission::{AdmissionDecision, CallPermit, after_busy_pause, provider_gone};
+use crate::admission::{AdmissionDecision, CallPermit, PATIENCE, after_busy_pause, provider_gone};
 use crate::call::CallResult;
 use crate::gate::{BreakerPermit, Gates};
 use crate::jobs_in_hand::JobInHand;
 use crate::ledger_batches::LedgerBatches;
 use crate::provider::{Provider, Providers, UsableProvider};
+
+/// Time between the wait for a call and the latest start of the call.
+const CALL_MARGIN: Duration = Duration::from_millis(100);
 
 /// State that all jobs of a channel share.
 pub(crate) struct Worker<S> {
@@ -246,11 +249,16 @@ impl<S: ChannelSender> Worker<S> {
         let (answer, called) = match provider {
             Ok(ProviderToCall { provider, admitted }) => {
                 let (entry, mut capacity): (Option<BreakerPermit>, _) = CallPermit::into_parts(admitted);
+                // The rest of the lease must suffice for the call.
+                let latest = (Instant::now() + PATIENCE).min(until - self.call_limit() - CALL_MARGIN);
                 if let Some(capacity) = &mut capacity
-                    && !capacity.start_call().await
+                    && !capacity.start_call(latest.into()).await
                 {
                     return self.give_back(job, token).await;
                 }
+                let Some(_call) = place.start_call(latest).await else {
+                    return self.give_back(job, token).await;
+                };
                 let called = self.call(job, provider, entry, token, until).await;
                 drop(capacity);
                 match called {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
+use tokio::time::{timeout, timeout_at};
 
 use crate::pace::{AHEAD, Pace};
 
@@ -28,6 +28,8 @@ pub(crate) struct JobsInHand {
 struct Shared {
     /// One permit for each attempt that may be in progress.
     attempts: Arc<Semaphore>,
+    /// One permit for each call.
+    calls: Semaphore,
     pace: Pace,
     counts: watch::Sender<Counts>,
 }
@@ -52,7 +54,8 @@ pub(crate) struct JobInHand {
 impl JobsInHand {
     pub(crate) fn new(most_calls: usize) -> JobsInHand {
         let attempts = Arc::new(Semaphore::new(most_calls * AHEAD));
-        let shared = Shared { attempts, pace: Pace::default(), counts: watch::Sender::default() };
+        let calls = Semaphore::new(most_calls);
+        let shared = Shared { attempts, calls, pace: Pace::default(), counts: watch::Sender::default() };
         JobsInHand { most_calls, shared: Arc::new(shared) }
     }
 
@@ -98,6 +101,11 @@ impl JobInHand {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.shared.attempts).acquire_owned().await.ok();
         self.attempt = permit.map(|permit| (permit, Instant::now()));
+    }
+
+    /// Waits until one of the lane's calls may start, at most until `latest`. The call ends when the permit is dropped.
+    pub(crate) async fn start_call(&self, latest: Instant) -> Option<SemaphorePermit<'_>> {
+        timeout_at(latest.into(), self.shared.calls.acquire()).await.ok()?.ok()
     }
 
     /// Ends the attempt of this job, so that another can start while this one is settled.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::{Channel, Lane, StreamName};
 use event_log::{Consumer, ConsumerSettings};
 use service_kit::Context;
+use service_kit::append::MAX_JOBS;
 use service_kit::work_stream::WorkStream;
 use tokio::task::JoinSet;
 
@@ -41,7 +42,7 @@ pub(crate) async fn run<S: ChannelSender>(
     let in_hand = JobsInHand::new(context.config.delivery.max_concurrency);
     let mut running: JoinSet<()> = JoinSet::new();
     // Number of jobs in the largest bundle of late. Fewer messages are fetched if they contain several jobs.
-    let mut bundled = 16;
+    let mut bundled = MAX_JOBS;
     while let Some(free_slots) = token.run_until_cancelled(in_hand.free_slots()).await {
         while let Some(ended) = running.try_join_next() {
             reap(&ended);

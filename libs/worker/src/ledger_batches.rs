@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use service_kit::Context;
-use service_kit::append::{AppendError, NewEvent, append_or_set_timers};
+use service_kit::append::{APPEND_LIMIT, AppendError, NewEvent, append_or_set_timers};
 use store::database::batch::Batcher;
 use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::settlement::Settlement;
@@ -57,6 +57,7 @@ impl LedgerBatches {
                 Ok(vec![appended; jobs])
             }
         });
+        let outcomes = outcomes.with_limit(APPEND_LIMIT);
         LedgerBatches { claims, marks, settlements, timers, outcomes }
     }
 }

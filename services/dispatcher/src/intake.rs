@@ -76,6 +76,8 @@ struct Intake {
     largest_chunk: usize,
     /// Number of recipients of the largest recent batch. It halves with each smaller batch.
     largest_batch: usize,
+    /// Number of events of the largest recent message. It halves with each smaller message.
+    largest_bundle: usize,
 }
 
 /// Dispatches the sends of one lane until the process stops.
@@ -87,8 +89,17 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
     let (largest_chunk, largest_batch) = (CHUNK_RECIPIENTS, CHUNK_RECIPIENTS);
-    let mut intake =
-        Intake { context, lane, work_stream, backpressure, planner, alone, largest_chunk, largest_batch };
+    let mut intake = Intake {
+        context,
+        lane,
+        work_stream,
+        backpressure,
+        planner,
+        alone,
+        largest_chunk,
+        largest_batch,
+        largest_bundle: BATCH,
+    };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
         match consumer.fetch(intake.fetch_size(), WAIT).await {

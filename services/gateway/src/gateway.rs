@@ -159,8 +159,8 @@ impl Gateway {
     }
 
     /// Appends an accepted send like [`append`](Self::append), together with the sends of concurrent requests. If the send may be
-    /// appended again, its id becomes the message id. The log then drops a duplicate, unless it is in a message with other sends;
-    /// the dispatcher recognises those.
+    /// appended again, its id becomes the message id. The log then drops a duplicate, unless one of them is in a message with other
+    /// sends; the dispatcher recognises those.
     pub(crate) async fn append_send(
         &self,
         lane: Lane,

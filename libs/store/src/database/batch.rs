@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// Time limit of one [`Batcher::call`], including the time that the query waits in the queue.
+/// Usual time limit of one [`Batcher::call`], including the time that the query waits in the queue.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 
 struct Call<Q, A> {
@@ -21,11 +21,12 @@ struct Call<Q, A> {
 #[derive(Debug)]
 pub struct Batcher<Q, A> {
     calls: mpsc::Sender<Call<Q, A>>,
+    limit: Duration,
 }
 
 impl<Q, A> Clone for Batcher<Q, A> {
     fn clone(&self) -> Self {
-        Batcher { calls: self.calls.clone() }
+        Batcher { calls: self.calls.clone(), limit: self.limit }
     }
 }
 
@@ -53,13 +54,19 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
                 }
             }
         };
-        (Batcher { calls }, task)
+        (Batcher { calls, limit: CALL_LIMIT }, task)
+    }
+
+    /// Sets the time limit of [`call`](Self::call), which is three seconds otherwise.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Batcher { limit, ..self }
     }
 
     /// Runs one query as part of a batch.
     ///
     /// # Errors
-    /// Returns an error if the batch fails, or if no answer arrives within three seconds. After a timeout, the query may
+    /// Returns an error if the batch fails, or if no answer arrives within the time limit. After a timeout, the query may
     /// still run.
     pub async fn call(&self, query: Q) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
@@ -67,7 +74,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
             self.calls.send(Call { query, answer }).await.map_err(|_| task_ended())?;
             answered.await.map_err(|_| task_ended())?
         };
-        match tokio::time::timeout(CALL_LIMIT, exchange).await {
+        match tokio::time::timeout(self.limit, exchange).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::Unanswered("the batch timed out")),
         }

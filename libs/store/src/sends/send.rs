@@ -197,7 +197,7 @@ async fn insert(
         Existing::Kept => insert_requests!("DO NOTHING"),
         Existing::Pinned => insert_requests!(
             "DO UPDATE SET category_id = excluded.category_id, template_id = excluded.template_id,
-               template_version = excluded.template_version"
+               template_version = excluded.template_version, delivery_ids = excluded.delivery_ids"
         ),
     };
     Ok(statement.execute(connection).await?.rows_affected())

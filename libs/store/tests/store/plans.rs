@@ -276,7 +276,7 @@ fn count(node: &Value, name: &str) -> f64 {
 /// Returns an SQL expression for the value that a parameter of this type gets.
 fn default(kind: &str) -> String {
     let one = match kind.trim_end_matches("[]") {
-        "bigint" | "integer" | "double precision" | "numeric" => "1",
+        "bigint" | "integer" | "smallint" | "double precision" | "numeric" => "1",
         "uuid" => "'000000000000000000000000000001f4'",
         "text" | "name" => "'500'",
         "boolean" => "true",

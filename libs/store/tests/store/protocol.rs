@@ -22,7 +22,7 @@ use crate::{Fixture, NOW, RandomNumbers, fixture};
 
 const STREAM: StreamName = StreamName::Job(Channel::Sms, Lane::Transactional);
 const LEASE: Duration = Duration::from_secs(3_600);
-const HISTORIES: u128 = 40;
+const HISTORIES: u128 = 80;
 const STEPS: usize = 24;
 
 /// A delivery in the database and its counterpart in the model.

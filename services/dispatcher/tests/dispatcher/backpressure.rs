@@ -78,21 +78,22 @@ async fn a_lane_waits_while_a_stream_that_it_adds_to_is_nearly_full() {
 #[tokio::test]
 async fn jobs_that_do_not_fit_a_stream_are_published_when_it_has_room() {
     let world = small_world().await;
-    world.fill(JOBS, 25).await;
-    world.accept_for(Lane::Transactional, 20).await;
+    // The jobs of 160 recipients are 10 messages.
+    world.fill(JOBS, 31).await;
+    world.accept_for(Lane::Transactional, 160).await;
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
     let waiting = "SELECT count(*) FROM timer";
-    assert_eq!(world.count(waiting).await, 5, "the stream has room for 15 of the 20 jobs");
+    assert_eq!(world.count(waiting).await, 16, "the stream has room for 9 of the 10 messages");
     assert_eq!(world.last_seq(JOBS).await, 40);
 
-    world.log().purge_below(JOBS, 26).await.unwrap();
+    world.log().purge_below(JOBS, 32).await.unwrap();
     eventually(SOON, "the jobs are published", async || (world.count(waiting).await == 0).then_some(()))
         .await;
     let mut jobs: Vec<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.delivery_id).collect();
     jobs.sort_unstable();
     jobs.dedup();
-    assert_eq!(jobs.len(), 20);
+    assert_eq!(jobs.len(), 160);
 }
 
 #[tokio::test]
