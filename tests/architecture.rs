@@ -15,7 +15,7 @@ const LONGEST_FILE: usize = 400;
 /// Maximum number of files that `ARCHITECTURE.md` names as the path of a send.
 const MOST_FILES_OF_A_SEND: usize = 41;
 /// Maximum total number of lines in these files.
-const MOST_LINES_OF_A_SEND: usize = 8_460;
+const MOST_LINES_OF_A_SEND: usize = 8_540;
 /// Crates of the workspace that each library and tool may depend on.
 const EDGES: [(&str, &[&str]); 12] = [
     ("domain", &[]),

@@ -47,13 +47,15 @@ const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 /// Size of an encoded send in bytes, up to which it is appended together with others. Larger sends would delay them.
 const MAX_GROUPED: usize = 16 * 1024;
 
-/// De-duplication that an event needs when it is appended to the log.
+/// Whether the event of a send may be appended to the log more than once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// The same event may be appended again, with the same id, so the log must drop duplicates.
-    Possible,
-    /// The event is never appended again: a repeated request creates a new event.
+    /// A repeated request creates a new event.
     Impossible,
+    /// A repeated request appends the same event again, so the log must drop duplicates.
+    Possible,
+    /// An earlier request has probably appended the event.
+    Actual,
 }
 
 /// State of the gateway process, which all requests share.
@@ -158,9 +160,9 @@ impl Gateway {
         Ok(confirmed(wait(self.log.publish(Message { stream, id: None, payload })).await)??.seq)
     }
 
-    /// Appends an accepted send like [`append`](Self::append), together with the sends of concurrent requests. If the send may be
-    /// appended again, its id becomes the message id. The log then drops a duplicate, unless one of them is in a message with other
-    /// sends; the dispatcher recognises those.
+    /// Appends an accepted send like [`append`](Self::append), together with the sends of concurrent requests. A large or repeated
+    /// send is appended alone. If the send may be appended again, its id becomes the message id. The log then drops a duplicate,
+    /// unless the first message contained other sends too; the dispatcher recognises such a duplicate.
     pub(crate) async fn append_send(
         &self,
         lane: Lane,
@@ -169,8 +171,8 @@ impl Gateway {
     ) -> Result<(), Failure> {
         let stream = StreamName::Send(lane);
         let payload = self.encode(stream, send)?;
-        let message_id = (repeats == Repetition::Possible).then(|| send.id.to_string());
-        if payload.len() > MAX_GROUPED {
+        let message_id = (repeats != Repetition::Impossible).then(|| send.id.to_string());
+        if payload.len() > MAX_GROUPED || repeats == Repetition::Actual {
             let message = Message { stream, id: message_id, payload };
             return Ok(confirmed(wait(self.log.publish(message)).await)?.map(drop)?);
         }

@@ -50,13 +50,15 @@ impl Gateway {
         let Submission { app, mut send, files, idempotency, .. } = submission;
         send.lane = lane;
         let mut send_id = SendId(clock::new_id());
-        let repeats = if idempotency.is_some() { Repetition::Possible } else { Repetition::Impossible };
+        let mut repeats = Repetition::Impossible;
         match idempotency {
             None => checked?,
             Some(Idempotency { key, body_hash }) => {
                 send.idempotency = Some(IdempotencyKey { key: key.clone(), body_hash: Digest(body_hash) });
                 let wanted = ReservedSend { send_id, body_hash, lane: send.lane };
                 let reserved = self.reserve(Reservation { app, key, send: wanted }, checked).await?;
+                let is_new = reserved.send_id == send_id;
+                repeats = if is_new { Repetition::Possible } else { Repetition::Actual };
                 (send_id, send.lane) = (reserved.send_id, reserved.lane);
             }
         }
