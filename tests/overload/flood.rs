@@ -11,7 +11,7 @@ use suite::{Role, pace};
 use testkit::eventually;
 
 use crate::generator::{
-    Accepted, OfferedLoad, PEOPLE, RECIPIENTS, Request, body, fill, offer, person, recipients, title,
+    Accepted, OfferedLoad, PEOPLE, Request, body, fill, offer, person, recipients, title,
 };
 use crate::scale::Scale;
 use crate::system::System;
@@ -58,8 +58,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     })
     .await;
     limit(&system, scale.rate_limit).await;
-    let first = filled.accepted.keys().max().map_or(0, |last| last + 1);
-    let flood = tokio::spawn(offer(system.request(), *scale, first));
+    let flood = tokio::spawn(offer(system.request(), *scale));
     let mut third = pace(scale.span / 3);
     third.tick().await;
     third.tick().await;
@@ -124,7 +123,8 @@ impl fmt::Display for Report {
 }
 
 async fn everything_is_settled(system: &System, accepted: &Accepted) {
-    let wanted: i64 = i64::try_from(accepted.len() * RECIPIENTS).unwrap();
+    let wanted: i64 =
+        i64::try_from(accepted.keys().map(|&send| recipients(send).count()).sum::<usize>()).unwrap();
     let mut last = (-1, -1);
     loop {
         let now = eventually(

@@ -17,9 +17,14 @@ use crate::scale::Scale;
 /// Interval between two groups of requests.
 const PACE: Duration = Duration::from_millis(10);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Number of users; each send goes to [`RECIPIENTS`] of them.
+/// Number of users; each send goes to some of them.
 pub(crate) const PEOPLE: usize = 500;
-pub(crate) const RECIPIENTS: usize = 5;
+/// Number of recipients of an offered send.
+const RECIPIENTS: usize = 5;
+/// Number of recipients of a send that fills the streams, so that its jobs fill a message.
+const RECIPIENTS_TO_FILL: usize = 16;
+/// Number of the first offered send.
+pub(crate) const OFFERED: usize = 1_000_000;
 /// One in this number of sends has nearly the maximum size.
 const LARGE_EVERY: usize = 40;
 const LARGE: usize = 700 * 1024;
@@ -81,7 +86,8 @@ pub(crate) fn title(send: usize) -> String {
 }
 
 pub(crate) fn recipients(send: usize) -> impl Iterator<Item = String> {
-    (0..RECIPIENTS).map(move |index| person((send * RECIPIENTS + index) % PEOPLE))
+    let count = if send < OFFERED { RECIPIENTS_TO_FILL } else { RECIPIENTS };
+    (0..count).map(move |index| person((send * count + index) % PEOPLE))
 }
 
 pub(crate) fn person(number: usize) -> String {
@@ -107,8 +113,8 @@ pub(crate) async fn fill(request: Request) -> OfferedLoad {
     OfferedLoad::of_all(connections).await
 }
 
-/// Offers the load of `scale`. The first send has the number `first`.
-pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> OfferedLoad {
+/// Offers the load of `scale`.
+pub(crate) async fn offer(request: Request, scale: Scale) -> OfferedLoad {
     let (give, take) = mpsc::channel(scale.connections * WAITING);
     let take = Arc::new(Mutex::new(take));
     let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
@@ -122,7 +128,7 @@ pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offer
         pace.tick().await;
         let due = begin.elapsed().as_secs_f64() * f64::from(scale.offered_per_second);
         while f64::from(u32::try_from(send).unwrap()) < due {
-            not_made += usize::from(give.try_send(first + send).is_err());
+            not_made += usize::from(give.try_send(OFFERED + send).is_err());
             send += 1;
         }
     }
@@ -157,7 +163,7 @@ async fn send_all(client: Client, request: Request, sends: Arc<Mutex<mpsc::Recei
 
 /// Body of a send. A large one has data for every recipient.
 pub(crate) fn body(send: usize) -> Value {
-    let filler = if send.is_multiple_of(LARGE_EVERY) { LARGE / RECIPIENTS } else { 0 };
+    let filler = if send.is_multiple_of(LARGE_EVERY) { LARGE / recipients(send).count() } else { 0 };
     let own = json!({"filler": "x".repeat(filler)});
     let recipient = |name: String| json!({"identifier": name, "data": own});
     json!({

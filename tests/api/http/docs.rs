@@ -103,7 +103,7 @@ fn docs_limits_states_the_limits_of_the_code() {
         ("age of an item in an inbox", format!("{} days", config.inbox.keep.as_secs() / 86_400)),
         ("connections of one process to PostgreSQL", config.database.max_connections.to_string()),
         ("messages of a stream", config.nats.max_messages.to_string()),
-        ("concurrent attempts of a worker, per lane", config.delivery.max_concurrency.to_string()),
+        ("concurrent calls of a worker, per lane", config.delivery.max_concurrency.to_string()),
         ("time for one webhook call", seconds(config.webhooks.timeout)),
     ];
     for (row, expected) in rows {
