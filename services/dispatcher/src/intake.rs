@@ -98,7 +98,7 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
         alone,
         largest_chunk,
         largest_batch,
-        largest_bundle: BATCH,
+        largest_bundle: 1,
     };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.

@@ -24,9 +24,8 @@ async fn claims_whose_provider_becomes_slow_are_given_back() {
         config.delivery.ack_wait = Duration::from_secs(30);
     })
     .await;
-    let scripted = ScriptedChannel::new(
-        [Step::Answer(sent())].into_iter().chain((0..CALLS).map(|_| Step::Hold(sent()))),
-    );
+    let short = (0..SHORT).map(|_| Step::Answer(sent()));
+    let scripted = ScriptedChannel::new(short.chain((0..CALLS).map(|_| Step::Hold(sent()))));
     world.serve(&scripted);
     let mut orders = Vec::new();
     for number in 1..=SHORT + 10 {

@@ -50,6 +50,7 @@ pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) 
             }
             ("channel", _) => "'email'",
             (_, "int8" | "int4") => "n",
+            (_, "int2") => "1",
             (_, "uuid") => "lpad(to_hex(n), 32, '0')::uuid",
             (_, "text" | "varchar") => "n::text",
             (_, "bool") => "false",
