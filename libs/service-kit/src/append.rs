@@ -191,15 +191,15 @@ impl Bundle {
         let first = of_bundle[0];
         Message {
             stream: first.stream,
-            id: ids.map(message_id),
+            id: ids.map(|ids| message_id(&ids)),
             payload: bundle::encode(first.kind, &payloads),
         }
     }
 }
 
 /// Returns the message id of events with these ids. Only a bundle of the same events has the same id.
-fn message_id(ids: Vec<&str>) -> String {
-    match &ids[..] {
+fn message_id(ids: &[&str]) -> String {
+    match ids {
         [alone] => (*alone).to_owned(),
         _ => Uuid::new_v5(&Uuid::nil(), ids.join("\n").as_bytes()).to_string(),
     }
