@@ -20,4 +20,4 @@ UPDATE delivery d SET status = 'sending', token = gen_random_uuid(),
   lease_until = clock_timestamp() + $5::float8 * interval '1 second', provider = locked.provider
 FROM locked WHERE d.ctid = locked.place
   AND NOT EXISTS (SELECT FROM dead WHERE (dead.app_id, dead.channel, dead.target) = (locked.app_id, locked.channel, locked.target))
-RETURNING d.app_id, d.id, d.token AS "token!", d.provider
+RETURNING d.app_id, d.id, d.attempt, d.token AS "token!", d.provider

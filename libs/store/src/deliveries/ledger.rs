@@ -98,11 +98,17 @@ impl Deliveries<'_> {
         )
         .fetch_all(&self.0.pool)
         .await?;
-        let granted = |token, provider| Claim::Granted { token, provider };
-        let mut claims: HashMap<_, _> =
-            rows.into_iter().map(|row| ((row.app_id, row.id), granted(row.token, row.provider))).collect();
-        let fast = requests.iter().map(|request| claims.remove(&(request.app.0, request.delivery.0)));
-        let fast: Vec<Option<Claim>> = fast.collect();
+        // A batch may contain the redelivered job of an earlier attempt too.
+        let mut claims: HashMap<_, _> = rows
+            .into_iter()
+            .map(|row| {
+                let granted = Claim::Granted { token: row.token, provider: row.provider };
+                ((row.app_id, row.id, row.attempt), granted)
+            })
+            .collect();
+        let keys = app_id.iter().zip(&id).zip(&attempt);
+        let fast: Vec<Option<Claim>> =
+            keys.map(|((&app, &id), &attempt)| claims.remove(&(app, id, attempt))).collect();
         let left: Vec<ClaimRequest> = requests
             .iter()
             .zip(&fast)

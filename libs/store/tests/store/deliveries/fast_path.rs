@@ -184,3 +184,16 @@ async fn the_fast_path_leaves_every_exception_to_the_full_statements() {
     ];
     assert_eq!(ended, expected);
 }
+
+#[tokio::test]
+async fn the_job_of_an_earlier_attempt_gets_no_claim_for_the_current_one() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let delivery = fixture.deliveries(app, 1).await[0];
+    fixture.run("UPDATE delivery SET status = 'retrying', attempt = 2").await;
+    let request = |attempt| ClaimRequest { app, delivery, attempt, provider: Some("main".to_owned()) };
+    let claims =
+        fixture.store.deliveries().claim(&[request(1), request(2), request(1)], LEASE).await.unwrap();
+    let [Claim::NotDue(_), Claim::Granted { .. }, _] = &claims[..] else { panic!("{claims:?}") };
+    assert!(!matches!(claims[2], Claim::Granted { .. }), "{claims:?}");
+}
