@@ -144,13 +144,13 @@ pub fn start_group_append(context: &Context) -> GroupAppend {
 #[derive(Debug, PartialEq, Eq)]
 struct Bundle(Vec<usize>);
 
-/// Maximum number of events in the message of an event.
+/// Maximum number of events in a message that contains this event.
 fn most_events(event: &NewEvent) -> usize {
     match event.stream {
         // The ids of the items depend on the places of the events in their message, so the dispatcher combines these events.
         StreamName::Inbox(_) => 1,
         StreamName::Job(..) => MAX_JOBS,
-        // Only the log's de-duplication prevents that the rest of a send is planned twice, and every event stands for a large send.
+        // The message id prevents that the rest of a send is planned twice. And each event makes a dispatcher load a large send.
         StreamName::Send(_) if event.kind == SEND_CONTINUES => 1,
         StreamName::Send(_) | StreamName::Outcome => MAX_EVENTS,
     }

@@ -15,8 +15,8 @@ use crate::provider::UsableProvider;
 use crate::shares::Share;
 use crate::{ChannelSender, Provider};
 
-/// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of the lane's slots for
-/// concurrent jobs.
+/// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
+/// the lane's slots for concurrent jobs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum time for which a job waits for a host whose share of calls is used up. Most calls end earlier.
 const HOST_PATIENCE: Duration = Duration::from_millis(100);

@@ -41,7 +41,7 @@ pub(crate) async fn run<S: ChannelSender>(
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
     let in_hand = JobsInHand::new(context.config.delivery.max_concurrency);
     let mut running: JoinSet<()> = JoinSet::new();
-    // Number of jobs in the largest bundle of late. Fewer messages are fetched if they contain several jobs.
+    // Number of jobs in the largest recent bundle. Fewer messages are fetched if they contain several jobs.
     let mut bundled = MAX_JOBS;
     while let Some(free_slots) = token.run_until_cancelled(in_hand.free_slots()).await {
         while let Some(ended) = running.try_join_next() {

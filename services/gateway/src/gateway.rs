@@ -47,7 +47,7 @@ const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 /// Size of an encoded send in bytes, up to which it is appended together with others. Larger sends would delay them.
 const MAX_GROUPED: usize = 16 * 1024;
 
-/// Whether the event of a send may be appended to the log more than once.
+/// Possible repetition of a send's event in the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// A repeated request creates a new event.

@@ -82,7 +82,7 @@ fn a_bundle_is_read_completely_or_not_at_all() {
     assert!(matches!(error, DecodeError::Newer { .. }), "{error:?}");
 }
 
-/// What a release does that cannot read bundles: it leaves them to a newer process.
+/// A release that cannot read bundles leaves them to a newer process.
 #[test]
 fn a_reader_of_single_events_takes_a_bundle_for_a_newer_message() {
     let bundles = golden_files();
