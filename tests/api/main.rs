@@ -49,6 +49,13 @@ mod inbox {
     mod whole;
 }
 mod mailbox;
+mod realtime {
+    mod bulk;
+    mod live;
+    mod model;
+    mod socket_io;
+    mod stream;
+}
 mod sends {
     mod attachments;
     mod cancellation;

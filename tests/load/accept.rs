@@ -69,7 +69,7 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, span: Dura
     subjects.into_iter().map(|subject| subject.accepted).collect()
 }
 
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port::free().unwrap()))
 }
 
@@ -113,7 +113,7 @@ fn subjects(
     ]
 }
 
-async fn await_listening(address: SocketAddr) {
+pub(crate) async fn await_listening(address: SocketAddr) {
     eventually(SOON, "the server listens", async || tokio::net::TcpStream::connect(address).await.ok()).await;
 }
 

@@ -1,4 +1,5 @@
-//! Benchmarks of throughput: accepted sends, projected inbox events, deliveries and webhooks per second. Each is compared with a
+//! Benchmarks of throughput: accepted sends, projected inbox events, deliveries and webhooks per second, and the cost of
+//! live connections. Each is compared with a
 //! bare implementation in the same run.
 //!
 //! Compare runs only by these ratios, because the speed of a machine changes over time.
@@ -7,10 +8,12 @@
 mod accept;
 mod bare_insert;
 mod bare_server;
+mod bare_stream;
 mod connections;
 mod deliver;
 mod inbox_events;
 mod installation;
+mod live;
 mod project;
 mod report;
 mod role;
@@ -55,6 +58,9 @@ struct Arguments {
     /// Additional webhooks in the queue during the second measurement of the webhook service
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100_000..=2_000_000))]
     backlog: u32,
+    /// Live connections of the gateway. A connection needs two file descriptors of the gateway
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    connections: u32,
     /// Append the results to this file, as one line of JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -69,6 +75,7 @@ enum Measurement {
     Project,
     Deliver,
     Webhooks,
+    Live,
 }
 
 fn main() -> ExitCode {
@@ -81,6 +88,7 @@ fn main() -> ExitCode {
         Some(Role::Sms) => service("tidings-sms", sms::run),
         Some(Role::Webhooks) => service("tidings-webhooks", ::webhooks::run),
         Some(Role::BareServer) => bare_server::main(),
+        Some(Role::BareStream) => bare_stream::main(),
         None => {
             let arguments = Arguments::parse();
             let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -119,6 +127,10 @@ async fn measure(arguments: &Arguments) {
         let webhooks = arguments.webhooks as usize;
         report.webhooks =
             webhooks::measure(&installation, arguments.rounds, webhooks, arguments.backlog).await;
+    }
+    if wanted(Measurement::Live) {
+        let connections = arguments.connections as usize;
+        report.live = Some(live::measure(&installation, arguments.rounds, connections).await);
     }
     println!("{report}");
     if let Some(path) = &arguments.json {

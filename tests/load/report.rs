@@ -13,6 +13,7 @@ use crate::accept::Accepted;
 use crate::connections::CONNECTIONS;
 use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
+use crate::live::LiveReport;
 use crate::project::ProjectionReport;
 
 /// Description of the machine, and all results.
@@ -26,6 +27,7 @@ pub(crate) struct Report {
     pub(crate) project: Vec<ProjectionReport>,
     pub(crate) deliver: Vec<DeliveryReport>,
     pub(crate) webhooks: Vec<DeliveryReport>,
+    pub(crate) live: Option<LiveReport>,
 }
 
 impl Report {
@@ -40,6 +42,7 @@ impl Report {
             project: Vec::new(),
             deliver: Vec::new(),
             webhooks: Vec::new(),
+            live: None,
         }
     }
 
@@ -73,6 +76,9 @@ impl fmt::Display for Report {
             if !reports.is_empty() {
                 show_delivered(f, title, reports)?;
             }
+        }
+        if let Some(live) = &self.live {
+            show_live(f, live)?;
         }
         Ok(())
     }
@@ -149,4 +155,20 @@ fn show_delivered(f: &mut fmt::Formatter<'_>, title: &str, reports: &[DeliveryRe
         )?;
     }
     Ok(())
+}
+
+fn show_live(f: &mut fmt::Formatter<'_>, live: &LiveReport) -> fmt::Result {
+    writeln!(f, "\nlive, {} connections", live.connections)?;
+    let rows = [
+        ("KiB per connection", live.kib_per_connection.median()),
+        ("  of the bare server", live.bare_kib_per_connection.median()),
+        ("  ratio", live.kib_per_connection.of(&live.bare_kib_per_connection)),
+        ("1,000 changes/s: p50 ms", live.p50_millis.median()),
+        ("  p99 ms", live.p99_millis.median()),
+        ("  µs of the gateway", live.gateway_micros.median()),
+        ("a push to all: ms", live.push_all_millis.median()),
+        ("API call without them: p99 ms", live.api_p99_millis.median()),
+        ("  beside 1,000 changes/s: p99 ms", live.api_loaded_p99_millis.median()),
+    ];
+    rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<34}{value:>10.2}"))
 }

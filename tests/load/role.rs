@@ -18,10 +18,12 @@ pub(crate) enum Role {
     Webhooks,
     /// The bare server: accepts over HTTP, and waits for the log's confirmation.
     BareServer,
+    /// The bare server of live connections.
+    BareStream,
 }
 
 impl Role {
-    const ALL: [Role; 8] = [
+    const ALL: [Role; 9] = [
         Role::Gateway,
         Role::Inbox,
         Role::Email,
@@ -30,6 +32,7 @@ impl Role {
         Role::Sms,
         Role::Webhooks,
         Role::BareServer,
+        Role::BareStream,
     ];
 
     /// Role of this process; None for the process that measures.
@@ -56,6 +59,7 @@ impl Role {
             Role::Sms => "sms",
             Role::Webhooks => "webhooks",
             Role::BareServer => "bare-server",
+            Role::BareStream => "bare-stream",
         }
     }
 }

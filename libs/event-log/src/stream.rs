@@ -31,6 +31,8 @@ pub struct StreamIdentity {
 /// Current contents of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamState {
+    /// Creation time in Unix milliseconds. A stream with the same name but a different creation time is a different stream.
+    pub created_at: i64,
     /// Number of messages.
     pub messages: u64,
     /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
@@ -81,6 +83,7 @@ impl EventLog {
     pub async fn state(&self, stream: StreamName) -> Result<StreamState, Error> {
         let info = self.info(stream).await?;
         Ok(StreamState {
+            created_at: created_at(&info),
             messages: info.state.messages,
             first_seq: info.state.first_sequence,
             last_seq: info.state.last_sequence,

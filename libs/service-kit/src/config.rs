@@ -48,6 +48,8 @@ const LONGEST_WEBHOOK: Duration = Duration::from_secs(20);
 /// Default of `gateway.waiting_room`: hundreds of times the number of requests that wait while PostgreSQL and NATS answer
 /// normally.
 const WAITING_ROOM: usize = 4_096;
+/// Default of `gateway.realtime_connections`: about 250 MiB of memory.
+const REALTIME_CONNECTIONS: usize = 10_000;
 /// Default of `gateway.drain`: long enough for a load balancer that checks readiness every second.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Maximum of `gateway.drain`: after this time, requests in progress have 20 s to finish, and the process must end within 30 s.
@@ -315,6 +317,12 @@ fn gateway(settings: &mut Settings) -> Gateway {
         refusal_rate_limit: settings.number("gateway.refusal_rate_limit", REFUSAL_RATE_LIMIT, 1..=1_000_000),
         transactional_rate: settings.number("gateway.transactional_rate", TRANSACTIONAL_RATE, 1..=1_000_000),
         waiting_room: settings.number("gateway.waiting_room", WAITING_ROOM, 1..=100_000),
+        realtime: settings.flag("gateway.realtime", true),
+        realtime_connections: settings.number(
+            "gateway.realtime_connections",
+            REALTIME_CONNECTIONS,
+            1..=1_000_000,
+        ),
         drain: settings.duration("gateway.drain", DRAIN, Duration::ZERO..=LONGEST_DRAIN),
     }
 }

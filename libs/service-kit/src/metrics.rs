@@ -40,6 +40,14 @@ pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
 /// Counter, by `cause` (`age` or `count`): inbox items that the retention removed.
 pub const INBOX_REMOVED: &str = "tidings_inbox_removed_total";
+/// Gauge, by `transport` (`sse` or `socket_io`): open live connections.
+pub const REALTIME_CONNECTIONS: &str = "tidings_realtime_connections";
+/// Counter, by `kind`: updates added to the queues of live connections.
+pub const REALTIME_EVENTS: &str = "tidings_realtime_events_total";
+/// Counter, by `reason` (`too_old` or `too_slow`): live connections whose client had to fetch its items again.
+pub const REALTIME_RESETS: &str = "tidings_realtime_resets_total";
+/// Gauge in seconds, by `partition`: age of the oldest change that was read from the log, but not reported to live connections.
+pub const REALTIME_BEHIND_SECONDS: &str = "tidings_realtime_behind_seconds";
 /// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to publishing its last job or inbox event.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
 /// Histogram in seconds, by `channel`: from creating the job of a first attempt to calling a provider.
@@ -134,6 +142,14 @@ fn describe() {
         ACCEPT_TO_INBOX_SECONDS,
         Unit::Seconds,
         "From accepting a send to its item in the inbox"
+    );
+    describe_gauge!(REALTIME_CONNECTIONS, "Open live connections");
+    describe_counter!(REALTIME_EVENTS, "Updates added to the queues of live connections");
+    describe_counter!(REALTIME_RESETS, "Live connections whose client had to fetch its items again");
+    describe_gauge!(
+        REALTIME_BEHIND_SECONDS,
+        Unit::Seconds,
+        "Age of the oldest change not reported to live connections"
     );
     describe_counter!(INBOX_REMOVED, "Inbox items removed because of their age or number");
     describe_histogram!(

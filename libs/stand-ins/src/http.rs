@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hyper::body::Bytes;
-use hyper::{Request, Response};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -21,6 +19,8 @@ use tokio_util::task::TaskTracker;
 use crate::interface;
 
 pub use half::half_answer;
+pub use hyper::body::Bytes;
+pub use hyper::{Request, Response};
 pub use script::{Answers, Reaction, Rule, Script};
 
 /// Logic of a stand-in, which answers the requests that the server receives.

@@ -4,7 +4,7 @@ pub(crate) mod actor;
 pub(crate) mod apps;
 pub(crate) mod caller;
 pub(crate) mod device_secret;
-mod identity;
+pub(crate) mod identity;
 mod known_app;
 pub(crate) mod refusals;
 mod signature;

@@ -16,6 +16,7 @@ use service_kit::{Context, Fullness, Network, Readiness};
 use store::Store;
 use store::sends::idempotency::Reservations;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::access::apps::Apps;
 use crate::access::refusals::Refusals;
@@ -28,6 +29,7 @@ use crate::http::shares::connections::Connections;
 use crate::http::shares::room::{FOR_STRANGERS, PARTS, Room};
 use crate::http::waiting::{WaitError, WaitingRoom, wait};
 use crate::inbox::positions::Positions;
+use crate::realtime::{self, Hub};
 use crate::sends::category::KnownCategories;
 
 /// Limit, in KiB, on the memory of all request bodies in progress: the received bytes plus the parsed JSON.
@@ -72,6 +74,11 @@ pub(crate) struct Gateway {
     pub(crate) links: Links,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
+    pub(crate) realtime: Hub,
+    /// Tasks of the connections over WebSocket.
+    pub(crate) sockets: TaskTracker,
+    /// Path of the public URL, without the host.
+    pub(crate) public_path: String,
     transactional_sends: GroupAppend,
     bulk_sends: GroupAppend,
     fullness: Fullness,
@@ -115,7 +122,8 @@ impl Gateway {
         let connections = Connections::new(config);
         context.spawn("idle connections", connections.clone().sweep_until(served.clone()));
         let header_names = HeaderNames::new(&context.config.header_prefixes);
-        Ok(web::Data::new(Gateway {
+        let (realtime, exits) = Hub::new(config, partitions);
+        let gateway = web::Data::new(Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
             apps: Apps::new(context),
@@ -128,6 +136,9 @@ impl Gateway {
             links: context.links.clone(),
             reservations,
             positions,
+            realtime,
+            sockets: TaskTracker::new(),
+            public_path: path_of(context.public_url().unwrap_or_default()).to_owned(),
             transactional_sends: start_group_append(context),
             bulk_sends: start_group_append(context),
             fullness,
@@ -144,7 +155,9 @@ impl Gateway {
             retention: context.config.streams.retention,
             transactional_rates: RateLimits::new(),
             transactional_rate: NonZeroU32::new(config.transactional_rate).unwrap_or(NonZeroU32::MIN),
-        }))
+        });
+        realtime::start(context, &gateway, exits, served);
+        Ok(gateway)
     }
 
     /// Returns the gateway that serves this request.
@@ -199,6 +212,12 @@ impl Gateway {
         }
         Ok(payload.into())
     }
+}
+
+/// Returns the path of a URL; empty if it has none.
+fn path_of(url: &str) -> &str {
+    let host = url.split_once("://").map_or(url, |(_, host)| host);
+    host.find('/').map_or("", |path| &host[path..])
 }
 
 fn confirmed<T>(waited: Result<T, WaitError>) -> Result<T, Failure> {

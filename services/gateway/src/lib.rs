@@ -4,6 +4,7 @@
 //! handler state which callers may call it. Every change is stored in the event log or the database before the gateway answers.
 
 mod access;
+mod clients;
 mod deliveries;
 mod directory;
 mod gateway;
@@ -11,6 +12,7 @@ mod health;
 mod http;
 mod inbox;
 mod openapi;
+mod realtime;
 mod routes;
 mod sends;
 
@@ -24,7 +26,7 @@ use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use service_kit::Context;
 use tokio::net::TcpSocket;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USER_BODY};
@@ -39,6 +41,10 @@ pub mod limits {
     pub use crate::http::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
     pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
     pub use crate::http::waiting::STEP;
+    pub use crate::realtime::connection::{QUEUED, QUEUED_BYTES};
+    pub use crate::realtime::feed::PER_USER;
+    pub use crate::realtime::socket_io::packet::MAX_FRAME;
+    pub use crate::realtime::socket_io::session::{CONNECT_WITHIN, PACKETS};
 }
 
 use crate::gateway::Gateway;
@@ -53,6 +59,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// Seconds that requests in progress have to finish after the server has stopped accepting connections.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
+/// Time that connections over WebSocket have to end after the server has ended.
+const FINISHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves the API on the configured address until the process stops. The socket already listens when this function returns the
 /// future, so that clients can connect as soon as the process reports ready.
@@ -90,6 +98,7 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let document = Data::new(Document::new(&description)?);
     let address = listener.local_addr()?;
     let connections = gateway.connections.clone();
+    let sockets = gateway.sockets.clone();
     let app = move || {
         App::new()
             .app_data(gateway.clone())
@@ -112,6 +121,10 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
         .run();
     tracing::info!(%address, "serving the API");
     server.await?;
+    sockets.close();
+    if timeout(FINISHED_WITHIN, sockets.wait()).await.is_err() {
+        tracing::warn!("some live connections did not end in time; closing them");
+    }
     Ok(())
 }
 

@@ -38,13 +38,15 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use utoipa::OpenApi;
 
+use crate::clients;
 use crate::deliveries;
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
 };
 use crate::health;
-use crate::inbox::{app_state, click, item, list, whole};
+use crate::inbox::{app_state, bulk as many, click, counts, item, list, whole};
+use crate::realtime::{socket_io, stream};
 use crate::sends::{self, cancellation, status};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
@@ -73,6 +75,10 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
     paths(
         sends::send::send,
         list::list,
+        stream::open,
+        socket_io::open,
+        counts::retrieve,
+        many::change,
         item::retrieve,
         item::delete,
         item::read,
@@ -114,6 +120,8 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         document::serve,
         page::page,
         page::page_file,
+        clients::newest,
+        clients::versioned,
     ),
     components(schemas(error::Problems, error::Refusal, error::Defect)),
 )]

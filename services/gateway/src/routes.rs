@@ -1,19 +1,21 @@
 //! The routes of the API.
 
+use actix_web::Resource;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{FromRequest, Handler, Resource, Responder};
 
+use crate::clients;
 use crate::deliveries;
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
 };
 use crate::health;
-use crate::http::call::{Call, delete, for_users, get, patch, post, put, resource};
+use crate::http::call::{change, delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
-use crate::inbox::{app_state, click, item, list, whole};
+use crate::inbox::{app_state, bulk as many, click, counts, item, list, whole};
 use crate::openapi::{document, page};
+use crate::realtime::{socket_io, stream};
 use crate::sends::{cancellation, send, status};
 
 /// Registers every route of the API.
@@ -27,7 +29,6 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
 /// A path of the API, its methods, and the resource that serves it.
 type PathEntry = (&'static str, Vec<Method>, Resource);
 
-/// All paths of the API.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) resources: Vec<PathEntry>,
@@ -53,6 +54,8 @@ pub(crate) fn table() -> Table {
             "/v3/notifications/markAllNotificationsAsDeleted",
             for_users(change(whole::delete)),
         ))
+        .service(resource("/v3/notifications/bulk", for_users([post(many::change)])))
+        .service(resource("/v3/notifications/counts", for_users([get(counts::retrieve)])))
         .service(resource("/v3/notifications/{id}", for_users([get(item::retrieve), delete(item::delete)])))
         .service(resource("/v3/notifications/{id}/click", for_users([post(item::read), patch(item::read)])))
         .service(resource(
@@ -80,6 +83,8 @@ pub(crate) fn table() -> Table {
             "/v3/users/{id}",
             [get(users::retrieve), put(users::merge), delete(erasure::erase)],
         ))
+        .service(resource("/socket.io", for_users([get(socket_io::open)])))
+        .service(resource("/v3/stream", for_users([get(stream::open)])))
         .service(resource("/v3/sdk/connect", for_users([post(connect::connect)])))
         .service(resource(
             "/v3/devices/{id}/webPushSubscription",
@@ -97,6 +102,8 @@ pub(crate) fn table() -> Table {
         .service(resource("/openapi.json", [get(document::serve)]))
         .service(resource("/docs", [get(page::page)]))
         .service(resource("/docs/{file}", [get(page::page_file)]))
+        .service(resource("/clients/{folder}/{file}", [get(clients::newest)]))
+        .service(resource("/clients/{version}/{folder}/{file}", [get(clients::versioned)]))
 }
 
 /// Builds the resource of `/v3/users/bulk`. Since `bulk` is also a valid user identifier, this path serves the calls of
@@ -105,16 +112,6 @@ fn users_in_bulk() -> PathEntry {
     let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
     let (_, methods, resource) = resource("/v3/users/{id:bulk}", calls);
     ("/v3/users/bulk", methods, resource)
-}
-
-/// Creates a call for each of POST, PUT and PATCH, because existing clients use all three methods to change many notifications.
-fn change<H, Arguments>(handler: H) -> [Call; 3]
-where
-    H: Handler<Arguments>,
-    Arguments: FromRequest + 'static,
-    H::Output: Responder + 'static,
-{
-    [post(handler.clone()), put(handler.clone()), patch(handler)]
 }
 
 async fn no_such_route() -> Result<String, Failure> {

@@ -17,6 +17,9 @@ const NAME: &str = "dev.json";
 pub(crate) struct DevFile {
     /// Origin of the API, without `/v3` and without a trailing slash.
     pub(crate) api: String,
+    /// URL of the demo page.
+    #[serde(default)]
+    pub(crate) shop: String,
     pub(crate) metrics: String,
     /// Base URL of the outbox.
     pub(crate) outbox: String,

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod greeting;
 mod running;
 mod servers;
+mod shop;
 mod signals;
 
 use std::ffi::OsString;

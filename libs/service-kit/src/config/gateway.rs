@@ -31,6 +31,10 @@ pub struct Gateway {
     pub transactional_rate: u32,
     /// Maximum number of requests in one process that wait for the database or the event log at the same time, 1 to 100,000.
     pub waiting_room: usize,
+    /// True if this process holds live connections (`/v3/stream` and `/socket.io/`).
+    pub realtime: bool,
+    /// Maximum number of live connections of one process, 1 to 1,000,000.
+    pub realtime_connections: usize,
     /// Time for which a stopping gateway still accepts connections while it reports that it is not ready; at most 8 s.
     pub drain: Duration,
 }

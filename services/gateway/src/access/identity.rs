@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
+use actix_web::http::header::HeaderMap;
+use domain::Timestamp;
 use domain::fields::check_identifier;
 use store::control::app::App;
 
@@ -22,11 +24,15 @@ use crate::http::shares::peer::Peer;
 /// An app, and the verified identity of its caller. All credentials of the request are valid.
 pub(crate) struct Identity<'a> {
     request: &'a HttpRequest,
+    /// Headers with the credentials.
+    headers: &'a HeaderMap,
     known: Arc<KnownApp>,
     /// True if the API secret was sent.
     pub(crate) by_app: bool,
     /// The user of the bearer token, if one was sent.
     token_user: Option<String>,
+    /// Time at which the bearer token expires.
+    expires_at: Option<Timestamp>,
     /// The user in the header, if one was sent.
     header_user: Option<&'a str>,
 }
@@ -45,8 +51,18 @@ impl<'a> Identity<'a> {
     /// caller. 401 if a credential is wrong or missing, or if two credentials contradict each other; 429 if a rate limit is
     /// exceeded.
     pub(crate) async fn prove(request: &'a HttpRequest, demand: Demand) -> Result<Identity<'a>, Failure> {
+        Identity::prove_with(request, request.headers(), demand).await
+    }
+
+    /// Like [`prove`](Self::prove), but reads the credentials from `headers`. Callers that cannot set headers send their
+    /// credentials in the query or in a message.
+    pub(crate) async fn prove_with(
+        request: &'a HttpRequest,
+        headers: &'a HeaderMap,
+        demand: Demand,
+    ) -> Result<Identity<'a>, Failure> {
         let gateway = Gateway::of(request)?;
-        let proven = Identity::verify(request, gateway).await.and_then(|identity| {
+        let proven = Identity::verify(request, headers, gateway).await.and_then(|identity| {
             let holder = identity.holder(demand)?;
             Ok((identity, holder))
         });
@@ -60,8 +76,12 @@ impl<'a> Identity<'a> {
         }
     }
 
-    async fn verify(request: &'a HttpRequest, gateway: &Gateway) -> Result<Identity<'a>, Failure> {
-        let (names, headers) = (&gateway.header_names, request.headers());
+    async fn verify(
+        request: &'a HttpRequest,
+        headers: &'a HeaderMap,
+        gateway: &Gateway,
+    ) -> Result<Identity<'a>, Failure> {
+        let names = &gateway.header_names;
         let token = Token::sent_in(headers)?;
         let token_key = token.as_ref().map(Token::unverified_api_key).transpose()?;
         let api_key = agreed_value("API key", names.read(headers, Credential::ApiKey)?, token_key)?;
@@ -79,9 +99,11 @@ impl<'a> Identity<'a> {
                 "the API key or the API secret is wrong",
             ));
         };
+        let expires_at = token.as_ref().and_then(Token::expires_at);
         let token_user = token.map(|token| token.verify(&known)).transpose()?;
         agreed_value("user", header_user, token_user.as_deref())?;
-        Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
+        let by_app = secret.is_some();
+        Ok(Identity { request, headers, known, by_app, token_user, expires_at, header_user })
     }
 
     /// Returns the [`Holder`] against whose limits the request counts. 401 if the caller lacks the required proof.
@@ -124,6 +146,11 @@ impl<'a> Identity<'a> {
         Ok(self.known.app.clone())
     }
 
+    /// Returns the time at which the bearer token expires; None if no token was sent, or if it does not expire.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        self.expires_at
+    }
+
     pub(crate) fn by_token(&self) -> bool {
         self.token_user.is_some()
     }
@@ -140,7 +167,7 @@ impl<'a> Identity<'a> {
         let user = self.header_user.ok_or_else(user_required)?;
         if app.hmac {
             let names = &Gateway::of(self.request)?.header_names;
-            let sent = names.read(self.request.headers(), Credential::UserSignature)?;
+            let sent = names.read(self.headers, Credential::UserSignature)?;
             if sent.is_some() {
                 deprecation::note(self.request);
             }

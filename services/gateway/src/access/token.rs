@@ -17,6 +17,8 @@ use crate::http::failure::Failure;
 const LONGEST: usize = 8 * 1024;
 /// Tolerated difference between the clocks of an app's backend and of the gateway, in seconds.
 const LEEWAY: f64 = 60.0;
+/// Seconds since 1970 that a `Timestamp` can represent. A token that expires later counts as one that does not expire.
+const LATEST: f64 = 253_402_300_799.0;
 /// Prefix of the user's identifier in the claim `sub`.
 const USER_PREFIX: &str = "user:";
 
@@ -89,6 +91,12 @@ impl<'a> Token<'a> {
     pub(crate) fn unverified_api_key(&self) -> Result<&str, Failure> {
         let key = self.claims.api_key.as_deref();
         key.ok_or_else(|| invalid("the bearer token must have the claim apiKey, a string"))
+    }
+
+    /// Returns the time in the claim `exp`. The signature is not verified yet.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        let exp = self.claims.exp.filter(|exp| exp.abs() < LATEST)?;
+        Some(Timestamp::from_millis((exp * 1000.0) as i64))
     }
 
     /// Verifies the token and returns its user. `app` is the app that the claim `apiKey` names.

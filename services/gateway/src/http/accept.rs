@@ -1,4 +1,4 @@
-//! Content negotiation by `Accept` (RFC 9110, section 12.5.1). The API answers only in JSON.
+//! Content negotiation by `Accept` (RFC 9110, section 12.5.1). The API answers in JSON, except for the event stream.
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
@@ -6,31 +6,50 @@ use actix_web::http::header::ACCEPT;
 
 use crate::http::failure::Failure;
 
+/// Media type of an answer.
+#[derive(Clone, Copy)]
+struct MediaType {
+    exact: &'static str,
+    any_subtype: &'static str,
+}
+
+const JSON: MediaType = MediaType { exact: "application/json", any_subtype: "application/*" };
+const EVENT_STREAM: MediaType = MediaType { exact: "text/event-stream", any_subtype: "text/*" };
+
 /// Returns a 406 if the caller does not accept JSON. Error answers are JSON in any case.
 pub(crate) fn check(request: &HttpRequest) -> Result<(), Failure> {
+    check_for(request, JSON)
+}
+
+/// Returns a 406 if the caller does not accept an event stream.
+pub(crate) fn check_event_stream(request: &HttpRequest) -> Result<(), Failure> {
+    check_for(request, EVENT_STREAM)
+}
+
+fn check_for(request: &HttpRequest, answer: MediaType) -> Result<(), Failure> {
     let mut ranges = request.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok()).peekable();
-    if ranges.peek().is_none() || admits_json(ranges.flat_map(|value| value.split(','))) {
+    if ranges.peek().is_none() || admits(ranges.flat_map(|value| value.split(',')), answer) {
         return Ok(());
     }
-    let message = "answers are application/json, which the header Accept does not allow";
+    let message = format!("answers are {}, which the header Accept does not allow", answer.exact);
     Err(Failure::refused(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message))
 }
 
-/// Returns true if the list of media ranges accepts JSON. The most specific range that matches JSON decides. An empty list
+/// Returns true if the list of media ranges accepts the answer. The most specific range that matches it decides. An empty list
 /// accepts everything.
-fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
+fn admits<'a>(ranges: impl Iterator<Item = &'a str>, answer: MediaType) -> bool {
     let mut ranges = ranges.map(str::trim).filter(|range| !range.is_empty()).peekable();
     let by_default = ranges.peek().is_none();
-    ranges.filter_map(json_range).max().map_or(by_default, |(_, admitted)| admitted)
+    ranges.filter_map(|range| matching(range, answer)).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
-/// Returns the specificity of a media range that matches JSON (2 for the exact type, 0 for `*/*`), and false if the range
-/// excludes JSON with the weight `q=0`. None for a range that does not match JSON.
-fn json_range(range: &str) -> Option<(u8, bool)> {
+/// Returns the specificity of a media range that matches the answer (2 for the exact type, 0 for `*/*`), and false if the range
+/// excludes the answer with the weight `q=0`. None for a range that does not match.
+fn matching(range: &str, answer: MediaType) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {
-        "application/json" => 2,
-        "application/*" => 1,
+        exact if exact == answer.exact => 2,
+        any if any == answer.any_subtype => 1,
         "*/*" => 0,
         _ => return None,
     };
@@ -42,7 +61,7 @@ fn json_range(range: &str) -> Option<(u8, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::admits_json;
+    use super::{EVENT_STREAM, JSON, admits};
 
     #[test]
     fn the_most_specific_range_decides_about_json() {
@@ -67,7 +86,9 @@ mod tests {
             ("application/*;Q=0, */*", false),
         ];
         for (accept, expected) in cases {
-            assert_eq!(admits_json(accept.split(',')), expected, "{accept}");
+            assert_eq!(admits(accept.split(','), JSON), expected, "{accept}");
         }
+        assert!(admits("text/event-stream".split(','), EVENT_STREAM));
+        assert!(!admits("application/json".split(','), EVENT_STREAM));
     }
 }

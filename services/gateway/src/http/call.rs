@@ -97,6 +97,16 @@ macro_rules! methods {
 
 methods!(get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE);
 
+/// Creates a call for each of POST, PUT and PATCH, because existing clients use all three methods to change many notifications.
+pub(crate) fn change<H, Arguments>(handler: H) -> [Call; 3]
+where
+    H: Handler<Arguments>,
+    Arguments: FromRequest + 'static,
+    H::Output: Responder + 'static,
+{
+    [post(handler.clone()), put(handler.clone()), patch(handler)]
+}
+
 /// Answers OPTIONS with the methods of the path (RFC 9110, section 9.3.7).
 async fn options(request: HttpRequest) -> HttpResponse {
     HttpResponse::NoContent().insert_header((ALLOW, allow(&request))).finish()

@@ -52,7 +52,8 @@ pub(crate) async fn exchange(
     let mut response = kept_until_read(response.map_into_boxed_body(), &gateway);
     complete(&mut response, &gateway);
     response.headers_mut().insert(REQUEST_ID, request_id);
-    if closes_connection(&response, &gateway) {
+    // A connection that becomes a WebSocket carries no further request.
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && closes_connection(&response, &gateway) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     note_refusal(&response);

@@ -24,6 +24,7 @@ const MOST_PROBLEMS: usize = 100;
 /// scheme (RFC 9110, section 11.6.1, and RFC 6750).
 const CHALLENGE: &str = "Bearer realm=\"tidings\"";
 const NO_SUCH_METHOD: &str = "the resource does not support this method";
+const FULL: &str = "too many live connections; connect again later";
 const LIMITED: &str = "the caller exceeded its limit of requests per second; repeat the request later";
 
 /// Reason why a request fails.
@@ -52,6 +53,11 @@ pub(crate) enum Failure {
         message: &'static str,
         /// Cause, for the service's log only.
         cause: String,
+    },
+    /// 503: the caller's share of the live connections is used up, or too many of them are being opened.
+    Full {
+        /// Seconds after which the client may connect again.
+        seconds: u64,
     },
     /// 500: an internal error. Contains the cause, for the service's log only. The answer has an id under which the log shows
     /// the cause.
@@ -233,7 +239,37 @@ impl Display for Failure {
             Failure::Refused { message, .. } => f.write_str(message),
             Failure::Method(_) => f.write_str(NO_SUCH_METHOD),
             Failure::Limited { .. } => f.write_str(LIMITED),
+            Failure::Full { .. } => f.write_str(FULL),
             Failure::Unavailable { cause, .. } | Failure::Defect(cause) => f.write_str(cause),
+        }
+    }
+}
+
+impl Failure {
+    /// Returns the code that answers contain.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Failure::Invalid(problems) => problems.first().map_or("invalid", |problem| problem.code),
+            Failure::Refused { code, .. } => code,
+            Failure::Method(_) => "method_not_allowed",
+            Failure::Limited { .. } => "rate_limited",
+            Failure::Unavailable { .. } | Failure::Full { .. } => "unavailable",
+            Failure::Defect(_) => "internal",
+        }
+    }
+
+    /// Returns the message for the caller. Unlike the text of [`Display`], it contains no internal cause.
+    pub(crate) fn public_message(&self) -> String {
+        match self {
+            Failure::Invalid(problems) => {
+                problems.first().map_or_else(String::new, |problem| problem.message.clone())
+            }
+            Failure::Unavailable { message, .. } => (*message).to_owned(),
+            Failure::Defect(cause) => {
+                tracing::error!(cause, "a live connection failed with an internal error");
+                "internal error".to_owned()
+            }
+            other => other.to_string(),
         }
     }
 }
@@ -245,7 +281,7 @@ impl ResponseError for Failure {
             Failure::Refused { status, .. } => *status,
             Failure::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Failure::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Unavailable { .. } | Failure::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Failure::Defect(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -272,6 +308,10 @@ impl ResponseError for Failure {
             Failure::Limited { seconds } => {
                 response.insert_header((RETRY_AFTER, *seconds));
                 response.json(body(LIMITED, "rate_limited", None))
+            }
+            Failure::Full { seconds } => {
+                response.insert_header((RETRY_AFTER, *seconds));
+                response.json(body(FULL, "unavailable", None))
             }
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(

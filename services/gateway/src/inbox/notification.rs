@@ -68,7 +68,22 @@ struct Category<'a> {
     name: &'a str,
 }
 
+/// Longest member, in bytes of JSON, that a shortened notification keeps.
+const SHORT: usize = 2 * 1024;
+
 impl<'a> Notification<'a> {
+    /// Returns the notification without its long members: `data` and `blocks` are empty, and a long text is null.
+    pub(crate) fn shortened(mut self) -> Notification<'a> {
+        let content = &mut self.content;
+        let members = [&mut content.title, &mut content.message, &mut content.icon, &mut content.url];
+        for member in members.into_iter().filter(|member| member.get().len() > SHORT) {
+            *member = RawValue::NULL;
+        }
+        content.data = constant("{}");
+        content.blocks = constant("[]");
+        self
+    }
+
     /// Builds the JSON form of an item. Fails if its stored content is malformed.
     pub(crate) fn of(item: &'a InboxItem) -> Result<Notification<'a>, Failure> {
         let content = serde_json::from_str(&item.content)
@@ -87,4 +102,9 @@ impl<'a> Notification<'a> {
             state: item.state.app_state.as_deref(),
         })
     }
+}
+
+/// Parses JSON text that the code contains.
+fn constant(text: &'static str) -> &'static RawValue {
+    serde_json::from_str(text).unwrap_or(RawValue::NULL)
 }

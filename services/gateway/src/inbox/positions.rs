@@ -1,5 +1,6 @@
 //! Progress of the inbox projection. The gateway answers a change to an inbox after the projection has applied the change.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,24 @@ impl Positions {
         matches!(timeout(remaining_time(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
     }
 
+    /// Returns the highest sequence of a partition that the projection is known to have committed.
+    pub(crate) fn current(&self, partition: u32) -> u64 {
+        self.reached.get(partition as usize).map_or(0, |reached| *reached.borrow())
+    }
+
+    /// Waits until the projection has committed the sequence `seq` of a partition.
+    pub(crate) async fn reached(&self, partition: u32, seq: u64) {
+        let Some(reached) = self.reached.get(partition as usize) else {
+            return pending().await;
+        };
+        let mut reached = reached.subscribe();
+        self.waiter_arrived.notify_one();
+        // The sender is in `self`, so the channel is open.
+        if reached.wait_for(|at| *at >= seq).await.is_err() {
+            pending::<()>().await;
+        }
+    }
+
     /// Updates the positions from announcements until `end` is cancelled. While requests wait, also reads the checkpoints
     /// regularly.
     pub(crate) async fn follow_until(self, end: CancellationToken, context: Context) -> anyhow::Result<()> {
@@ -85,7 +104,7 @@ impl Positions {
         }
     }
 
-    fn note(&self, stream: &str, seq: u64) {
+    pub(crate) fn note(&self, stream: &str, seq: u64) {
         let partition = stream.strip_prefix("INBOX_").and_then(|number| number.parse::<usize>().ok());
         let Some(reached) = partition.and_then(|partition| self.reached.get(partition)) else {
             return;

@@ -172,6 +172,7 @@ impl Gateway {
     }
 }
 
-fn updated(message: &'static str, updated: i64) -> HttpResponse {
+/// Creates the 200 for a change of this many notifications.
+pub(crate) fn updated(message: &'static str, updated: i64) -> HttpResponse {
     HttpResponse::Ok().json(Updated { status_code: StatusCode::OK.as_u16(), message, updated })
 }

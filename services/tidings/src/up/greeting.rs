@@ -4,13 +4,14 @@ use crate::dev_file::DevFile;
 
 /// Renders the addresses of the running services, and the first steps.
 pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
-    let DevFile { api, metrics, outbox, push_service, app_id, api_key, api_secret, .. } = dev;
+    let DevFile { api, shop, metrics, outbox, push_service, app_id, api_key, api_secret, .. } = dev;
     let steps = steps(&Steps { api, outbox, api_key, api_secret, prefix });
     format!(
         r#"
 Tidings is running.
 
   API      {api}/v3
+  demo     {shop} (a page with the inbox; open it in two windows)
   metrics  {metrics}
   outbox   {outbox}/messages
   push     {push_service}

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use service_kit::{Config, Context, server};
+use stand_ins::http::HttpServer;
 use stand_ins::{StandInSettings, StandIns};
 use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 
 use super::data_directory::DataDirectory;
 use super::demo;
+use super::shop::{self, ShopSettings};
 use crate::dev_file::DevFile;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -24,6 +26,8 @@ pub(super) struct RunningServices {
     /// Addresses and credentials of this `tidings up`.
     pub(super) dev: DevFile,
     stand_ins: StandIns,
+    /// Server of the demo page.
+    shop: HttpServer,
 }
 
 impl RunningServices {
@@ -49,10 +53,20 @@ impl RunningServices {
         context.serve("webhooks", webhooks::run);
         let api = context.config.gateway.listen;
         ready(&context, api).await?;
+        let api = format!("http://{api}");
+        let prefix = context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str).to_owned();
+        let settings = ShopSettings {
+            api: api.clone(),
+            api_key: demo.api_key.clone(),
+            api_secret: demo.api_secret.clone(),
+            prefix,
+        };
+        let shop = shop::start(&context, settings).await?;
         let url =
             |url: Option<&service_kit::ServerUrl>| url.map(|url| url.expose().to_owned()).unwrap_or_default();
         let dev = DevFile {
-            api: format!("http://{api}"),
+            api,
+            shop: shop.url(),
             metrics: format!("http://{metrics}/metrics"),
             outbox: stand_ins.outbox_url(),
             push_service: stand_ins.push_service_url(),
@@ -62,7 +76,7 @@ impl RunningServices {
             database_url: url(context.config.database.url.as_ref()),
             nats_url: url(context.config.nats.url.as_ref()),
         };
-        Ok(RunningServices { context, dev, stand_ins })
+        Ok(RunningServices { context, dev, stand_ins, shop })
     }
 
     /// Prefix of the API's headers.
@@ -74,6 +88,7 @@ impl RunningServices {
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.context.tasks.stop();
         let finished = self.context.finish().await;
+        self.shop.stop().await;
         self.stand_ins.stop().await;
         // A connection that is still in use after this time is closed when its server stops.
         timeout(CLOSED_WITHIN, self.context.store.close()).await.ok();

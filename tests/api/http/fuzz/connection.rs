@@ -41,7 +41,9 @@ impl Connection {
         }
         let reply =
             read_reply(&mut stream, &request.method).await.map_err(|error| written.err().unwrap_or(error))?;
-        let closes = reply.headers.get("connection").is_some_and(|value| value == "close");
+        // A live stream has no end.
+        let closes = reply.headers.get("connection").is_some_and(|value| value == "close")
+            || reply.headers.contains_key("transfer-encoding");
         if request.framing == Framing::Sound && !closes {
             self.stream = Some(stream);
         }

@@ -66,6 +66,7 @@ const NOTIFICATION: &[&str] = &[
 ];
 const STATUS: &[&str] = &["message", "statusCode"];
 const ALL_CHANGED: &[&str] = &["message", "statusCode", "updated"];
+const COUNTS: &[&str] = &["totalCount", "unreadCount", "unseenCount"];
 const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
 const CATEGORY: &[&str] =
     &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
@@ -103,6 +104,15 @@ pub(super) const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row { calls: &["GET /v3/notifications"], by: USER, members: LIST, ..PLAIN },
+    Row { calls: &["GET /v3/notifications/counts"], by: USER, members: COUNTS, ..PLAIN },
+    Row {
+        calls: &["POST /v3/notifications/bulk"],
+        by: USER,
+        body: Some(|| json!({"ids": [1], "change": "unread"})),
+        has_fixed_members: true,
+        members: ALL_CHANGED,
+        ..PLAIN
+    },
     Row { calls: &["GET /v3/notifications/{item}"], by: BOTH, members: NOTIFICATION, ..PLAIN },
     Row { calls: &["DELETE /v3/notifications/{item}"], by: BOTH, members: STATUS, ..PLAIN },
     Row {

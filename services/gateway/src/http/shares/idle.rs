@@ -1,6 +1,8 @@
 //! Closing of idle connections. actix-web limits only the time for the head of a connection's first request. It limits neither
 //! the time for the heads of later requests nor the time for reading an answer.
 
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,6 +19,7 @@ pub const IDLE_AT_MOST: Duration = Duration::from_secs(120);
 pub const IDLE_WHILE_SCARCE: Duration = Duration::from_secs(10);
 
 /// Activity of an open connection, stored with the connection.
+#[derive(Debug)]
 pub(crate) struct Activity {
     /// A duplicate of the connection's file descriptor. The original descriptor may be closed, and its number reused, before
     /// the sweep shuts the connection down.
@@ -29,6 +32,7 @@ pub(crate) struct Activity {
 }
 
 /// Guard of a request in progress.
+#[derive(Debug)]
 pub(crate) struct Request(Arc<Activity>);
 
 /// Activity of all open connections. Clones share it.
@@ -80,6 +84,15 @@ impl Request {
         let activity = request.conn_data::<Arc<Activity>>()?;
         activity.requests.fetch_add(1, Ordering::AcqRel);
         Some(Request(Arc::clone(activity)))
+    }
+
+    /// Returns true if the client has closed its side of the connection. actix-web notices this only when it next writes.
+    pub(crate) fn client_has_gone(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        match self.0.socket.peek(&mut byte) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
     }
 }
 

@@ -1,0 +1,70 @@
+// The loaded part of an inbox, and how changes and events change it.
+// SPDX-License-Identifier: Apache-2.0
+/** @import { AddPage, ApplyChange, ApplyEvent, Box, NewBox, Put, Steps } from './types.js' */
+
+/** Maximum number of loaded items. */
+const MOST = 10_000;
+
+/** @type {NewBox} */
+export const newBox = () => ({ items: new Map(), unreadCount: 0, unseenCount: 0, cursor: null, floor: Infinity });
+
+/** Sets or removes an item, and adjusts the counters. @type {Put} */
+const put = (box, id, next) => {
+  const old = box.items.get(id);
+  box.unreadCount += Number(next?.clickedAt === null) - Number(old?.clickedAt === null);
+  box.unseenCount += Number(next?.seenAt === null) - Number(old?.seenAt === null);
+  if (next) box.items.set(id, next);
+  else box.items.delete(id);
+};
+
+/** @type {Steps} */
+const STEPS = {
+  seen: (item, at) => ({ ...item, seenAt: item.seenAt ?? at }),
+  unseen: (item) => ({ ...item, seenAt: null, clickedAt: null }),
+  read: (item, at) => ({ ...item, seenAt: item.seenAt ?? at, clickedAt: item.clickedAt ?? at }),
+  unread: (item) => ({ ...item, clickedAt: null }),
+  deleted: () => undefined,
+  state: (item, _, state = null) => ({ ...item, state }),
+};
+
+/** Applies a change to the items that are loaded. @type {ApplyChange} */
+export const applyChange = (box, { change, ids = [], upTo, state, at }) => {
+  for (const id of upTo ? [...box.items.keys()].filter((id) => id <= upTo) : ids) {
+    const item = box.items.get(id);
+    if (item) put(box, id, STEPS[change](item, new Date(at).toISOString(), state));
+  }
+  if (!upTo) return;
+  // All items that can still be unread or unseen are newer, and loaded.
+  const newer = [...box.items.values()].filter(({ id }) => id > upTo);
+  if (change !== 'seen') box.unreadCount = newer.filter(({ clickedAt }) => !clickedAt).length;
+  box.unseenCount = newer.filter(({ seenAt }) => !seenAt).length;
+  if (change === 'deleted') box.cursor = null;
+};
+
+/** Sorts the items, newest first. @param {Box} box */
+const sort = (box) => {
+  const items = [...box.items].sort(([a], [b]) => b - a).slice(0, MOST);
+  box.items = new Map(items);
+  if (items.length < MOST) return;
+  box.floor = items[MOST - 1][0];
+  box.cursor = null;
+};
+
+/** @type {AddPage} */
+export const addPage = (box, { data, unreadCount, unseenCount, pagination: { nextCursor: cursor } }) => {
+  for (const item of data) box.items.set(item.id, item);
+  Object.assign(box, { unreadCount, unseenCount, cursor, floor: cursor ? (data.at(-1)?.id ?? box.floor) : 0 });
+  sort(box);
+};
+
+/** Applies an event. A repeated event has no effect. @type {ApplyEvent} */
+export const applyEvent = (box, { name, data: { notification: item, id, change, upTo, unreadCount, unseenCount } }) => {
+  if (item?.createdAt && item.id >= box.floor) {
+    const isNew = !box.items.has(item.id);
+    box.items.set(item.id, item);
+    if (isNew) sort(box);
+  }
+  if (name === 'notification.deleted') box.items.delete(id);
+  if (change) applyChange(box, { change: change.slice(3).toLowerCase(), upTo, at: Date.now() });
+  Object.assign(box, { unreadCount, unseenCount });
+};

@@ -1,0 +1,40 @@
+// English strings. `{n}` is replaced by a number.
+// SPDX-License-Identifier: Apache-2.0
+
+/** @typedef {typeof english} Strings */
+
+export const english = {
+  title: 'Notifications',
+  unreadCount: '{n} unread',
+  newCount: '{n} new',
+  all: 'All',
+  unread: 'Unread',
+  readAll: 'Mark all as read',
+  settings: 'Settings',
+  back: 'Back',
+  close: 'Close',
+  empty: 'No notifications yet',
+  caughtUp: 'You are all caught up',
+  loading: 'Loading…',
+  error: 'Notifications could not be loaded',
+  retry: 'Try again',
+  offline: 'You are offline. Changes are sent later.',
+  failed: 'The change could not be saved',
+  markRead: 'Mark as read',
+  markUnread: 'Mark as unread',
+  remove: 'Delete',
+  removed: 'Notification deleted',
+  undo: 'Undo',
+  push: 'Get these when the tab is closed',
+  on: 'Turn on',
+  off: 'Turn off',
+  later: 'Not now',
+  subscribed: 'This browser shows notifications when the tab is closed',
+  denied: 'Your browser blocks notifications. Allow them in the site settings, next to the address.',
+  install: 'To get these on this device, tap Share, then Add to Home Screen.',
+  inApp: 'Inbox',
+  email: 'Email',
+  sms: 'SMS',
+  mobilePush: 'Mobile push',
+  webPush: 'Browser push',
+};

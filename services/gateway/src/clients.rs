@@ -1,0 +1,152 @@
+//! `/clients/`: the browser clients of the folder `clients`, from files that are part of the binary.
+
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH,
+};
+use actix_web::web::Path;
+use actix_web::{HttpRequest, HttpResponse};
+
+use crate::http::failure::Failure;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+/// Files without a version in their path are checked again after five minutes.
+const SHORT: &str = "public, max-age=300";
+/// Lets pages of other origins load the files although they isolate themselves.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        /// All files, by their path below `clients`.
+        const FILES: &[(&str, &str)] =
+            &[$(($path, include_str!(concat!("../../../clients/", $path)))),+];
+    };
+}
+
+files![
+    "client/api.js",
+    "client/box.js",
+    "client/changes.js",
+    "client/index.js",
+    "client/push.js",
+    "client/storage.js",
+    "client/stream.js",
+    "client/tabs.js",
+    "client/types.d.ts",
+    "inbox/index.js",
+    "inbox/locales.js",
+    "inbox/strings.js",
+    "inbox/style.js",
+    "react/index.js",
+    "web-push/service-worker.js",
+];
+
+/// Gets a file of the browser clients.
+#[utoipa::path(
+    get,
+    path = "/clients/{folder}/{file}",
+    operation_id = "getClientFile",
+    tag = "operation",
+    params(
+        ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`."),
+        ("file" = String, Path, description = "The file's name."),
+    ),
+    responses(
+        (status = 200, description = "The file.", body = String, content_type = "text/javascript", example = "export const createInbox = …"),
+        (status = 304, description = "The file has not changed."),
+    ),
+)]
+pub(crate) async fn newest(
+    request: HttpRequest,
+    path: Path<(String, String)>,
+) -> Result<HttpResponse, Failure> {
+    let (folder, file) = path.into_inner();
+    answer(&request, &format!("{folder}/{file}"), SHORT)
+}
+
+/// Gets a file of the browser clients of this release.
+///
+/// A file with a release in its path never changes. Other releases are a 404.
+#[utoipa::path(
+    get,
+    path = "/clients/{version}/{folder}/{file}",
+    operation_id = "getClientFileOfRelease",
+    tag = "operation",
+    params(
+        ("version" = String, Path, description = "The release of the gateway, such as `0.3.0`."),
+        ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`."),
+        ("file" = String, Path, description = "The file's name."),
+    ),
+    responses(
+        (status = 200, description = "The file.", body = String, content_type = "text/javascript", example = "export const createInbox = …"),
+        (status = 304, description = "The file has not changed."),
+    ),
+)]
+pub(crate) async fn versioned(
+    request: HttpRequest,
+    path: Path<(String, String, String)>,
+) -> Result<HttpResponse, Failure> {
+    let (version, folder, file) = path.into_inner();
+    if version != VERSION {
+        return Err(no_such_file());
+    }
+    answer(&request, &format!("{folder}/{file}"), IMMUTABLE)
+}
+
+fn answer(request: &HttpRequest, path: &str, caching: &'static str) -> Result<HttpResponse, Failure> {
+    let (_, text) = FILES.iter().find(|(known, _)| *known == path).ok_or_else(no_such_file)?;
+    let digest = credentials::secrets::sha256(text.as_bytes());
+    let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("\"{tag}\"");
+    let known = request.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim().ends_with(&tag)));
+    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    response
+        .insert_header((CACHE_CONTROL, caching))
+        .insert_header((ETAG, tag))
+        .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")))
+        .insert_header((RESOURCE_POLICY, HeaderValue::from_static("cross-origin")));
+    if is_known {
+        return Ok(response.finish());
+    }
+    Ok(response.insert_header((CONTENT_TYPE, "text/javascript; charset=utf-8")).body(*text))
+}
+
+fn no_such_file() -> Failure {
+    Failure::not_found("no such file")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::FILES;
+
+    /// Folders that the gateway does not serve.
+    const OTHERS: [&str; 1] = ["demo"];
+
+    #[test]
+    fn every_script_of_the_clients_is_served() {
+        let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients");
+        let mut found = BTreeSet::new();
+        for folder in
+            fs::read_dir(clients).unwrap().map(Result::unwrap).filter(|folder| folder.path().is_dir())
+        {
+            let folder_name = folder.file_name().into_string().unwrap();
+            if OTHERS.contains(&folder_name.as_str()) {
+                continue;
+            }
+            for file in fs::read_dir(folder.path()).unwrap() {
+                let name = file.unwrap().file_name().into_string().unwrap();
+                if name.ends_with(".js") || name.ends_with(".d.ts") {
+                    found.insert(format!("{folder_name}/{name}"));
+                }
+            }
+        }
+        let served: BTreeSet<String> = FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(served, found);
+    }
+}

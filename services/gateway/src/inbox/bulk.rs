@@ -1,0 +1,120 @@
+//! `POST /v3/notifications/bulk`: one change to several notifications.
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::event::ItemsChanged;
+use domain::fields::{Fields, check_plain_json};
+use domain::inbox::ItemChange;
+use domain::{Event, ItemId, Problem};
+use serde_json::Value;
+
+use crate::access::caller::UserCaller;
+use crate::gateway::Gateway;
+use crate::http::body::Body;
+use crate::http::failure::{Failure, valid_or_problems};
+use crate::http::handling::Handling;
+use crate::http::status_body::StatusBody;
+use crate::http::waiting::database;
+use crate::inbox::change::{Visibility, not_shown_yet};
+use crate::inbox::whole::{Updated, updated};
+use crate::openapi::inbox::BulkChange;
+
+/// Maximum number of notifications of a call.
+pub(crate) const MAX_IDS: usize = 100;
+/// Maximum length of the name of a change, in bytes.
+const LONGEST_CHANGE: usize = 64;
+const DONE: &str = "the notifications were changed";
+const CHANGES: [(&str, ItemChange); 5] = [
+    ("seen", ItemChange::Seen),
+    ("unseen", ItemChange::Unseen),
+    ("read", ItemChange::Read),
+    ("unread", ItemChange::Unread),
+    ("deleted", ItemChange::Deleted),
+];
+
+/// Makes the same change to several notifications.
+///
+/// Ids that are not in the user's inbox are ignored. `updated` is the number of ids that are.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications/bulk",
+    operation_id = "changeNotifications",
+    tag = "inbox",
+    security(("user" = [])),
+    request_body = BulkChange,
+    responses(
+        (status = 200, description = "The notifications are changed.", body = Updated),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn change(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let (ids, change) = read(body.json().await?, handling)?;
+    let app = caller.app.id;
+    let Some(owner) = database(gateway.store.inbox().inbox_owner(app, &caller.user)).await? else {
+        return Ok(updated(DONE, 0));
+    };
+    let keys: Vec<_> = ids.into_iter().map(|id| (app, owner.user, id)).collect();
+    let found = database(gateway.store.inbox().current_items(&keys)).await?;
+    let items: Vec<ItemId> = found.into_iter().filter_map(|found| found.item).map(|item| item.id).collect();
+    if items.is_empty() {
+        return Ok(updated(DONE, 0));
+    }
+    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+    let event = Event::InboxItemsChanged(change, ItemsChanged { user: owner.user, items });
+    match gateway.change_inbox(app, owner.user, event).await? {
+        Visibility::Yes => Ok(updated(DONE, count)),
+        Visibility::NotYet => Ok(not_shown_yet()),
+    }
+}
+
+/// Reads the members `ids` and `change`. A repeated id counts once.
+fn read(body: Value, handling: Handling) -> Result<(Vec<ItemId>, ItemChange), Failure> {
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let read = Fields::open("", body, &mut problems).and_then(|mut fields| {
+        fields.require("ids", &mut problems);
+        fields.require("change", &mut problems);
+        let ids = fields.array("ids", &mut problems).and_then(|ids| read_ids(&ids, &mut problems));
+        let change = fields.string("change", LONGEST_CHANGE, &mut problems);
+        let change = change.and_then(|name| read_change(&name, &mut problems));
+        fields.finish(handling.strict, &mut problems);
+        ids.zip(change)
+    });
+    valid_or_problems(read, problems)
+}
+
+fn read_ids(ids: &[Value], problems: &mut Vec<Problem>) -> Option<Vec<ItemId>> {
+    if ids.is_empty() || ids.len() > MAX_IDS {
+        let message = format!("ids must have 1 to {MAX_IDS} ids, not {}", ids.len());
+        problems.push(Problem::new("ids", "invalid_length", message));
+        return None;
+    }
+    let mut read = Vec::with_capacity(ids.len());
+    for (index, id) in ids.iter().enumerate() {
+        match id.as_i64().filter(|id| (0..1 << 53).contains(id)) {
+            Some(id) => read.push(ItemId(id)),
+            None => {
+                let field = format!("ids[{index}]");
+                let message = format!("{field} must be the id of a notification, a whole number");
+                problems.push(Problem::new(field, "invalid_type", message));
+            }
+        }
+    }
+    read.sort_unstable();
+    read.dedup();
+    Some(read)
+}
+
+fn read_change(name: &str, problems: &mut Vec<Problem>) -> Option<ItemChange> {
+    let change = CHANGES.iter().find(|(known, _)| *known == name).map(|(_, change)| *change);
+    if change.is_none() {
+        let names = CHANGES.map(|(name, _)| name).join(", ");
+        problems.push(Problem::new("change", "unknown_value", format!("change must be one of {names}")));
+    }
+    change
+}

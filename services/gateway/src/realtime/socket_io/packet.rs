@@ -1,0 +1,207 @@
+//! Packets of Engine.IO 4 and Socket.IO 5, in their text form over WebSocket.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::realtime::update::{Kind, Update};
+
+/// Longest frame that a client may send, in bytes.
+pub const MAX_FRAME: usize = 100_000;
+/// Interval in milliseconds at which the server pings.
+pub(super) const PING_INTERVAL: u64 = 25_000;
+/// Time in milliseconds within which the client must answer a ping.
+pub(super) const PING_TIMEOUT: u64 = 20_000;
+
+/// A packet from a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Packet<'a> {
+    Pong,
+    /// The client closes the connection, or leaves its namespace.
+    Close,
+    Connect {
+        namespace: &'a str,
+        payload: &'a str,
+    },
+    /// An event. `ack` is the id of the acknowledgement that the client expects.
+    Event {
+        namespace: &'a str,
+        ack: Option<&'a str>,
+    },
+    /// A packet that needs no answer.
+    Other,
+}
+
+/// Data of the handshake.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Handshake<'a> {
+    sid: &'a str,
+    upgrades: [&'a str; 0],
+    ping_interval: u64,
+    ping_timeout: u64,
+    max_payload: usize,
+}
+
+/// Parses a text frame. None if it is not a packet of the protocol.
+pub(super) fn parse(frame: &str) -> Option<Packet<'_>> {
+    let message = match frame.as_bytes().first()? {
+        b'1' => return Some(Packet::Close),
+        b'3' => return Some(Packet::Pong),
+        b'4' => &frame[1..],
+        b'2' | b'5' | b'6' => return Some(Packet::Other),
+        _ => return None,
+    };
+    let kind = message.as_bytes().first()?;
+    let (namespace, rest) = split_namespace(&message[1..])?;
+    Some(match kind {
+        b'0' => Packet::Connect { namespace, payload: rest },
+        b'1' => Packet::Close,
+        b'2' => {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            Packet::Event { namespace, ack: Some(&rest[..digits]).filter(|digits| !digits.is_empty()) }
+        }
+        b'3' | b'4' => Packet::Other,
+        // Types 5 and 6 announce binary attachments.
+        _ => return None,
+    })
+}
+
+/// Splits the namespace from the rest of a packet. Without one, the packet belongs to the namespace `/`. A query after the
+/// namespace is ignored.
+fn split_namespace(rest: &str) -> Option<(&str, &str)> {
+    if !rest.starts_with('/') {
+        return Some(("/", rest));
+    }
+    let (namespace, rest) = rest.split_once(',').unwrap_or((rest, ""));
+    Some((namespace.split('?').next()?, rest))
+}
+
+/// Writes the packet that opens a connection.
+pub(super) fn open(sid: &str) -> Result<String, serde_json::Error> {
+    let handshake = Handshake {
+        sid,
+        upgrades: [],
+        ping_interval: PING_INTERVAL,
+        ping_timeout: PING_TIMEOUT,
+        max_payload: MAX_FRAME,
+    };
+    Ok(format!("0{}", serde_json::to_string(&handshake)?))
+}
+
+/// Writes a packet of Socket.IO. `kind` is its type, for example `0` for the answer to CONNECT.
+pub(super) fn message(kind: char, namespace: &str, data: &str) -> String {
+    if namespace == "/" { format!("4{kind}{data}") } else { format!("4{kind}{namespace},{data}") }
+}
+
+/// An event for the client: its name and its argument.
+type ClientEvent<'a> = (&'static str, Argument<'a>);
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Argument<'a> {
+    None {},
+    Id {
+        id: domain::ItemId,
+    },
+    Notification {
+        notification: &'a RawValue,
+    },
+    Bare(&'a RawValue),
+    #[serde(rename_all = "camelCase")]
+    Unseen {
+        unread_notification_count: i64,
+    },
+}
+
+/// Writes the events of an update. Each has the update's position as its last argument, from which clients resume.
+pub(super) fn events(namespace: &str, update: &Update) -> Result<Vec<String>, serde_json::Error> {
+    let position = update.moment.map(|moment| moment.to_string());
+    let write = |(name, argument): ClientEvent<'_>| {
+        let data = match &position {
+            Some(position) => serde_json::to_string(&(name, argument, position)),
+            None => serde_json::to_string(&(name, argument)),
+        };
+        Ok(message('2', namespace, &data?))
+    };
+    of_kind(&update.kind).into_iter().map(write).collect()
+}
+
+fn of_kind(kind: &Kind) -> Vec<ClientEvent<'_>> {
+    match kind {
+        Kind::Created { content, .. } => {
+            vec![("NEW_NOTIFICATION", Argument::Notification { notification: content })]
+        }
+        Kind::Updated { item, content, changes, counts } => {
+            let mut events = Vec::new();
+            if changes.state {
+                events.push(("NOTIFICATION_INTERACTED", Argument::Bare(content)));
+            }
+            if changes.read {
+                events.push(("NOTIFICATION_READ", Argument::Id { id: *item }));
+            } else if changes.seen || changes.unseen || changes.unread {
+                events.push(unseen(counts.unseen));
+            }
+            events
+        }
+        Kind::Deleted { item, .. } => vec![("NOTIFICATION_DELETED", Argument::Id { id: *item })],
+        Kind::AllChanged { change, counts, .. } => vec![match change {
+            domain::inbox::AllChange::Seen => unseen(counts.unseen),
+            domain::inbox::AllChange::Read => ("ALL_NOTIFICATION_READ", Argument::None {}),
+            domain::inbox::AllChange::Deleted => ("ALL_NOTIFICATION_DELETED", Argument::None {}),
+        }],
+        Kind::Ready { .. } | Kind::Reset(_) | Kind::Bye { .. } | Kind::KeepAlive => Vec::new(),
+    }
+}
+
+/// The event with the number of unseen notifications. Its member is called unread in this protocol.
+fn unseen(count: i64) -> ClientEvent<'static> {
+    ("NOTIFICATION_SEEN", Argument::Unseen { unread_notification_count: count })
+}
+
+/// Writes the event with the number of unseen notifications.
+pub(super) fn unseen_event(
+    namespace: &str,
+    count: i64,
+    position: Option<String>,
+) -> Result<String, serde_json::Error> {
+    let (name, argument) = unseen(count);
+    let data = match position {
+        Some(position) => serde_json::to_string(&(name, argument, position)),
+        None => serde_json::to_string(&(name, argument)),
+    };
+    Ok(message('2', namespace, &data?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_parsed_with_and_without_namespace_and_ack() {
+        let connect = |namespace, payload| Some(Packet::Connect { namespace, payload });
+        let event = |namespace, ack| Some(Packet::Event { namespace, ack });
+        let cases = [
+            ("3", Some(Packet::Pong)),
+            ("1", Some(Packet::Close)),
+            ("41", Some(Packet::Close)),
+            ("2", Some(Packet::Other)),
+            ("40", connect("/", "")),
+            (r#"40{"token":"t"}"#, connect("/", r#"{"token":"t"}"#)),
+            (r#"40/notify/,{"a":1}"#, connect("/notify/", r#"{"a":1}"#)),
+            ("40/notify", connect("/notify", "")),
+            ("40/notify?x=1,{}", connect("/notify", "{}")),
+            (r#"42["a"]"#, event("/", None)),
+            (r#"4212["a"]"#, event("/", Some("12"))),
+            (r#"42/n,7["a",1]"#, event("/n", Some("7"))),
+            ("43[]", Some(Packet::Other)),
+            ("451-[]", None),
+            ("", None),
+            ("4", None),
+            ("x", None),
+            ("é", None),
+        ];
+        for (frame, expected) in cases {
+            assert_eq!(parse(frame), expected, "{frame}");
+        }
+    }
+}

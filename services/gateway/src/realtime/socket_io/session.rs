@@ -1,0 +1,294 @@
+//! A Socket.IO connection from its handshake to its end.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use actix_web::web::{Bytes, Data};
+use actix_ws::{AggregatedMessage, AggregatedMessageStream, MessageStream};
+use credentials::secrets::hmac_sha256;
+use serde::{Deserialize, Serialize};
+use service_kit::clock;
+use tokio::time::{Duration, Instant, interval_at, timeout};
+
+use super::packet::{self, MAX_FRAME, PING_INTERVAL, PING_TIMEOUT, Packet};
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+use crate::http::headers::Credential;
+use crate::http::query::Query;
+use crate::http::shares::holder::Holder;
+use crate::http::shares::idle;
+use crate::http::shares::peer::Peer;
+use crate::http::waiting::database;
+use crate::realtime::connection::{Connection, Transport};
+use crate::realtime::credentials::{caller, header};
+use crate::realtime::update::{ByeReason, Kind, Update};
+
+/// Time within which a client must send CONNECT.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Time within which a client must take what is written to it.
+const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// Maximum number of packets that a client may send in a second.
+pub const PACKETS: u32 = 50;
+/// Texts that clients send for a value that they do not have.
+const ABSENT: [&str; 2] = ["undefined", "null"];
+/// Credentials in the query of the handshake.
+const CREDENTIALS: [(&str, Credential); 3] = [
+    ("apiKey", Credential::ApiKey),
+    ("userId", Credential::UserId),
+    ("userSignature", Credential::UserSignature),
+];
+
+/// The packet CONNECT of a client.
+#[derive(Default, Deserialize)]
+struct Connect {
+    token: Option<String>,
+    /// Id of an earlier connection, which the client wants to continue.
+    pid: Option<String>,
+    /// Position of the last event that the client has received.
+    offset: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Connected<'a> {
+    sid: &'a str,
+    pid: &'a str,
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    message: String,
+    data: RefusedData<'a>,
+}
+
+#[derive(Serialize)]
+struct RefusedData<'a> {
+    code: &'a str,
+}
+
+/// Reason to close the connection.
+struct Closed;
+
+pub(super) struct Session {
+    request: HttpRequest,
+    gateway: Data<Gateway>,
+    socket: actix_ws::Session,
+    _busy: Option<idle::Request>,
+}
+
+/// A frame from the client.
+enum Frame {
+    Text(String),
+    Ping(Bytes),
+    Pong,
+}
+
+/// A client that has connected.
+struct Client {
+    connection: Arc<Connection>,
+    namespace: String,
+    user: String,
+}
+
+impl Session {
+    pub(super) fn new(request: HttpRequest, gateway: Data<Gateway>, socket: actix_ws::Session) -> Session {
+        let busy = idle::Request::begin(&request);
+        Session { request, gateway, socket, _busy: busy }
+    }
+
+    /// Serves the connection until it ends.
+    pub(super) async fn run(mut self, messages: MessageStream) {
+        let mut messages =
+            messages.max_frame_size(MAX_FRAME).aggregate_continuations().max_continuation_size(MAX_FRAME);
+        // Every end is the same: the client or the gateway has closed the connection.
+        // Boxed, because this future is large and needed only at the beginning.
+        if let Ok(client) = Box::pin(self.connect(&mut messages)).await {
+            let served = self.serve(&client, &mut messages).await;
+            client.connection.close();
+            drop(served);
+        }
+        drop(self.socket.close(None).await);
+    }
+
+    /// Opens the connection, and waits for the client to name its namespace and to prove its identity.
+    async fn connect(&mut self, messages: &mut AggregatedMessageStream) -> Result<Client, Closed> {
+        let sid = clock::new_id().simple().to_string();
+        self.write(packet::open(&sid).map_err(|_| Closed)?).await?;
+        let first = timeout(CONNECT_WITHIN, next_frame(messages)).await.map_err(|_| Closed)??;
+        let Frame::Text(first) = first else { return Err(Closed) };
+        let Some(Packet::Connect { namespace, payload }) = packet::parse(&first) else { return Err(Closed) };
+        if !self.is_inbox(namespace) {
+            self.write(packet::message('4', namespace, r#"{"message":"Invalid namespace"}"#)).await?;
+            return Err(Closed);
+        }
+        let connect = if payload.is_empty() { Ok(Connect::default()) } else { serde_json::from_str(payload) };
+        let connect: Connect = connect.map_err(|_| Closed)?;
+        // The same limits on waiting apply as to an HTTP request.
+        let room = self.gateway.waiting_room.clone();
+        let stranger = Holder::stranger(Peer::of_request(&self.request));
+        match room.serve(stranger, self.open(&connect)).await {
+            Ok((connection, user, pid)) => {
+                let answer =
+                    serde_json::to_string(&Connected { sid: &sid, pid: &pid }).map_err(|_| Closed)?;
+                self.write(packet::message('0', namespace, &answer)).await?;
+                Ok(Client { connection, namespace: namespace.to_owned(), user })
+            }
+            Err(failure) => {
+                let data = RefusedData { code: failure.code() };
+                let refused = Refused { message: failure.public_message(), data };
+                let answer = serde_json::to_string(&refused).map_err(|_| Closed)?;
+                self.write(packet::message('4', namespace, &answer)).await?;
+                Err(Closed)
+            }
+        }
+    }
+
+    /// Verifies the credentials and opens the connection. Returns it with its user and its `pid`.
+    async fn open(&self, connect: &Connect) -> Result<(Arc<Connection>, String, String), Failure> {
+        let headers = self.credentials(connect)?;
+        let (client, holder, user) = caller(&self.request, &headers, Transport::SocketIo).await?;
+        let pid = pid(&client.api_key, &user);
+        let offset = connect.offset.as_deref().filter(|_| connect.pid.as_ref() == Some(&pid));
+        let connection = self.gateway.open_connection(client, holder, &user, offset, None).await?;
+        Ok((connection, user, pid))
+    }
+
+    /// Returns headers with the credentials of the query and of CONNECT.
+    fn credentials(&self, connect: &Connect) -> Result<HeaderMap, Failure> {
+        let query = Query::of(&self.request);
+        let mut problems = Vec::new();
+        let mut headers = HeaderMap::new();
+        for (name, credential) in CREDENTIALS {
+            let value = query.text(name, &mut problems).filter(|value| !ABSENT.contains(&value.as_str()));
+            if let Some(value) = value {
+                let (name, value) = header(&self.gateway, name, credential, &value)?;
+                headers.insert(name, value);
+            }
+        }
+        let token = connect.token.as_deref().filter(|token| !ABSENT.contains(token));
+        if let Some(token) = token.filter(|token| !token.is_empty()) {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            let value = value.map_err(|_| Failure::unauthorized("malformed_token", "token is malformed"))?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        if problems.is_empty() { Ok(headers) } else { Err(Failure::Invalid(problems)) }
+    }
+
+    /// Returns true for the namespace `/`, and for the path of the public URL: a client whose base URL has a path uses the path
+    /// as its namespace.
+    fn is_inbox(&self, namespace: &str) -> bool {
+        let path = self.gateway.public_path.trim_matches('/');
+        let namespace = namespace.trim_matches('/');
+        namespace.is_empty() || namespace == path
+    }
+
+    /// Writes updates and answers packets until one side ends the connection.
+    async fn serve(&mut self, client: &Client, messages: &mut AggregatedMessageStream) -> Result<(), Closed> {
+        let interval = Duration::from_millis(PING_INTERVAL);
+        let mut ping = interval_at(Instant::now() + interval, interval);
+        let silence = interval + Duration::from_millis(PING_TIMEOUT);
+        let mut heard_at = Instant::now();
+        let mut second = (Instant::now(), 0);
+        loop {
+            tokio::select! {
+                updates = poll_fn(|context| client.connection.poll_take(context)) => {
+                    for update in updates.ok_or(Closed)? {
+                        self.report(client, &update).await?;
+                    }
+                    // Updates that arrive in this time are combined.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                frame = next_frame(messages) => {
+                    let frame = frame?;
+                    heard_at = Instant::now();
+                    if heard_at.duration_since(second.0) >= Duration::from_secs(1) {
+                        second = (heard_at, 0);
+                    }
+                    second.1 += 1;
+                    if second.1 > PACKETS {
+                        return Err(Closed);
+                    }
+                    self.answer(client, frame).await?;
+                }
+                now = ping.tick() => {
+                    if now.duration_since(heard_at) > silence {
+                        return Err(Closed);
+                    }
+                    self.write("2".to_owned()).await?;
+                }
+            }
+        }
+    }
+
+    async fn answer(&mut self, client: &Client, frame: Frame) -> Result<(), Closed> {
+        let text = match frame {
+            Frame::Text(text) => text,
+            Frame::Ping(payload) => return self.socket.pong(&payload).await.map_err(|_| Closed),
+            Frame::Pong => return Ok(()),
+        };
+        match packet::parse(&text).ok_or(Closed)? {
+            Packet::Close | Packet::Connect { .. } => Err(Closed),
+            Packet::Event { namespace, ack: Some(ack) } if namespace == client.namespace => {
+                self.write(packet::message('3', namespace, &format!("{ack}[]"))).await
+            }
+            Packet::Event { .. } | Packet::Pong | Packet::Other => Ok(()),
+        }
+    }
+
+    async fn report(&mut self, client: &Client, update: &Update) -> Result<(), Closed> {
+        let namespace = &client.namespace;
+        match &update.kind {
+            // Published clients have no such event. The count makes them fetch their notifications again.
+            Kind::Reset(_) => {
+                let owner =
+                    self.gateway.store.inbox().inbox_owner(client.connection.client.app, &client.user);
+                let unseen =
+                    database(owner).await.map_err(|_| Closed)?.map_or(0, |owner| owner.counts.unseen);
+                let position = update.moment.map(|moment| moment.to_string());
+                self.write(packet::unseen_event(namespace, unseen, position).map_err(|_| Closed)?).await
+            }
+            Kind::Bye { reason, .. } => {
+                // After DISCONNECT, a client does not connect again by itself.
+                let is_final = matches!(
+                    reason,
+                    ByeReason::Replaced | ByeReason::Erased | ByeReason::AppDisabled | ByeReason::Credentials
+                );
+                if is_final {
+                    self.write(packet::message('1', namespace, "")).await?;
+                }
+                Err(Closed)
+            }
+            _ => {
+                for event in packet::events(namespace, update).map_err(|_| Closed)? {
+                    self.write(event).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn write(&mut self, text: String) -> Result<(), Closed> {
+        match timeout(WRITE_WITHIN, self.socket.text(text)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Closed),
+        }
+    }
+}
+
+/// Waits for the next frame of the client. Binary frames are not part of the protocol.
+async fn next_frame(messages: &mut AggregatedMessageStream) -> Result<Frame, Closed> {
+    match messages.recv().await {
+        Some(Ok(AggregatedMessage::Text(text))) => Ok(Frame::Text(text.to_string())),
+        Some(Ok(AggregatedMessage::Ping(payload))) => Ok(Frame::Ping(payload)),
+        Some(Ok(AggregatedMessage::Pong(_))) => Ok(Frame::Pong),
+        Some(Ok(AggregatedMessage::Binary(_) | AggregatedMessage::Close(_)) | Err(_)) | None => Err(Closed),
+    }
+}
+
+/// Returns the id by which a client continues its connection. It names the user, so that a position of one user is never used
+/// for another. It proves nothing: every connection verifies the credentials.
+fn pid(api_key: &str, user: &str) -> String {
+    let digest = hmac_sha256(api_key.as_bytes(), user.as_bytes());
+    digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}

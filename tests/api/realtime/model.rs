@@ -1,0 +1,191 @@
+//! Random changes by several devices of several users. At each quiet moment, the state that a client has built from its updates
+//! equals the list.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use super::live::{Event, Live, user_headers};
+use crate::service::{App, SOON, Service};
+
+const ROUNDS: u64 = 12;
+const CHANGES: u64 = 15;
+const USERS: [&str; 3] = ["ada", "bob", "cyd"];
+const SEED: u64 = 0x7265_616c;
+const DEVICES: usize = 2;
+
+/// Pseudo-random numbers, the same in every run (splitmix64).
+struct RandomNumbers(u64);
+
+impl RandomNumbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// A device with an open stream, and its copy of the inbox.
+struct Device {
+    user: &'static str,
+    live: Option<Live>,
+    items: BTreeMap<i64, Value>,
+    counts: (i64, i64),
+    /// Id of the last event.
+    last_id: String,
+    resets: usize,
+}
+
+/// Returns the whole inbox of a user, and its counters.
+async fn listed(service: &Service, app: &App, user: &str) -> (BTreeMap<i64, Value>, (i64, i64)) {
+    let (mut items, mut query) = (BTreeMap::new(), "limit=20".to_owned());
+    loop {
+        let page = service.list(app, user, &query).await;
+        for item in page["data"].as_array().unwrap() {
+            items.insert(item["id"].as_i64().unwrap(), item.clone());
+        }
+        let Some(cursor) = page["pagination"]["nextCursor"].as_str() else {
+            let counts = [&page["unreadCount"], &page["unseenCount"]].map(|count| count.as_i64().unwrap());
+            return (items, (counts[0], counts[1]));
+        };
+        query = format!("limit=20&cursor={cursor}");
+    }
+}
+
+impl Device {
+    async fn connect(&mut self, service: &Service, app: &App, gateway: SocketAddr) {
+        let last = Some(self.last_id.as_str()).filter(|last| !last.is_empty());
+        let (live, ready) = Live::open_at(gateway, &user_headers(app, self.user), last).await;
+        self.last_id.clone_from(&live.last_id);
+        self.live = Some(live);
+        self.counts = ready.counts();
+        if ready.data["resumed"] == false {
+            (self.items, self.counts) = listed(service, app, self.user).await;
+        }
+    }
+
+    async fn apply(&mut self, service: &Service, app: &App, event: Event) {
+        if event.data.get("unreadCount").is_some() {
+            self.counts = event.counts();
+        }
+        match event.name.as_str() {
+            "notification.created" | "notification.updated" => {
+                let mut item = event.data["notification"].clone();
+                item.as_object_mut().unwrap().remove("requestId");
+                self.items.insert(item["id"].as_i64().unwrap(), item);
+            }
+            "notification.deleted" => drop(self.items.remove(&event.data["id"].as_i64().unwrap())),
+            "inbox.updated" => {
+                let up_to = event.data["upTo"].as_i64().unwrap();
+                match event.data["change"].as_str().unwrap() {
+                    "allDeleted" => self.items.retain(|id, _| *id > up_to),
+                    change => {
+                        let member = if change == "allRead" { "clickedAt" } else { "seenAt" };
+                        for (_, item) in self.items.iter_mut().filter(|(id, _)| **id <= up_to) {
+                            if item[member].is_null() {
+                                item[member] = json!("now");
+                            }
+                            if item["seenAt"].is_null() {
+                                item["seenAt"] = json!("now");
+                            }
+                        }
+                    }
+                }
+            }
+            "reset" => {
+                self.resets += 1;
+                (self.items, self.counts) = listed(service, app, self.user).await;
+            }
+            other => panic!("unexpected event {other}"),
+        }
+    }
+
+    /// Reads updates until the copy equals the list. Panics if it does not within a time limit.
+    async fn settles(&mut self, service: &Service, app: &App) {
+        let (items, counts) = listed(service, app, self.user).await;
+        let until = Instant::now() + SOON;
+        while (plain(&self.items), self.counts) != (plain(&items), counts) {
+            assert!(Instant::now() < until, "{}: {:#?}\nbut listed: {items:#?}", self.user, self.items);
+            let event = timeout(SOON, self.live.as_mut().unwrap().next()).await;
+            let event = event.unwrap_or_else(|_| panic!("{}: {:?}, listed {items:?}", self.user, self.items));
+            self.last_id.clone_from(&self.live.as_ref().unwrap().last_id);
+            self.apply(service, app, event).await;
+        }
+    }
+}
+
+/// Returns what a client shows of each item. An update of all items does not say at which time each was seen.
+fn plain(items: &BTreeMap<i64, Value>) -> BTreeMap<i64, (Value, bool, bool, Value)> {
+    let show = |item: &Value| {
+        let is_set = |member: &str| !item[member].is_null();
+        (item["title"].clone(), is_set("seenAt"), is_set("clickedAt"), item["state"].clone())
+    };
+    items.iter().map(|(id, item)| (*id, show(item))).collect()
+}
+
+async fn change(service: &Service, app: &App, user: &str, random: &mut RandomNumbers) {
+    let (items, _) = listed(service, app, user).await;
+    let ids: Vec<i64> = items.into_keys().collect();
+    let any = |random: &mut RandomNumbers| ids[usize::try_from(random.below(ids.len() as u64)).unwrap()];
+    let call = match random.below(10) {
+        0..4 => return service.deliver(app, user, 1).await,
+        _ if ids.is_empty() => return,
+        4 => format!("POST /v3/notifications/{}/click", any(random)),
+        5 => format!("DELETE /v3/notifications/{}/views", any(random)),
+        6 => format!("DELETE /v3/notifications/{}", any(random)),
+        7 => "POST /v3/notifications/markAllNotificationsAsRead".to_owned(),
+        8 if random.below(4) == 0 => "POST /v3/notifications/markAllNotificationsAsDeleted".to_owned(),
+        _ => {
+            let names = ["seen", "unseen", "read", "unread", "deleted"];
+            let some = [any(random), any(random), any(random)];
+            let body = json!({"ids": some, "change": names[usize::try_from(random.below(5)).unwrap()]});
+            let bulk = service.of(app, user, "POST /v3/notifications/bulk").json(&body);
+            return drop(bulk.send().await);
+        }
+    };
+    service.of(app, user, &call).send().await;
+}
+
+#[tokio::test]
+async fn what_clients_have_built_from_updates_equals_the_list_at_each_quiet_moment() {
+    let service = Service::start().await;
+    let (other, _stops) = service.another_gateway().await;
+    let gateways = [service.address, other];
+    let shop = service.app("shop").await;
+    let mut random = RandomNumbers(SEED);
+    let mut devices = Vec::new();
+    for user in USERS {
+        service.deliver(&shop, user, 1).await;
+        for number in 0..DEVICES {
+            let mut device = Device {
+                user,
+                live: None,
+                items: BTreeMap::new(),
+                counts: (0, 0),
+                last_id: String::new(),
+                resets: 0,
+            };
+            device.connect(&service, &shop, gateways[number % 2]).await;
+            devices.push(device);
+        }
+    }
+    for _ in 0..ROUNDS {
+        let cut = usize::try_from(random.below(devices.len() as u64)).unwrap();
+        devices[cut].live = None;
+        for _ in 0..CHANGES {
+            let user = USERS[usize::try_from(random.below(3)).unwrap()];
+            change(&service, &shop, user, &mut random).await;
+        }
+        let gateway = gateways[usize::try_from(random.below(2)).unwrap()];
+        devices[cut].connect(&service, &shop, gateway).await;
+        for device in &mut devices {
+            device.settles(&service, &shop).await;
+        }
+    }
+    let resets: usize = devices.iter().map(|device| device.resets).sum();
+    assert_eq!(resets, 0, "both gateways follow all partitions, so every device resumes");
+}

@@ -1,0 +1,268 @@
+//! Live updates of an inbox as Server-Sent Events.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::live::{Live, user_headers};
+use crate::service::{App, SOON, Service};
+use testkit::eventually;
+
+/// Returns the id of the newest notification of a user.
+async fn newest(service: &Service, app: &App, user: &str) -> i64 {
+    service.list(app, user, "").await["data"][0]["id"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn every_change_is_reported_to_all_connections_of_its_user_and_to_no_other() {
+    let service = Service::start().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    for (app, user) in [(&shop, "ada"), (&shop, "bob"), (&bank, "ada")] {
+        service.deliver(app, user, 1).await;
+    }
+    let mut lives = [Live::open(&service, &shop, "ada").await, Live::open(&service, &shop, "ada").await];
+    let mut others = [Live::open(&service, &shop, "bob").await, Live::open(&service, &bank, "ada").await];
+
+    service.deliver(&shop, "ada", 1).await;
+    let id = newest(&service, &shop, "ada").await;
+    let of_item = |call: &str| call.replace("ID", &format!("/v3/notifications/{id}"));
+    for live in &mut lives {
+        let created = live.expect("notification.created").await;
+        let listed = service.list(&shop, "ada", "").await["data"][0].clone();
+        let mut notification = created.data["notification"].clone();
+        assert!(notification["requestId"].is_string());
+        notification.as_object_mut().unwrap().remove("requestId");
+        assert_eq!((notification, created.counts()), (listed, (2, 2)));
+    }
+    // The call, the counts of unread and unseen notifications afterwards, and the member that the change sets.
+    let changes = [
+        (of_item("PUT ID/views"), Value::Null, (2, 1), "seenAt"),
+        (of_item("POST ID/click"), Value::Null, (1, 1), "clickedAt"),
+        (of_item("DELETE ID/reads"), Value::Null, (2, 1), "seenAt"),
+        (of_item("PUT ID/state"), json!({"state": "kept"}), (2, 1), "state"),
+        (of_item("DELETE ID/views"), Value::Null, (2, 2), "state"),
+    ];
+    for (call, body, counts, member) in changes {
+        let mut request = service.of(&shop, "ada", &call);
+        if !body.is_null() {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.is(200);
+        for live in &mut lives {
+            let updated = live.expect("notification.updated").await;
+            assert_eq!(updated.counts(), counts, "{call}");
+            let notification = &updated.data["notification"];
+            assert_eq!((&notification["id"], &notification[member]), (&json!(id), &answer[member]), "{call}");
+            assert!(!notification[member].is_null(), "{call}");
+        }
+    }
+    service.of(&shop, "ada", "POST /v3/notifications/markAllNotificationsAsRead").send().await.is(200);
+    for live in &mut lives {
+        let all = live.expect("inbox.updated").await;
+        assert_eq!((&all.data["change"], all.counts()), (&json!("allRead"), (0, 0)));
+        assert!(all.data["upTo"].as_i64().unwrap() >= id);
+    }
+    service.of(&shop, "ada", &of_item("DELETE ID")).send().await.is(200);
+    for live in &mut lives {
+        let deleted = live.expect("notification.deleted").await;
+        assert_eq!((&deleted.data["id"], deleted.counts()), (&json!(id), (0, 0)));
+        assert!(deleted.data["requestId"].is_string());
+    }
+    service.of(&shop, "ada", "POST /v3/notifications/markAllNotificationsAsDeleted").send().await.is(200);
+    for live in &mut lives {
+        assert_eq!(live.expect("inbox.updated").await.data["change"], "allDeleted");
+    }
+    // Changes of other users come after these in no order, so each of them gets a last change of its own.
+    service.deliver(&shop, "bob", 1).await;
+    service.deliver(&bank, "ada", 1).await;
+    for other in &mut others {
+        assert_eq!(other.expect("notification.created").await.counts(), (2, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_large_notification_is_shortened() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let mut live = Live::open(&service, &shop, "ada").await;
+    let large = "x".repeat(20 * 1024);
+    let send = json!({
+        "notification": {"title": "Large", "message": large, "data": {"large": large}},
+        "override": {"channels": ["inApp"]},
+        "sendTo": {"recipients": ["ada"]},
+    });
+    service.by(&shop, "POST /v3/notifications").json(&send).send().await.is(202);
+    let created = live.expect("notification.created").await;
+    let notification = &created.data["notification"];
+    assert_eq!(notification["title"], "Large");
+    assert_eq!((&notification["truncated"], &notification["message"]), (&json!(true), &Value::Null));
+    assert_eq!((&notification["data"], &notification["blocks"]), (&json!({}), &json!([])));
+}
+
+#[tokio::test]
+async fn a_client_resumes_at_another_gateway_and_is_reset_if_changes_are_unknown() {
+    let service = Service::start().await;
+    let (other, _stops) = service.another_gateway().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let headers = user_headers(&shop, "ada");
+    // The other gateway follows the user's partition since this connection.
+    let (keeps, _) = Live::open_at(other, &headers, None).await;
+    let mut live = Live::open(&service, &shop, "ada").await;
+    service.deliver(&shop, "ada", 1).await;
+    live.expect("notification.created").await;
+    let last = live.last_id.clone();
+    drop((live, keeps));
+
+    service.deliver(&shop, "ada", 2).await;
+    let id = newest(&service, &shop, "ada").await;
+    service.of(&shop, "ada", &format!("POST /v3/notifications/{id}/click")).send().await.is(200);
+    let (mut live, ready) = Live::open_at(other, &headers, Some(&last)).await;
+    assert_eq!((&ready.data["resumed"], ready.counts()), (&json!(true), (3, 3)));
+    let missed = [live.expect("notification.created").await, live.expect("notification.created").await];
+    let titles = missed.each_ref().map(|event| event.data["notification"]["title"].as_str().unwrap());
+    assert_eq!(titles, ["1", "2"]);
+    assert!(missed[1].data["notification"]["clickedAt"].is_string(), "each item is in its current state");
+    service.deliver(&shop, "ada", 1).await;
+    assert_eq!(live.expect("notification.created").await.counts(), (4, 4));
+
+    let (stream, seq) = last.split_once('-').unwrap();
+    for unusable in [
+        "nonsense".to_owned(),
+        format!("zzzz-{seq}"),
+        format!("{stream}-0"),
+        format!("{stream}-99999999999999999999"),
+        format!("{stream}-4000000000"),
+    ] {
+        let (mut live, ready) = Live::open_at(other, &headers, Some(&unusable)).await;
+        assert_eq!(ready.data["resumed"], false, "{unusable}");
+        assert_eq!(live.expect("reset").await.data, json!({"reason": "too_old"}), "{unusable}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_does_not_exist_yet_gets_updates_once_it_is_created() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let mut live = Live::open(&service, &shop, "zoe").await;
+    let users = service.rows("SELECT identifier FROM app_user").await;
+    assert!(users.is_empty(), "a connection creates no user");
+    service.deliver(&shop, "zoe", 1).await;
+    live.expect("reset").await;
+    service.deliver(&shop, "zoe", 1).await;
+    assert_eq!(live.expect("notification.created").await.counts(), (2, 2));
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_its_user_or_its_credentials_are_no_longer_valid() {
+    use store::control::switch::Switch;
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    for user in ["ada", "bob", "cyd"] {
+        service.deliver(&shop, user, 1).await;
+    }
+    let erased = Live::open(&service, &shop, "cyd").await;
+    service.by(&shop, "DELETE /v3/users/cyd").send().await.is(202);
+    assert_eq!(erased.ends().await, "erased");
+
+    let mut oldest = Some(Live::open(&service, &shop, "bob").await);
+    let mut newer = Vec::new();
+    for _ in 0..20 {
+        newer.push(Live::open(&service, &shop, "bob").await);
+    }
+    assert_eq!(oldest.take().unwrap().ends().await, "replaced");
+    service.deliver(&shop, "bob", 1).await;
+    for live in &mut newer {
+        live.expect("notification.created").await;
+    }
+
+    let unproven = Live::open(&service, &shop, "ada").await;
+    let by_app = [("X-SERVICE-API-SECRET", shop.secret.clone())];
+    let (by_app, _) =
+        Live::open_at(service.address, &[user_headers(&shop, "ada"), by_app.to_vec()].concat(), None).await;
+    let control = service.context.store.control();
+    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], "test").await.unwrap());
+    assert_eq!(unproven.ends().await, "credentials");
+    assert!(control.set_switches(shop.id, &[Switch::Disabled(true)], "test").await.unwrap());
+    assert_eq!(by_app.ends().await, "app_disabled");
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_token() {
+    use crate::signer::{Signer, claims, seconds, with};
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    // The gateway has not read the app yet, so it will know the key at once.
+    let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
+    service.deliver(&shop, "ada", 1).await;
+    let soon = with(claims(&shop, "ada"), "exp", json!(seconds(2)));
+    let bearer = vec![("Authorization", format!("Bearer {}", signer.token(&soon)))];
+    let (live, _) = Live::open_at(service.address, &bearer, None).await;
+    assert_eq!(live.ends().await, "expired");
+}
+
+#[tokio::test]
+async fn a_stopping_gateway_says_goodbye_and_another_serves_on() {
+    let service = Service::start().await;
+    let (other, stops) = service.another_gateway().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let (live, _) = Live::open_at(other, &user_headers(&shop, "ada"), None).await;
+    let (waiting, _) = Live::open_at(other, &user_headers(&shop, "zoe"), None).await;
+    let mut serves_on = Live::open(&service, &shop, "ada").await;
+    stops.tasks.stop();
+    assert_eq!(live.ends().await, "stopping");
+    assert_eq!(waiting.ends().await, "stopping");
+    service.deliver(&shop, "ada", 1).await;
+    serves_on.expect("notification.created").await;
+}
+
+#[tokio::test]
+async fn credentials_may_be_in_the_query_but_a_token_may_not() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let stream = |query: &str| service.call(&format!("HEAD /v3/stream?{query}"));
+    stream("apiKey=shop&userId=ada&deviceId=phone").send().await.is(200);
+    assert_eq!(stream("apiKey=shop&userId=ada&token=x").send().await.status, 400);
+    assert_eq!(stream("apiKey=shop").send().await.status, 401);
+    assert_eq!(stream("apiKey=bank&userId=ada").send().await.status, 401);
+    assert_eq!(stream("userId=ada").header("X-SERVICE-API-KEY", "shop").send().await.status, 200);
+    let both = service.of(&shop, "ada", "HEAD /v3/stream?userId=bob").send().await;
+    assert_eq!(both.status, 401, "the header and the query disagree");
+    let token = service.of(&shop, "ada", "GET /v3/stream?access_token=x").send().await;
+    token.has_problems(&[("access_token", "token_in_url")]);
+    let json = service.of(&shop, "ada", "GET /v3/stream").header("Accept", "application/json").send().await;
+    json.fails(406, "not_acceptable");
+    let strict = service.of(&shop, "ada", "GET /v3/stream?nonsense=1").header("Prefer", "handling=strict");
+    strict.send().await.has_problems(&[("nonsense", "unknown_parameter")]);
+}
+
+#[tokio::test]
+async fn connections_are_limited_and_a_gateway_may_hold_none() {
+    let service = Service::start_configured(|config| config.gateway.realtime_connections = 16).await;
+    let shop = service.app("shop").await;
+    let mut lives = Vec::new();
+    let refused = loop {
+        assert!(lives.len() <= 8, "callers with a public key get at most half of the connections");
+        let call = service.of(&shop, "ada", "GET /v3/stream").header("Prefer", "handling=strict");
+        match tokio::time::timeout(Duration::from_millis(300), call.send()).await {
+            Ok(answer) => break answer,
+            Err(_) => lives.push(Live::open(&service, &shop, "ada").await),
+        }
+    };
+    refused.fails(503, "unavailable");
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=10).contains(&seconds));
+    assert!(!lives.is_empty());
+    drop(lives);
+    eventually(SOON, "closed connections are released", async || {
+        let call = service.of(&shop, "ada", "GET /v3/stream").send();
+        tokio::time::timeout(Duration::from_millis(300), call).await.is_err().then_some(())
+    })
+    .await;
+
+    let none = Service::start_configured(|config| config.gateway.realtime = false).await;
+    let shop = none.app("shop").await;
+    none.of(&shop, "ada", "GET /v3/stream").send().await.fails(503, "unavailable");
+}
