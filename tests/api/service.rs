@@ -172,37 +172,39 @@ impl Service {
 
     /// Puts `count` items into a user's inbox, titled `1`, `2` and so on, and waits until a list shows them.
     pub(crate) async fn deliver(&self, app: &App, user: &str, count: u32) {
-        let number =
-            self.context.store.directory().merge_user(app.id, user, Object::new()).await.unwrap().number;
-        let stream = StreamName::Inbox(partition(app.id, number, PARTITIONS));
         let before = self.total(app, user).await;
         for index in 1..=count {
-            let content = InAppContent { title: Some(index.to_string()), ..InAppContent::default() };
-            let send_id = SendId(clock::new_id());
-            let created_at = clock::now();
-            let added = ItemsAdded {
-                created_at,
-                category_id: None,
-                first: 0,
-                contents: vec![content],
-                recipients: vec![(number, 0)],
-            };
-            let event = Envelope {
-                id: clock::new_id(),
-                app: app.id,
-                at: created_at,
-                send_id: Some(send_id),
-                caused_by: None,
-                trace: None,
-                event: Event::InboxItemsAdded(added),
-            };
-            self.publish(stream, event.encode().unwrap()).await;
+            self.publish_item(app, user, &index.to_string()).await;
         }
         let expected = before + i64::from(count);
         eventually(SOON, "delivered items are listed", async || {
             (self.total(app, user).await == expected).then_some(())
         })
         .await;
+    }
+
+    /// Publishes the event that adds an item with this title to a user's inbox.
+    pub(crate) async fn publish_item(&self, app: &App, user: &str, title: &str) {
+        let merged = self.context.store.directory().merge_user(app.id, user, Object::new()).await.unwrap();
+        let stream = StreamName::Inbox(partition(app.id, merged.number, PARTITIONS));
+        let created_at = clock::now();
+        let added = ItemsAdded {
+            created_at,
+            category_id: None,
+            first: 0,
+            contents: vec![InAppContent { title: Some(title.to_owned()), ..InAppContent::default() }],
+            recipients: vec![(merged.number, 0)],
+        };
+        let event = Envelope {
+            id: clock::new_id(),
+            app: app.id,
+            at: created_at,
+            send_id: Some(SendId(clock::new_id())),
+            caused_by: None,
+            trace: None,
+            event: Event::InboxItemsAdded(added),
+        };
+        self.publish(stream, event.encode().unwrap()).await;
     }
 
     async fn total(&self, app: &App, user: &str) -> i64 {

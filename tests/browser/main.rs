@@ -1,4 +1,4 @@
-//! Web push in the browser: the service worker of `clients/web-push` in Chromium.
+//! The browser clients in Chromium: the service worker of `clients/web-push`, and the inbox of `clients/inbox`.
 //!
 //! Chromium receives messages only from the push service of its vendor, and cannot be made to use the stand-in. So the stand-in
 //! receives and decrypts the message, and the test passes it to Chromium over the DevTools protocol, as if it had arrived by
@@ -6,9 +6,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chromium;
+mod clients;
 #[path = "../e2e/descendants.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod descendants;
+mod inbox;
 mod page;
 #[path = "../e2e/running.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::content::{InAppContent, Object};
@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
 
 use crate::accept::{await_listening, free_address};
+use crate::arrivals::{Arrivals, quantile};
 use crate::bare_server;
 use crate::installation::{Installation, PARTITIONS};
 use crate::role::Role;
@@ -38,6 +39,8 @@ const SPAN: Duration = Duration::from_secs(10);
 const OPENING: usize = 64;
 /// Calls in each measurement of the API.
 const CALLS: usize = 1_000;
+/// Distance between the users of consecutive changes.
+const STRIDE: usize = 7_919;
 /// Users of one event in the push to all.
 const RECIPIENTS: usize = 500;
 
@@ -48,9 +51,11 @@ pub(crate) struct LiveReport {
     pub(crate) connections: usize,
     pub(crate) kib_per_connection: Series,
     pub(crate) bare_kib_per_connection: Series,
-    /// Milliseconds from publishing a change to its arrival.
+    /// Milliseconds from the commit of a change to its arrival.
     pub(crate) p50_millis: Series,
     pub(crate) p99_millis: Series,
+    /// Milliseconds from publishing a change to its arrival.
+    pub(crate) published_p99_millis: Series,
     /// Milliseconds from the first event of a push to all users to the last arrival.
     pub(crate) push_all_millis: Series,
     /// Processor time of the gateway for one change, in microseconds.
@@ -58,49 +63,6 @@ pub(crate) struct LiveReport {
     /// The 99th percentile of an API call without connections, and with all connections under load.
     pub(crate) api_p99_millis: Series,
     pub(crate) api_loaded_p99_millis: Series,
-}
-
-/// The arrivals of changes. A change's number is its notification's title.
-struct Arrivals {
-    begin: Instant,
-    /// Microseconds from `begin` to the publication of each change.
-    published: Vec<AtomicU64>,
-    /// Microseconds from the publication to the arrival.
-    latency: Vec<AtomicU64>,
-    arrived: AtomicUsize,
-}
-
-impl Arrivals {
-    fn new(changes: usize) -> Arrivals {
-        let none = || (0..changes).map(|_| AtomicU64::new(0)).collect();
-        Arrivals { begin: Instant::now(), published: none(), latency: none(), arrived: AtomicUsize::new(0) }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.begin.elapsed().as_micros()).unwrap()
-    }
-
-    fn note(&self, change: usize) {
-        let latency = self.now() - self.published[change].load(Ordering::Acquire);
-        if self.latency[change].swap(latency.max(1), Ordering::AcqRel) == 0 {
-            self.arrived.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    async fn all(&self, changes: usize) {
-        eventually(SOON, "all changes have arrived", async || {
-            (self.arrived.load(Ordering::Acquire) >= changes).then_some(())
-        })
-        .await;
-    }
-
-    /// Returns a quantile of the latencies of the first `changes` changes, in milliseconds.
-    fn quantile(&self, changes: usize, share: f64) -> f64 {
-        let mut latencies: Vec<u64> =
-            self.latency[..changes].iter().map(|one| one.load(Ordering::Acquire)).collect();
-        latencies.sort_unstable();
-        latencies[((changes - 1) as f64 * share) as usize] as f64 / 1e3
-    }
 }
 
 pub(crate) async fn measure(installation: &Installation, rounds: u32, connections: usize) -> LiveReport {
@@ -132,7 +94,7 @@ async fn measure_gateway(installation: &Installation, users: &[UserNumber], repo
             ("TIDINGS_GATEWAY__REALTIME_CONNECTIONS", "1000000"),
             ("TIDINGS_GATEWAY__CONNECTIONS", "1000000"),
             // Each connection names another client, as behind a load balancer.
-            ("TIDINGS_GATEWAY__TRUSTED_PROXIES", r#"["127.0.0.0/8"]"#),
+            ("TIDINGS_GATEWAY__TRUSTED_PROXIES", "127.0.0.0/8"),
         ],
     );
     await_listening(address).await;
@@ -144,16 +106,26 @@ async fn measure_gateway(installation: &Installation, users: &[UserNumber], repo
     report.kib_per_connection.push((resident(&gateway) - before) / connections as f64);
 
     let used = Processes::below(gateway.id()).micros();
-    let (p99, ()) = tokio::join!(
-        api_p99(installation, address),
-        publish_at_rate(installation, users, &arrivals, changes)
-    );
-    arrivals.all(changes).await;
+    let announced = installation.log.positions().await.unwrap();
+    let loaded = async {
+        let calls = api_p99(installation, address);
+        let (p99, ()) = tokio::join!(calls, publish_at_rate(installation, users, &arrivals, changes));
+        arrivals.all(changes).await;
+        p99
+    };
+    let p99 = tokio::select! {
+        p99 = loaded => p99,
+        () = arrivals.follow_commits(announced) => panic!("the announcements ended"),
+    };
     let used = Processes::below(gateway.id()).micros() - used;
     report.gateway_micros.push(used as f64 / changes as f64);
     report.api_loaded_p99_millis.push(p99);
-    report.p50_millis.push(arrivals.quantile(changes, 0.5));
-    report.p99_millis.push(arrivals.quantile(changes, 0.99));
+    let latencies = arrivals.since_commit(changes, |change| {
+        partition(installation.app, users[(change * STRIDE) % users.len()], PARTITIONS)
+    });
+    report.p50_millis.push(quantile(&latencies, 0.5));
+    report.p99_millis.push(quantile(&latencies, 0.99));
+    report.published_p99_millis.push(quantile(&arrivals.since_publication(changes), 0.99));
 
     let begin = Instant::now();
     push_all(installation, users, &arrivals, changes).await;
@@ -275,10 +247,10 @@ fn event(
     }
 }
 
-async fn publish(installation: &Installation, partition: u32, event: Envelope) {
+async fn publish(installation: &Installation, partition: u32, event: Envelope) -> u64 {
     let payload = event.encode().unwrap().into();
     let message = Message { stream: StreamName::Inbox(partition), id: None, payload };
-    installation.log.publish(message).await.unwrap();
+    installation.log.publish(message).await.unwrap().seq
 }
 
 /// Publishes changes of one user each, at a constant rate.
@@ -292,10 +264,14 @@ async fn publish_at_rate(
     let mut publishing = FuturesUnordered::new();
     for change in 0..changes {
         tick.tick().await;
-        let user = users[(change * 7_919) % users.len()];
+        let user = users[(change * STRIDE) % users.len()];
         arrivals.published[change].store(arrivals.now(), Ordering::Release);
         let number = partition(installation.app, user, PARTITIONS);
-        publishing.push(publish(installation, number, event(installation, change, vec![(user, 0)], 1)));
+        let event = event(installation, change, vec![(user, 0)], 1);
+        publishing.push(async move {
+            let seq = publish(installation, number, event).await;
+            arrivals.sequences[change].store(seq, Ordering::Release);
+        });
         while publishing.len() > RATE as usize / 10 {
             publishing.next().await;
         }

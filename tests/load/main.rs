@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
+mod arrivals;
 mod bare_insert;
 mod bare_server;
 mod bare_stream;

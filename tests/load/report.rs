@@ -163,12 +163,13 @@ fn show_live(f: &mut fmt::Formatter<'_>, live: &LiveReport) -> fmt::Result {
         ("KiB per connection", live.kib_per_connection.median()),
         ("  of the bare server", live.bare_kib_per_connection.median()),
         ("  ratio", live.kib_per_connection.of(&live.bare_kib_per_connection)),
-        ("1,000 changes/s: p50 ms", live.p50_millis.median()),
+        ("1,000 changes/s, commit to client: p50 ms", live.p50_millis.median()),
         ("  p99 ms", live.p99_millis.median()),
+        ("  p99 ms with the projection", live.published_p99_millis.median()),
         ("  µs of the gateway", live.gateway_micros.median()),
         ("a push to all: ms", live.push_all_millis.median()),
         ("API call without them: p99 ms", live.api_p99_millis.median()),
         ("  beside 1,000 changes/s: p99 ms", live.api_loaded_p99_millis.median()),
     ];
-    rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<34}{value:>10.2}"))
+    rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<42}{value:>10.2}"))
 }

@@ -6,6 +6,7 @@ mod attacks;
 mod flood;
 mod generator;
 mod lanes;
+mod live;
 mod scale;
 mod system;
 
@@ -19,7 +20,7 @@ use crate::scale::Scale;
 /// Maximum latency of transactional sends, from the 202 to the inbox, at the 99th percentile.
 const P99_LIMIT: Duration = Duration::from_millis(100);
 
-/// Measures Tidings at ten times its rate limit, with a saturated bulk lane, and under attack.
+/// Measures Tidings at ten times its rate limit, with a saturated bulk lane, with live connections, and under attack.
 #[derive(Parser)]
 struct Arguments {
     /// Scenario to run; all by default
@@ -39,6 +40,8 @@ enum Part {
     Flood,
     /// Transactional sends while the bulk lane is saturated
     Lanes,
+    /// Live connections while gateways and nats-server restart
+    Live,
     /// Sends of one app during attacks by a caller without its secret
     Attacks,
 }
@@ -57,6 +60,10 @@ fn main() -> ExitCode {
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Flood) {
         println!("{}", runtime.block_on(flood::run(&scale)));
+    }
+    if wanted(Part::Live) {
+        let scale = Scale { connections: 2_000, transactional_per_second: 200, ..scale };
+        println!("{}", runtime.block_on(live::run(&scale)));
     }
     if wanted(Part::Attacks) {
         let scale = Scale { span: scale.span / 4, ..scale };

@@ -6,6 +6,7 @@ mod attacks;
 mod flood;
 mod generator;
 mod lanes;
+mod live;
 mod scale;
 mod system;
 
@@ -36,4 +37,11 @@ async fn transactional_sends_arrive_while_the_bulk_lane_is_saturated() {
 async fn an_attack_never_halves_the_throughput_of_another_app() {
     let scale = Scale { span: SHORT.span / 2, ..SHORT };
     println!("{}", attacks::run(&scale).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn live_clients_get_each_item_once_while_gateways_and_nats_restart() {
+    let scale =
+        Scale { span: Duration::from_secs(8), connections: 100, transactional_per_second: 50, ..SHORT };
+    println!("{}", live::run(&scale).await);
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's own commands. They need only Rust on the machine, and find or install everything else.
 
 mod bench;
+mod clients;
 mod containers;
 mod crash;
 mod deploy;
@@ -9,6 +10,7 @@ mod figures;
 #[expect(unreachable_pub, reason = "a module of local-servers")]
 mod installed;
 mod interrupt;
+mod node;
 mod overload;
 mod provision;
 mod python;
@@ -36,7 +38,8 @@ use clap::{Parser, Subcommand};
   cargo xtask crash               kill every process, and check that nothing is lost
   cargo xtask overload            offer ten times the load that the gateway accepts
   cargo xtask deploy-test         test what operators deploy
-  cargo xtask figures             print figures about the code and its comments"
+  cargo xtask figures             print figures about the code and its comments
+  cargo xtask clients             make npm packages of the browser clients"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -53,6 +56,7 @@ enum Command {
     Overload(overload::Arguments),
     DeployTest(deploy::Arguments),
     Figures(figures::Arguments),
+    Clients(clients::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Overload(arguments) => overload::run(&arguments),
         Command::DeployTest(arguments) => deploy::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
+        Command::Clients(arguments) => clients::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

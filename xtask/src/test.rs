@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use crate::containers::Container;
 use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
-use crate::{python, steps};
+use crate::{node, python, steps};
 
 /// Variable that names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
@@ -62,6 +62,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     if let Err(error) = provision::pgbouncer() {
         steps::say(&format!("the tests of the store behind PgBouncer will fail: {error:#}"));
+    }
+    if runs_the_suite(&arguments.passed_on)
+        && let Err(error) = node::packages()
+    {
+        steps::say(&format!(
+            "the tests of the browser clients will fail, because npm packages are missing: {error:#}"
+        ));
     }
     if runs_the_suite(&arguments.passed_on)
         && let Err(error) = provision::chromium()

@@ -41,8 +41,8 @@ pub mod limits {
     pub use crate::http::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
     pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
     pub use crate::http::waiting::STEP;
+    pub use crate::realtime::audience::PER_USER;
     pub use crate::realtime::connection::{QUEUED, QUEUED_BYTES};
-    pub use crate::realtime::feed::PER_USER;
     pub use crate::realtime::socket_io::packet::MAX_FRAME;
     pub use crate::realtime::socket_io::session::{CONNECT_WITHIN, PACKETS};
 }

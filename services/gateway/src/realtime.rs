@@ -5,9 +5,10 @@
 //! connections. [`stream`] writes them as Server-Sent Events, and
 //! [`socket_io`] as events of Socket.IO.
 
+pub(crate) mod audience;
 pub(crate) mod connection;
 mod credentials;
-pub(crate) mod feed;
+mod feed;
 mod hub;
 mod lobby;
 mod recent;

@@ -39,6 +39,17 @@ impl Table {
         self.resources.push(resource);
         self
     }
+
+    /// Adds the paths outside of the API: probes, its document, and the files of the browser clients.
+    fn with_operation(self) -> Table {
+        self.service(resource("/healthz", [get(health::alive)]))
+            .service(resource("/readyz", [get(health::ready)]))
+            .service(resource("/openapi.json", [get(document::serve)]))
+            .service(resource("/docs", [get(page::page)]))
+            .service(resource("/docs/{file}", [get(page::page_file)]))
+            .service(resource("/clients/{folder}/{file}", [get(clients::newest)]))
+            .service(resource("/clients/{version}/{folder}/{file}", [get(clients::versioned)]))
+    }
 }
 
 /// Builds the table of all paths.
@@ -97,13 +108,7 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
-        .service(resource("/healthz", [get(health::alive)]))
-        .service(resource("/readyz", [get(health::ready)]))
-        .service(resource("/openapi.json", [get(document::serve)]))
-        .service(resource("/docs", [get(page::page)]))
-        .service(resource("/docs/{file}", [get(page::page_file)]))
-        .service(resource("/clients/{folder}/{file}", [get(clients::newest)]))
-        .service(resource("/clients/{version}/{folder}/{file}", [get(clients::versioned)]))
+        .with_operation()
 }
 
 /// Builds the resource of `/v3/users/bulk`. Since `bulk` is also a valid user identifier, this path serves the calls of

@@ -70,7 +70,6 @@ impl Live {
     }
 
     /// Waits for the next event, which must have this name.
-    #[track_caller]
     pub(crate) async fn expect(&mut self, name: &str) -> Event {
         let event = self.next().await;
         assert_eq!(event.name, name, "{event:?}");

@@ -86,6 +86,9 @@ impl Client {
         let answer = frame.strip_prefix(&format!("40{namespace}")).unwrap_or_else(|| panic!("{frame}"));
         let answer: Value = serde_json::from_str(answer).unwrap();
         assert!(answer["sid"].is_string());
+        // The first event has the number of unseen notifications, and a position.
+        let first = self.frame().await.unwrap();
+        assert!(first.contains(r#"["NOTIFICATION_SEEN",{"unreadNotificationCount":"#), "{first}");
         answer["pid"].as_str().unwrap().to_owned()
     }
 }
@@ -110,6 +113,7 @@ async fn a_published_library_gets_every_event() {
     service.deliver(&shop, "ada", 1).await;
     let mut client = Client::connect(&service, &query(&shop, "ada"), &Value::Null).await;
     client.event("connect").await;
+    assert_eq!(client.event("NOTIFICATION_SEEN").await[0], json!({"unreadNotificationCount": 1}));
     client.tell(&json!({"emit": "hello"})).await;
     client.event("ack").await;
 
@@ -172,6 +176,7 @@ async fn credentials_are_checked_as_for_calls_over_http() {
     let auth = json!({"token": token("ada", 60)});
     let mut client = Client::connect(&service, &query(&shop, "ada"), &auth).await;
     client.event("connect").await;
+    client.event("NOTIFICATION_SEEN").await;
     service.by(&shop, "DELETE /v3/users/ada").send().await.is(202);
     client.event("disconnect").await;
 }
@@ -183,10 +188,10 @@ async fn a_client_resumes_by_its_pid_and_the_last_argument() {
     service.deliver(&shop, "ada", 1).await;
     let mut keeps = Client::open(&service, &shop, "ada").await;
     keeps.send("40").await;
-    let pid = keeps.connected("").await;
+    keeps.connected("").await;
     let mut client = Client::open(&service, &shop, "ada").await;
     client.send("40/,{}").await;
-    assert_eq!(client.connected("").await, pid, "the id belongs to the user");
+    let pid = client.connected("").await;
     service.deliver(&shop, "ada", 1).await;
     let frame = client.frame().await.unwrap();
     let event: Value = serde_json::from_str(frame.strip_prefix("42").unwrap()).unwrap();
@@ -204,11 +209,17 @@ async fn a_client_resumes_by_its_pid_and_the_last_argument() {
         assert!(frame.starts_with(r#"42["NEW_NOTIFICATION","#), "{frame}");
         assert!(frame.contains(&format!(r#""title":"{title}""#)), "{frame}");
     }
+    // Without a position, the client cannot receive what it has missed.
+    let mut client = Client::open(&service, &shop, "ada").await;
+    client.send(&format!("40{}", json!({"pid": pid}))).await;
+    assert_ne!(client.connected("").await, pid);
     // Another user cannot use the position.
     service.deliver(&shop, "bob", 1).await;
     let mut other = Client::open(&service, &shop, "bob").await;
     other.send(&resumed(&pid)).await;
     assert_ne!(other.connected("").await, pid);
+    let reset = other.frame().await.unwrap();
+    assert!(reset.contains("NOTIFICATION_SEEN"), "{reset}");
     service.deliver(&shop, "bob", 1).await;
     let first = other.frame().await.unwrap();
     assert!(first.contains(r#""title":"1""#) && first.starts_with(r#"42["NEW_NOTIFICATION","#), "{first}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::live::{Live, user_headers};
-use crate::service::{App, SOON, Service};
+use crate::service::{App, Backing, SOON, Service};
 use testkit::eventually;
 
 /// Returns the id of the newest notification of a user.
@@ -107,8 +107,8 @@ async fn a_client_resumes_at_another_gateway_and_is_reset_if_changes_are_unknown
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
     let headers = user_headers(&shop, "ada");
-    // The other gateway follows the user's partition since this connection.
-    let (keeps, _) = Live::open_at(other, &headers, None).await;
+    // The other gateway follows all partitions since its first connection.
+    let (keeps, _) = Live::open_at(other, &user_headers(&shop, "zoe"), None).await;
     let mut live = Live::open(&service, &shop, "ada").await;
     service.deliver(&shop, "ada", 1).await;
     live.expect("notification.created").await;
@@ -139,6 +139,48 @@ async fn a_client_resumes_at_another_gateway_and_is_reset_if_changes_are_unknown
         assert_eq!(ready.data["resumed"], false, "{unusable}");
         assert_eq!(live.expect("reset").await.data, json!({"reason": "too_old"}), "{unusable}");
     }
+}
+
+#[tokio::test]
+async fn nothing_is_reported_before_lists_show_it() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    let mut live = Live::open(&service, &shop, "ada").await;
+    service.publish_item(&shop, "ada", "early").await;
+    assert_eq!(live.until_quiet(Duration::from_millis(500)).await, [], "the projection does not run");
+    service.context.serve("inbox", inbox::run);
+    let created = live.expect("notification.created").await;
+    assert_eq!(created.counts(), (1, 1));
+    assert_eq!(service.list(&shop, "ada", "").await["unreadCount"], 1);
+}
+
+#[tokio::test]
+async fn many_changes_at_once_become_a_reset_and_a_hundred_do_not() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 120).await;
+    let mut live = Live::open(&service, &shop, "ada").await;
+    let last = live.last_id.clone();
+    let mut ids = Vec::new();
+    for page in 1..=6 {
+        let list = service.list(&shop, "ada", &format!("limit=20&pageNo={page}")).await;
+        ids.extend(list["data"].as_array().unwrap().iter().map(|item| item["id"].clone()));
+    }
+    let bulk = json!({"ids": ids[..100], "change": "read"});
+    service.of(&shop, "ada", "POST /v3/notifications/bulk").json(&bulk).send().await.is(200);
+    let mut changed = std::collections::BTreeSet::new();
+    while changed.len() < 100 {
+        let updated = live.expect("notification.updated").await;
+        assert_eq!(updated.counts(), (20, 20));
+        changed.insert(updated.data["notification"]["id"].as_i64().unwrap());
+    }
+    let rest = json!({"ids": ids[100..], "change": "read"});
+    service.of(&shop, "ada", "POST /v3/notifications/bulk").json(&rest).send().await.is(200);
+    let headers = user_headers(&shop, "ada");
+    let (mut resumed, ready) = Live::open_at(service.address, &headers, Some(&last)).await;
+    assert_eq!(ready.counts(), (0, 0));
+    assert_eq!(resumed.expect("reset").await.data, json!({"reason": "too_old"}));
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! A connection to a client, and its queue of updates.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use domain::{AppId, Timestamp};
@@ -14,10 +15,10 @@ use tokio::time::{Duration, Instant};
 use crate::http::shares::idle;
 use crate::http::shares::peer::Peer;
 use crate::http::shares::room::Place;
-use crate::realtime::update::{ByeReason, Kind, ResetReason, Update};
+use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 
 /// Maximum number of updates in a queue.
-pub const QUEUED: usize = 64;
+pub const QUEUED: usize = 128;
 /// Maximum memory of the updates in a queue, in bytes.
 pub const QUEUED_BYTES: usize = 64 * 1024;
 /// Time without an update after which a client gets a sign of life.
@@ -82,8 +83,28 @@ pub(crate) struct Connection {
     opened: Instant,
     queue: Mutex<Queue>,
     _place: Place,
+    /// Counts the connections of this gateway.
+    _open: Arc<()>,
     /// Keeps the connection from being closed as idle.
     busy: Option<idle::Request>,
+}
+
+/// A connection that is in use. When it is dropped, the connection is closed.
+#[derive(Debug)]
+pub(crate) struct OpenConnection(pub(crate) Arc<Connection>);
+
+impl Deref for OpenConnection {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.0
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 #[derive(Debug)]
@@ -99,7 +120,12 @@ struct Queue {
 }
 
 impl Connection {
-    pub(crate) fn new(client: Client, place: Place, busy: Option<idle::Request>) -> Connection {
+    pub(crate) fn new(
+        client: Client,
+        place: Place,
+        open: Arc<()>,
+        busy: Option<idle::Request>,
+    ) -> Connection {
         let now = Instant::now();
         let queue = Queue {
             updates: VecDeque::new(),
@@ -110,7 +136,7 @@ impl Connection {
             waker: None,
         };
         gauge!(REALTIME_CONNECTIONS, "transport" => client.transport.name()).increment(1);
-        Connection { client, opened: now, queue: Mutex::new(queue), _place: place, busy }
+        Connection { client, opened: now, queue: Mutex::new(queue), _place: place, _open: open, busy }
     }
 
     /// Adds an update. An earlier update of the same item that was not taken is combined with it. If the queue is full, all its
@@ -139,7 +165,7 @@ impl Connection {
     }
 
     /// Marks the connection as closed by the client.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         let mut queue = self.queue();
         queue.is_closed = true;
         queue.updates.clear();
@@ -185,9 +211,9 @@ impl Connection {
         if queue.updates.is_empty() && quiet >= QUIET_FOR {
             queue.push(Update { moment: None, kind: Kind::KeepAlive });
             queue.wake();
-        } else if !queue.updates.is_empty() && quiet >= QUIET_FOR + UNREAD_FOR {
+        } else if !queue.is_lost() && quiet >= QUIET_FOR + UNREAD_FOR {
             // The client reads nothing. Its socket's time limit closes the connection; here, only the memory is released.
-            queue.lose(ResetReason::TooSlow);
+            queue.lose(None);
         }
     }
 
@@ -210,31 +236,30 @@ impl Queue {
         {
             self.bytes -= earlier.kind.size();
             update.kind = update.kind.after(&earlier.kind);
+            // Between these updates, the client has not received the earlier one, so it must not continue from there.
+            self.updates.iter_mut().skip(place).for_each(|passed| passed.moment = None);
         }
-        let Update { moment, kind } = &update;
-        if self.updates.len() >= QUEUED || self.bytes + kind.size() > QUEUED_BYTES {
-            let moment = *moment;
-            self.lose(ResetReason::TooSlow);
-            if let (Some(reset), Some(moment)) = (self.updates.back_mut(), moment) {
-                reset.moment = Some(moment);
-            }
-            // The last update says why the connection ends, so it is not lost.
-            if !matches!(update.kind, Kind::Bye { .. }) {
-                return;
-            }
+        let is_full = self.updates.len() >= QUEUED || self.bytes + update.kind.size() > QUEUED_BYTES;
+        // The last update contains the reason why the connection ends, so it is never lost.
+        if is_full && !matches!(update.kind, Kind::Bye { .. }) {
+            return self.lose(update.moment);
         }
         self.bytes += update.kind.size();
         self.updates.push_back(update);
     }
 
-    /// Replaces all updates by a reset.
-    fn lose(&mut self, reason: ResetReason) {
-        let moment = self.updates.iter().rev().find_map(|update| update.moment);
-        self.updates.clear();
-        let reset = Update { moment, kind: Kind::Reset(reason) };
-        self.bytes = reset.kind.size();
-        self.updates.push_back(reset);
-        count_reset(reason);
+    /// Replaces all updates but the greeting by a reset.
+    fn lose(&mut self, last: Option<Moment>) {
+        let moment = last.or_else(|| self.updates.iter().rev().find_map(|update| update.moment));
+        self.updates.retain(|update| matches!(update.kind, Kind::Ready { .. }));
+        self.updates.push_back(Update { moment, kind: Kind::Reset(ResetReason::TooSlow) });
+        self.bytes = self.updates.iter().map(|update| update.kind.size()).sum();
+        count_reset(ResetReason::TooSlow);
+    }
+
+    /// Returns true if the updates of a client that does not read have been replaced already.
+    fn is_lost(&self) -> bool {
+        self.updates.iter().all(|update| matches!(update.kind, Kind::Ready { .. } | Kind::Reset(_)))
     }
 
     fn wake(&mut self) {
@@ -256,7 +281,6 @@ pub(crate) fn count_reset(reason: ResetReason) {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
-    use std::sync::Arc;
     use std::task::Waker;
 
     use domain::ItemId;
@@ -266,7 +290,7 @@ mod tests {
     use super::*;
     use crate::http::shares::holder::Holder;
     use crate::http::shares::room::{PARTS, Room};
-    use crate::realtime::update::{Changes, Moment, StreamTag};
+    use crate::realtime::update::{Changes, StreamTag};
 
     fn connection() -> Connection {
         let app = AppId(1);
@@ -278,7 +302,12 @@ mod tests {
             expires_at: None,
             transport: Transport::EventStream,
         };
-        Connection::new(client, Room::new(8, PARTS).take(&Holder::backend(app), 1).unwrap(), None)
+        Connection::new(
+            client,
+            Room::new(8, PARTS).take(&Holder::backend(app), 1).unwrap(),
+            Arc::default(),
+            None,
+        )
     }
 
     fn content(size: usize) -> Arc<RawValue> {
@@ -313,7 +342,7 @@ mod tests {
         let updates = taken(&connection);
         assert!(matches!(updates[0].kind, Kind::Created { item: ItemId(2), .. }));
         assert!(matches!(updates[1].kind, Kind::Created { item: ItemId(1), .. }), "still new for the client");
-        assert_eq!((updates.len(), updates[1].moment), (2, created(3, 1).moment));
+        assert_eq!((updates[0].moment, updates[1].moment), (None, created(3, 1).moment));
         let kind = Kind::Deleted { item: ItemId(1), send: None, counts: Counts::default() };
         connection.push(created(1, 1));
         connection.push(Update { moment: None, kind });

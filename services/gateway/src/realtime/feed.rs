@@ -1,7 +1,7 @@
 //! The feed of a partition: reads its stream, and reports changes to the connections of its users.
 //!
-//! One task owns the connections and the recent changes of a partition, so a connection sees its updates in order. The task
-//! follows the stream only while it has connections, and for ten minutes afterwards.
+//! One task owns the connections and the recent changes of a partition, so a connection sees its updates in order. All feeds follow
+//! their streams while the gateway has connections, and for ten minutes afterwards, so that clients can resume.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use std::sync::Arc;
 use domain::StreamName;
 use domain::event::bundle;
 use event_log::{Reader, Record};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use metrics::gauge;
 use service_kit::metrics::REALTIME_BEHIND_SECONDS;
 use store::inbox::projection::INBOX;
 use tokio::sync::mpsc;
-use tokio::time::{Duration, Instant, sleep, sleep_until};
+use tokio::time::{Duration, Instant, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
-use crate::realtime::connection::{Connection, count_reset};
-use crate::realtime::hub::{Arrival, Start, jittered};
+use crate::realtime::audience::{Audience, read_apps};
+use crate::realtime::hub::{Arrival, Start};
 use crate::realtime::recent::{Change, Recent};
 use crate::realtime::report::{Current, Greeting, GreetingKind, Report, User};
-use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, StreamTag, Update};
+use crate::realtime::update::{Moment, StreamTag};
 
 /// Maximum number of records per read.
-const READ: usize = 500;
+const READ: usize = 100;
 /// Number of items after which a report contains no further message.
 const REPORTED: usize = 500;
 /// Minimum time between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(20);
+/// Time limit for reading the items of a report.
+const REPORT_WITHIN: Duration = Duration::from_secs(5);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Interval at which connections are checked.
 const TEND: Duration = Duration::from_secs(1);
-/// Interval at which the settings of the connections' apps are checked.
+/// Interval, in units of [`TEND`], at which the settings of the connections' apps are checked.
 const CHECK_APPS: u64 = 3;
-/// Time without connections after which the feed stops to follow the stream.
+/// Time without connections after which the feed stops following the stream.
 const UNUSED_FOR: Duration = Duration::from_secs(600);
-/// Maximum number of connections of one user.
-pub const PER_USER: usize = 20;
-/// Maximum number of seconds after which the clients of a stopping gateway connect again.
-const RECONNECT_WITHIN: u64 = 5;
 /// Maximum number of messages by which another gateway may be ahead of this one.
 const AHEAD: u64 = 100_000;
 
@@ -48,7 +48,7 @@ pub(crate) struct Feed {
     gateway: Arc<Gateway>,
     partition: u32,
     arrivals: mpsc::Receiver<Arrival>,
-    live: HashMap<User, Vec<Arc<Connection>>>,
+    audience: Audience,
 }
 
 /// Progress of a feed in its stream.
@@ -58,15 +58,11 @@ struct Progress {
     recent: Recent,
     /// All changes up to this sequence have been reported.
     reported: u64,
-    /// Connections that have arrived since the last report.
-    arrived: Vec<Arrival>,
     next_report: Instant,
     used_at: Instant,
-    /// Time at which the oldest change that was not reported was read.
-    behind_since: Option<Instant>,
 }
 
-/// Reason for which a feed stops to follow its stream.
+/// Reason why a feed stops following its stream.
 enum End {
     /// The gateway has served its last request.
     Served,
@@ -78,36 +74,44 @@ enum End {
 
 impl Feed {
     pub(crate) fn new(gateway: Arc<Gateway>, partition: u32, arrivals: mpsc::Receiver<Arrival>) -> Feed {
-        Feed { gateway, partition, arrivals, live: HashMap::new() }
+        Feed { gateway, partition, arrivals, audience: Audience::default() }
     }
 
     /// Serves connections until `served` is cancelled.
     pub(crate) async fn run(mut self, served: CancellationToken) -> anyhow::Result<()> {
-        let mut first = None;
+        let gateway = Arc::clone(&self.gateway);
+        let mut opened = gateway.realtime.opened();
+        let mut must_reset = false;
         loop {
-            if first.is_none() && self.live.is_empty() {
-                first = match served.run_until_cancelled(self.arrivals.recv()).await {
-                    Some(Some(arrival)) => Some(arrival),
-                    Some(None) | None => return Ok(()),
-                };
+            if self.audience.is_empty() && !gateway.realtime.is_used() {
+                tokio::select! {
+                    () = served.cancelled() => return Ok(()),
+                    Some(arrival) = self.arrivals.recv() => self.audience.register(arrival),
+                    Ok(()) = opened.changed() => {}
+                }
             }
             let Some(begun) = served.run_until_cancelled(self.begin()).await else { return Ok(()) };
             let mut progress = match begun {
                 Ok(progress) => progress,
                 Err(error) => {
                     tracing::warn!(partition = self.partition, %error, "cannot follow an inbox stream for live connections; retrying");
+                    if gateway.stopping.is_cancelled() {
+                        self.audience.end_all();
+                    }
                     served.run_until_cancelled(sleep(PAUSE)).await;
                     continue;
                 }
             };
-            if let Some(arrival) = first.take() {
-                self.register(&arrival);
-                progress.arrived.push(arrival);
+            if std::mem::take(&mut must_reset) {
+                self.audience.reset_all(progress.moment());
             }
             match self.follow(&mut progress, &served).await {
                 End::Served => return Ok(()),
                 End::Unused => {}
-                End::Lost => self.reset_all(&progress),
+                End::Lost => {
+                    must_reset = true;
+                    served.run_until_cancelled(sleep(PAUSE)).await;
+                }
             }
         }
     }
@@ -124,22 +128,21 @@ impl Feed {
             reader: self.gateway.log.reader(stream, checkpoint + 1),
             recent: Recent::new(self.partition, self.gateway.partitions, checkpoint),
             reported: checkpoint,
-            arrived: Vec::new(),
             next_report: now,
             used_at: now,
-            behind_since: None,
         })
     }
 
     async fn follow(&mut self, progress: &mut Progress, served: &CancellationToken) -> End {
         let gateway = Arc::clone(&self.gateway);
         let stopping = gateway.stopping.clone();
-        let mut tend = tokio::time::interval(TEND);
+        let mut tend = interval(TEND);
         let mut ticks = 0;
+        let mut checks = FuturesUnordered::new();
         loop {
             let next = progress.recent.end().min(progress.reported + 1);
             let is_unreported = progress.recent.end() > progress.reported;
-            let has_arrivals = !progress.arrived.is_empty();
+            let has_arrivals = !self.audience.ungreeted().is_empty();
             let report_at = progress.next_report;
             let due = async {
                 if !has_arrivals {
@@ -149,13 +152,11 @@ impl Feed {
             };
             tokio::select! {
                 () = served.cancelled() => return End::Served,
-                () = stopping.cancelled(), if !self.live.is_empty() || has_arrivals => self.end_all(progress),
-                Some(arrival) = self.arrivals.recv() => {
-                    self.register(&arrival);
-                    progress.arrived.push(arrival);
-                }
-                read = progress.reader.next_batch(READ, Duration::ZERO) => match read {
-                    Ok(records) => self.note(progress, &records),
+                () = stopping.cancelled(), if !self.audience.is_empty() => self.audience.end_all(),
+                Some(arrival) = self.arrivals.recv(), if self.audience.has_room() => self.audience.register(arrival),
+                // While the projection is behind, the stream keeps the changes that do not fit into memory.
+                read = progress.reader.next_batch(READ, Duration::ZERO), if progress.recent.has_room(progress.reported) => match read {
+                    Ok(records) => progress.note(&records),
                     Err(error) if error.is_permanent() => {
                         tracing::warn!(partition = self.partition, %error, "cannot follow an inbox stream further; resetting its live connections");
                         return End::Lost;
@@ -164,16 +165,18 @@ impl Feed {
                         tracing::warn!(partition = self.partition, %error, "cannot read an inbox stream for live connections; retrying");
                     }
                 },
-                () = due, if is_unreported || has_arrivals => {
-                    if let Err(error) = self.report(progress).await {
-                        tracing::warn!(partition = self.partition, %error, "cannot read changed items for live connections; retrying");
-                        progress.next_report = Instant::now() + PAUSE;
-                    }
-                }
+                () = due, if is_unreported || has_arrivals => self.report_in_time(progress).await,
+                Some(settings) = checks.next() => self.audience.apply(&settings),
                 now = tend.tick() => {
+                    self.audience.tend(now);
+                    progress.measure(self.partition, now);
+                    if ticks % CHECK_APPS == 0 && checks.is_empty() {
+                        checks.push(read_apps(Arc::clone(&gateway), self.audience.api_keys()));
+                    }
                     ticks += 1;
-                    self.tend(progress, now, ticks % CHECK_APPS == 0).await;
-                    if now.duration_since(progress.used_at) > UNUSED_FOR {
+                    if gateway.realtime.is_used() {
+                        progress.used_at = now;
+                    } else if now.duration_since(progress.used_at) > UNUSED_FOR {
                         return End::Unused;
                     }
                 }
@@ -181,41 +184,30 @@ impl Feed {
         }
     }
 
-    /// Adds the changes of records to the recent changes.
-    fn note(&self, progress: &mut Progress, records: &[Record]) {
-        let now = Instant::now();
-        for record in records {
-            // Messages that this release cannot read are handled by the projection.
-            for part in bundle::decode(&record.payload).unwrap_or_default() {
-                progress.recent.add(record.seq, &part.envelope);
+    /// Makes a report. If it fails, takes too long, or is interrupted because the gateway stops, it is made again later.
+    async fn report_in_time(&mut self, progress: &mut Progress) {
+        let (partition, stopping) = (self.partition, self.gateway.stopping.clone());
+        let reporting = timeout(REPORT_WITHIN, self.report(progress));
+        let reported = if stopping.is_cancelled() {
+            Some(reporting.await)
+        } else {
+            stopping.run_until_cancelled(reporting).await
+        };
+        match reported {
+            Some(Ok(Ok(()))) | None => {}
+            Some(Ok(Err(error))) => {
+                tracing::warn!(partition, %error, "cannot read changed items for live connections; retrying");
+                progress.next_report = Instant::now() + PAUSE;
             }
-            progress.recent.read_up_to(record.seq, now);
-        }
-        if progress.recent.start() > progress.reported {
-            // The projection is far behind, and not all changes were kept until it had committed them.
-            progress.reported = progress.recent.start();
-            self.reset_all(progress);
-        }
-        if progress.recent.end() > progress.reported {
-            progress.behind_since.get_or_insert(now);
+            Some(Err(_)) => {
+                tracing::warn!(partition, "reading changed items for live connections timed out; retrying");
+            }
         }
     }
 
-    /// Registers a new connection. If the user has too many, ends the oldest.
-    fn register(&mut self, arrival: &Arrival) {
-        let user = (arrival.connection.client.app, arrival.user);
-        let connections = self.live.entry(user).or_default();
-        connections.retain(|connection| !connection.is_over());
-        if connections.len() >= PER_USER {
-            connections.remove(0).end(ByeReason::Replaced, 0);
-        }
-        connections.push(Arc::clone(&arrival.connection));
-    }
-
-    /// Greets the connections that have arrived, and reports the changes that the projection has committed.
+    /// Greets new connections, and reports the changes that the projection has committed.
     async fn report(&mut self, progress: &mut Progress) -> Result<(), store::Error> {
-        let mut reports: Vec<Report> =
-            progress.arrived.iter().map(|arrival| progress.greet(arrival)).collect();
+        let mut reports = progress.greetings(self.audience.ungreeted());
         let (changes, until) = self.committed_changes(progress);
         reports.extend(changes);
         if !reports.is_empty() {
@@ -223,17 +215,23 @@ impl Feed {
             let current = Current::of(self.gateway.store.inbox().current_items(&keys).await?);
             reports.iter().for_each(|report| report.send(progress.tag, &current));
         }
-        for entry in progress.recent.between(progress.reported, until) {
-            if entry.change == Change::Erased {
-                let erased = self.live.remove(&(entry.app, entry.user)).unwrap_or_default();
-                erased.iter().for_each(|connection| connection.end(ByeReason::Erased, 0));
+        // A user may have been erased between the call and the registration of the connection.
+        for arrival in self.audience.greeted() {
+            let user = (arrival.connection.client.app, arrival.user);
+            if progress.recent.is_erased(user) {
+                self.audience.erase(user);
             }
         }
-        progress.arrived.clear();
+        for entry in progress.recent.between(progress.reported, until) {
+            if entry.change == Change::Erased {
+                self.audience.erase((entry.app, entry.user));
+            }
+        }
+        let has_unknown = progress.recent.has_unknown(progress.reported, until);
         progress.reported = until;
         progress.next_report = Instant::now() + REPORT_INTERVAL;
-        if progress.recent.end() == until {
-            progress.behind_since = None;
+        if has_unknown {
+            self.audience.reset_all(progress.moment());
         }
         Ok(())
     }
@@ -250,98 +248,77 @@ impl Feed {
             }
             last = entry.seq;
             let user = (entry.app, entry.user);
-            if let Some(connections) = self.live.get(&user) {
+            if let Some(connections) = self.audience.of(user) {
                 let new = || Report::new(user, connections.clone(), None);
-                reports.entry(user).or_insert_with(new).add(entry);
-                items += 1;
+                let is_added = reports.entry(user).or_insert_with(new).add(entry);
+                items += usize::from(is_added);
             }
         }
         (reports.into_values().collect(), committed.max(progress.reported))
     }
-
-    /// Removes closed connections, ends those whose time is over, and updates the metrics.
-    async fn tend(&mut self, progress: &mut Progress, now: Instant, check_apps: bool) {
-        self.live.retain(|_, connections| {
-            connections.iter().for_each(|connection| connection.tend(now));
-            connections.retain(|connection| !connection.is_over());
-            !connections.is_empty()
-        });
-        if check_apps {
-            self.check_apps().await;
-        }
-        if !self.live.is_empty() {
-            progress.used_at = now;
-        }
-        let behind = progress.behind_since.map_or(Duration::ZERO, |since| now.duration_since(since));
-        gauge!(REALTIME_BEHIND_SECONDS, "partition" => self.partition.to_string()).set(behind.as_secs_f64());
-    }
-
-    /// Ends the connections of apps that are disabled, or that now require other credentials.
-    async fn check_apps(&self) {
-        let mut apps: HashMap<&str, Vec<&Arc<Connection>>> = HashMap::new();
-        for connection in self.live.values().flatten() {
-            apps.entry(&connection.client.api_key).or_default().push(connection);
-        }
-        for (key, connections) in apps {
-            let Some(peer) = connections.first().map(|connection| connection.client.peer) else { continue };
-            // If the app cannot be read now, it is checked again at the next interval.
-            let Ok(known) = self.gateway.apps.by_key(key, peer, &self.gateway.limits).await else { continue };
-            let app = known.as_ref().map(|known| &known.app).filter(|app| !app.disabled);
-            for connection in connections {
-                let opened_by = connection.client.opened_by;
-                match app {
-                    None => connection.end(ByeReason::AppDisabled, 0),
-                    Some(app) if !opened_by.is_enough_for(app) => connection.end(ByeReason::Credentials, 0),
-                    Some(_) => {}
-                }
-            }
-        }
-    }
-
-    /// Ends all connections because the gateway stops.
-    fn end_all(&mut self, progress: &mut Progress) {
-        progress.arrived.clear();
-        for connection in self.live.drain().flat_map(|(_, connections)| connections) {
-            connection.end(ByeReason::Stopping, jittered(RECONNECT_WITHIN));
-        }
-    }
-
-    /// Makes all clients fetch their items again.
-    fn reset_all(&self, progress: &Progress) {
-        for connection in self.live.values().flatten() {
-            let moment = Some(Moment { stream: progress.tag, seq: progress.reported });
-            connection.push(Update { moment, kind: Kind::Reset(ResetReason::TooOld) });
-            count_reset(ResetReason::TooOld);
-        }
-    }
 }
 
 impl Progress {
-    /// Returns the first report of a connection. If it continues an earlier one, the report contains the changes in between.
-    fn greet(&self, arrival: &Arrival) -> Report {
-        let user = (arrival.connection.client.app, arrival.user);
-        let to = vec![Arc::clone(&arrival.connection)];
-        let greet = |at, kind| Report::new(user, to, Some(Greeting { at, kind }));
-        match arrival.start {
-            Start::After(moment) if self.is_recent(moment) => {
-                let at = moment.seq.min(self.reported);
-                let mut report = greet(at, GreetingKind::Resumed);
-                let missed = self.recent.between(at, self.reported);
-                missed.filter(|entry| (entry.app, entry.user) == user).for_each(|entry| report.add(entry));
-                report
+    /// Adds the changes of records to the recent changes.
+    fn note(&mut self, records: &[Record]) {
+        for record in records {
+            match bundle::decode(&record.payload) {
+                Ok(parts) => parts.iter().for_each(|part| self.recent.add(record.seq, &part.envelope)),
+                // A projection of a newer release may be able to read the message.
+                Err(_) => self.recent.add_unknown(record.seq),
             }
-            Start::Now => greet(self.reported, GreetingKind::Fresh),
-            Start::After(_) | Start::Lost => {
-                count_reset(ResetReason::TooOld);
-                greet(self.reported, GreetingKind::Lost)
-            }
-            Start::Created => greet(self.reported, GreetingKind::Found),
+            self.recent.read_up_to(record.seq, self.reported, Instant::now());
         }
+    }
+
+    /// Position up to which everything was reported.
+    fn moment(&self) -> Moment {
+        Moment { stream: self.tag, seq: self.reported }
+    }
+
+    /// Returns the first report of each connection. If it continues an earlier connection, the report contains the changes in
+    /// between.
+    fn greetings(&self, arrivals: &[Arrival]) -> Vec<Report> {
+        let mut reports = Vec::with_capacity(arrivals.len());
+        let mut resuming: HashMap<User, Vec<(usize, u64)>> = HashMap::new();
+        for arrival in arrivals {
+            let user = (arrival.connection.client.app, arrival.user);
+            let (at, kind) = match arrival.start {
+                Start::After(moment) if self.is_recent(moment) => {
+                    let at = moment.seq.min(self.reported);
+                    resuming.entry(user).or_default().push((reports.len(), at));
+                    (at, GreetingKind::Resumed)
+                }
+                Start::Now => (self.reported, GreetingKind::Fresh),
+                Start::After(_) | Start::Lost => (self.reported, GreetingKind::Lost),
+                Start::Created => (self.reported, GreetingKind::Found),
+            };
+            let to = vec![Arc::clone(&arrival.connection)];
+            reports.push(Report::new(user, to, Some(Greeting { at, kind })));
+        }
+        let first = resuming.values().flatten().map(|(_, at)| *at).min().unwrap_or(self.reported);
+        for entry in self.recent.between(first, self.reported) {
+            for &(report, at) in resuming.get(&(entry.app, entry.user)).into_iter().flatten() {
+                if entry.seq > at {
+                    reports[report].add(entry);
+                }
+            }
+        }
+        reports
     }
 
     /// Returns true if all changes after a client's position are known. The client may be ahead of this gateway, because another
     /// gateway has reported more; it then receives some updates a second time.
     fn is_recent(&self, moment: Moment) -> bool {
-        moment.stream == self.tag && (self.recent.start()..self.reported + AHEAD).contains(&moment.seq)
+        let known = self.recent.start()..self.reported + AHEAD;
+        moment.stream == self.tag
+            && known.contains(&moment.seq)
+            && !self.recent.has_unknown(moment.seq, self.reported)
+    }
+
+    fn measure(&self, partition: u32, now: Instant) {
+        let read_at = self.recent.read_after(self.reported);
+        let behind = read_at.map_or(Duration::ZERO, |read_at| now.duration_since(read_at));
+        gauge!(REALTIME_BEHIND_SECONDS, "partition" => partition.to_string()).set(behind.as_secs_f64());
     }
 }

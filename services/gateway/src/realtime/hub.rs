@@ -6,7 +6,7 @@ use actix_web::web::Data;
 use domain::UserNumber;
 use domain::id::partition;
 use service_kit::{Context, clock};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
@@ -15,7 +15,7 @@ use crate::http::shares::holder::Holder;
 use crate::http::shares::idle;
 use crate::http::shares::room::{Parts, Room};
 use crate::http::waiting::{WaitError, database, wait};
-use crate::realtime::connection::{Client, Connection};
+use crate::realtime::connection::{Client, Connection, OpenConnection};
 use crate::realtime::feed::Feed;
 use crate::realtime::lobby::{self, Waiting};
 use crate::realtime::update::Moment;
@@ -52,6 +52,10 @@ pub(crate) struct Hub {
     entrances: Option<Entrances>,
     room: Room,
     partitions: u32,
+    /// Every connection has a clone.
+    open: Arc<()>,
+    /// Notifies the feeds of new connections.
+    opened: watch::Sender<()>,
 }
 
 struct Entrances {
@@ -74,8 +78,27 @@ impl Hub {
             entrances: config.realtime.then_some(Entrances { feeds, lobby }),
             room: Room::new(config.realtime_connections, CONNECTIONS),
             partitions,
+            open: Arc::default(),
+            opened: watch::Sender::default(),
         };
         (hub, Exits { feeds: of_feeds, lobby: of_lobby })
+    }
+}
+
+impl Hub {
+    /// Returns true if this gateway has a connection.
+    pub(super) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.open) > 1
+    }
+
+    /// Returns a channel that changes when a connection is opened.
+    pub(super) fn opened(&self) -> watch::Receiver<()> {
+        self.opened.subscribe()
+    }
+
+    /// Returns true if this gateway holds connections at all.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.entrances.is_some()
     }
 }
 
@@ -89,7 +112,7 @@ impl Gateway {
         user: &str,
         last: Option<&str>,
         busy: Option<idle::Request>,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<OpenConnection, Failure> {
         let Some(entrances) = &self.realtime.entrances else {
             let message = "this gateway serves no live connections; connect to another one";
             return Err(Failure::unavailable(message, "gateway.realtime is false"));
@@ -99,7 +122,9 @@ impl Gateway {
         }
         let app = client.app;
         let place = self.realtime.room.take(&holder, 1).map_err(|_| full())?;
-        let connection = Arc::new(Connection::new(client, place, busy));
+        let open = Arc::clone(&self.realtime.open);
+        let connection = OpenConnection(Arc::new(Connection::new(client, place, open, busy)));
+        self.realtime.opened.send_replace(());
         let owner = database(self.store.inbox().inbox_owner(app, user)).await?;
         let entered = match owner {
             Some(owner) => {
@@ -109,13 +134,13 @@ impl Gateway {
                     Some(Some(moment)) => Start::After(moment),
                 };
                 let number = partition(app, owner.user, self.realtime.partitions);
-                let arrival = Arrival { connection: Arc::clone(&connection), user: owner.user, start };
+                let arrival = Arrival { connection: Arc::clone(&connection.0), user: owner.user, start };
                 let feed = entrances.feeds.get(number as usize);
                 let feed = feed.ok_or_else(|| Failure::Defect(format!("no feed of partition {number}")))?;
                 wait(feed.send(arrival)).await.map(|sent| sent.map_err(|_| ()))
             }
             None => {
-                let waiting = Waiting::new(Arc::clone(&connection), user.to_owned());
+                let waiting = Waiting::new(Arc::clone(&connection.0), user.to_owned());
                 wait(entrances.lobby.send(waiting)).await.map(|sent| sent.map_err(|_| ()))
             }
         };
@@ -127,15 +152,13 @@ impl Gateway {
         }
     }
 
-    /// Passes a connection to the feed of its user, who was created after the connection was opened.
-    pub(super) async fn leave_lobby(&self, connection: Arc<Connection>, user: UserNumber) {
+    /// Passes a connection to the feed of its user, who was created after the connection was opened. Returns false if the feed cannot
+    /// receive it now.
+    pub(super) fn leave_lobby(&self, connection: &Arc<Connection>, user: UserNumber) -> bool {
         let number = partition(connection.client.app, user, self.realtime.partitions);
         let feed = self.realtime.entrances.as_ref().and_then(|all| all.feeds.get(number as usize));
-        if let Some(feed) = feed
-            && feed.send(Arrival { connection, user, start: Start::Created }).await.is_err()
-        {
-            tracing::error!(partition = number, "the realtime feed of a partition has ended");
-        }
+        let arrival = Arrival { connection: Arc::clone(connection), user, start: Start::Created };
+        feed.is_some_and(|feed| feed.try_send(arrival).is_ok())
     }
 }
 

@@ -16,6 +16,8 @@ use crate::realtime::update::{ByeReason, Kind, Update};
 
 /// Interval between two searches for the users. A user that is created may miss updates for this time.
 const SEARCH: Duration = Duration::from_secs(5);
+/// Time after which a connection must be opened again.
+const LONGEST: Duration = Duration::from_secs(300);
 /// Maximum number of users in one statement.
 const USERS: usize = 1_000;
 
@@ -24,11 +26,12 @@ const USERS: usize = 1_000;
 pub(crate) struct Waiting {
     connection: Arc<Connection>,
     user: String,
+    arrived: Instant,
 }
 
 impl Waiting {
     pub(crate) fn new(connection: Arc<Connection>, user: String) -> Waiting {
-        Waiting { connection, user }
+        Waiting { connection, user, arrived: Instant::now() }
     }
 }
 
@@ -61,7 +64,13 @@ pub(crate) async fn run(
 /// Passes the connections on whose users exist now. Returns the others.
 async fn pass_on(gateway: &Gateway, mut waiting: Vec<Waiting>) -> Vec<Waiting> {
     let now = Instant::now();
-    waiting.iter().for_each(|one| one.connection.tend(now));
+    for Waiting { connection, arrived, .. } in &waiting {
+        connection.tend(now);
+        // The next connection verifies the credentials again.
+        if now.duration_since(*arrived) >= LONGEST {
+            connection.end(ByeReason::TooLong, 0);
+        }
+    }
     waiting.retain(|one| !one.connection.is_over());
     let mut found: HashMap<(AppId, String), UserNumber> = HashMap::new();
     for some in waiting.chunks(USERS) {
@@ -77,8 +86,8 @@ async fn pass_on(gateway: &Gateway, mut waiting: Vec<Waiting>) -> Vec<Waiting> {
     let mut left = Vec::new();
     for one in waiting {
         match found.get(&(one.connection.client.app, one.user.clone())) {
-            Some(&user) => gateway.leave_lobby(one.connection, user).await,
-            None => left.push(one),
+            Some(&user) if gateway.leave_lobby(&one.connection, user) => {}
+            Some(_) | None => left.push(one),
         }
     }
     left

@@ -1,6 +1,6 @@
 //! Recent changes of a partition, from which clients resume after an interruption.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
 use domain::inbox::{AllChange, ItemChange};
@@ -9,8 +9,8 @@ use tokio::time::{Duration, Instant};
 
 use crate::realtime::update::Changes;
 
-/// Maximum number of changes. Together they use at most 4 MiB.
-pub(crate) const MOST: usize = 65_536;
+/// Maximum number of changes that are kept after they were reported. They use about 3 MiB.
+const MOST: usize = 65_536;
 /// Time for which a change is kept.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
@@ -45,6 +45,10 @@ pub(crate) struct Recent {
     start: u64,
     /// Last sequence read.
     end: u64,
+    /// Sequences of messages that this release cannot read.
+    unknown: VecDeque<u64>,
+    /// Users that were erased recently, and when their erasure was read. Their numbers are never used again.
+    erased: HashMap<(AppId, UserNumber), Instant>,
 }
 
 impl Recent {
@@ -57,6 +61,8 @@ impl Recent {
             read_at: VecDeque::new(),
             start,
             end: start,
+            unknown: VecDeque::new(),
+            erased: HashMap::new(),
         }
     }
 
@@ -99,13 +105,43 @@ impl Recent {
             &Event::InboxAllChanged(change, AllItemsChanged { user, up_to }) => {
                 push(user, Change::All(change, up_to));
             }
-            &Event::UserErased(UserErased { user, .. }) => push(user, Change::Erased),
+            &Event::UserErased(UserErased { user, .. }) => {
+                push(user, Change::Erased);
+                self.erased.insert((app, user), Instant::now());
+            }
             _ => {}
         }
     }
 
-    /// Records that all messages up to `seq` were read, and forgets old changes.
-    pub(crate) fn read_up_to(&mut self, seq: u64, now: Instant) {
+    /// Returns true if the user was erased recently.
+    pub(crate) fn is_erased(&self, user: (AppId, UserNumber)) -> bool {
+        self.erased.contains_key(&user)
+    }
+
+    /// Notes a message that this release cannot read.
+    pub(crate) fn add_unknown(&mut self, seq: u64) {
+        self.unknown.push_back(seq);
+    }
+
+    /// Returns true if a message after the sequence `after`, up to and including `until`, could not be read.
+    pub(crate) fn has_unknown(&self, after: u64, until: u64) -> bool {
+        self.unknown.iter().any(|seq| *seq > after && *seq <= until)
+    }
+
+    /// Returns true if further changes fit into memory, beside those after the sequence `reported`.
+    pub(crate) fn has_room(&self, reported: u64) -> bool {
+        let first = self.entries.partition_point(|entry| entry.seq <= reported);
+        self.entries.len() - first < MOST / 2
+    }
+
+    /// Returns about the time at which the first sequence after `seq` was read; None if it was not read yet.
+    pub(crate) fn read_after(&self, seq: u64) -> Option<Instant> {
+        let later = || self.read_at.iter().find(|(_, read)| *read > seq).or(self.read_at.back());
+        (self.end > seq).then(later).flatten().map(|(at, _)| *at)
+    }
+
+    /// Records that all messages up to `seq` were read, and forgets old changes. Changes after the sequence `reported` are kept.
+    pub(crate) fn read_up_to(&mut self, seq: u64, reported: u64, now: Instant) {
         self.end = self.end.max(seq);
         if self.read_at.back().is_none_or(|(at, _)| now.duration_since(*at) >= Duration::from_secs(1)) {
             self.read_at.push_back((now, seq));
@@ -114,18 +150,22 @@ impl Recent {
             && now.duration_since(at) > KEPT_FOR
         {
             self.read_at.pop_front();
-            self.forget_up_to(seq);
+            self.forget_up_to(seq.min(reported));
         }
+        self.erased.retain(|_, read_at| now.duration_since(*read_at) <= KEPT_FOR);
         if self.entries.len() > MOST {
             let surplus = self.entries.len() - MOST;
             let seq = self.entries[surplus - 1].seq;
-            self.forget_up_to(seq);
+            self.forget_up_to(seq.min(reported));
         }
     }
 
     fn forget_up_to(&mut self, seq: u64) {
         while self.entries.front().is_some_and(|entry| entry.seq <= seq) {
             self.entries.pop_front();
+        }
+        while self.unknown.front().is_some_and(|unknown| *unknown <= seq) {
+            self.unknown.pop_front();
         }
         self.start = self.start.max(seq);
     }
@@ -164,23 +204,23 @@ mod tests {
         let begin = Instant::now();
         for seq in 11..=20 {
             recent.add(seq, &seen(1, &[1, 2]));
-            recent.read_up_to(seq, begin + Duration::from_secs(seq * 10));
+            recent.read_up_to(seq, seq, begin + Duration::from_secs(seq * 10));
         }
         assert_eq!((recent.start(), recent.end(), recent.between(10, 15).count()), (10, 20, 10));
-        recent.read_up_to(30, begin + Duration::from_secs(130) + KEPT_FOR);
+        recent.read_up_to(30, 30, begin + Duration::from_secs(130) + KEPT_FOR);
         assert_eq!((recent.start(), recent.end()), (12, 30));
         assert_eq!(recent.between(0, 30).map(|entry| entry.seq).min(), Some(13));
 
         let many: Vec<i64> = (0..1_000).collect();
         for seq in 31..=100 {
             recent.add(seq, &seen(1, &many));
-            recent.read_up_to(seq, begin + Duration::from_secs(500));
+            recent.read_up_to(seq, 33, begin + Duration::from_secs(500));
         }
-        assert!(recent.between(0, 100).count() <= MOST);
-        assert_eq!(
-            recent.between(recent.start(), recent.start() + 1).count(),
-            1_000,
-            "a message is never divided"
-        );
+        let kept = (recent.start(), recent.between(0, 100).count());
+        assert_eq!(kept, (33, 67_000), "changes that were not reported are kept");
+        assert!(!recent.has_room(33) && recent.has_room(90));
+        recent.read_up_to(101, 90, begin + Duration::from_secs(501));
+        let kept = (recent.start(), recent.between(0, 100).count());
+        assert_eq!(kept, (35, 65_000), "a message is never divided");
     }
 }

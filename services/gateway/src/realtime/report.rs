@@ -1,4 +1,4 @@
-//! Reports: what the connections of one user are told, made from changes and the current state of the inbox.
+//! Reports: the updates for the connections of one user, made from changes and the current state of the inbox.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,9 +9,13 @@ use serde_json::value::RawValue;
 use store::inbox::current::{CurrentItem, NO_ITEM};
 use store::inbox::projection::ItemKey;
 
-use crate::realtime::connection::Connection;
+use crate::inbox::bulk::MAX_IDS;
+use crate::realtime::connection::{Connection, count_reset};
 use crate::realtime::recent::{Change, Entry};
 use crate::realtime::update::{self, Changes, Kind, Moment, ResetReason, StreamTag, Update};
+
+/// Maximum number of changes in a report. A client's queue has room for more.
+const MOST_CHANGES: usize = MAX_IDS;
 
 pub(crate) type User = (AppId, UserNumber);
 
@@ -20,7 +24,17 @@ pub(crate) struct Report {
     pub(crate) user: User,
     pub(crate) to: Vec<Arc<Connection>>,
     pub(crate) greeting: Option<Greeting>,
-    changes: Vec<(u64, Folded)>,
+    changes: Vec<FoldedChange>,
+    /// True if there were too many changes. The clients then fetch their items again.
+    is_reset: bool,
+}
+
+/// Changes that one update reports, with the sequences of the first and the last.
+#[derive(Clone, Copy, Debug)]
+struct FoldedChange {
+    first: u64,
+    last: u64,
+    folded: Folded,
 }
 
 /// The first updates of a connection.
@@ -59,35 +73,52 @@ pub(crate) struct Current {
 
 impl Report {
     pub(crate) fn new(user: User, to: Vec<Arc<Connection>>, greeting: Option<Greeting>) -> Report {
-        Report { user, to, greeting, changes: Vec::new() }
+        Report { user, to, greeting, changes: Vec::new(), is_reset: false }
     }
 
-    /// Adds a change of the user. Changes of one item are combined, at the place of the last.
-    pub(crate) fn add(&mut self, entry: &Entry) {
+    /// Adds a change of the user, and returns true if it needs another row. Changes of one item are combined, at the place of the
+    /// last. A report with too many changes becomes a reset.
+    pub(crate) fn add(&mut self, entry: &Entry) -> bool {
         let (item, added, changes) = match entry.change {
             Change::Added(item) => (item, true, Changes::default()),
             Change::Changed(item, changes) => (item, false, changes),
             Change::Deleted(item) => (item, false, Changes::default()),
             Change::All(change, up_to) => {
-                return self.changes.push((entry.seq, Folded::All { change, up_to }));
+                return self.push(entry.seq, entry.seq, Folded::All { change, up_to });
             }
-            Change::Erased => return,
+            Change::Erased => return false,
         };
-        let is_same = |(_, folded): &(u64, Folded)| matches!(folded, Folded::Item { item: known, .. } if *known == item);
-        let mut folded = Folded::Item { item, added, changes };
-        if let Some(place) = self.changes.iter().position(is_same)
-            && let (_, Folded::Item { added: before, changes: earlier, .. }) = self.changes.remove(place)
+        let is_same =
+            |one: &FoldedChange| matches!(one.folded, Folded::Item { item: known, .. } if known == item);
+        let earlier = self.changes.iter().position(is_same).map(|place| self.changes.remove(place));
+        if let Some(FoldedChange {
+            first,
+            folded: Folded::Item { added: before, changes: earlier, .. },
+            ..
+        }) = earlier
         {
-            folded = Folded::Item { item, added: added || before, changes: earlier.and(changes) };
+            let changes = earlier.and(changes);
+            self.push(first, entry.seq, Folded::Item { item, added: added || before, changes });
+            return false;
         }
-        self.changes.push((entry.seq, folded));
+        self.push(entry.seq, entry.seq, Folded::Item { item, added, changes })
+    }
+
+    fn push(&mut self, first: u64, last: u64, folded: Folded) -> bool {
+        if self.is_reset || self.changes.len() >= MOST_CHANGES {
+            self.is_reset = true;
+            self.changes.clear();
+            return false;
+        }
+        self.changes.push(FoldedChange { first, last, folded });
+        true
     }
 
     /// Returns the keys of the rows that the report needs.
     pub(crate) fn keys(&self) -> Vec<ItemKey> {
         let (app, user) = self.user;
-        let items = self.changes.iter().filter_map(|(_, folded)| match folded {
-            Folded::Item { item, .. } => Some((app, user, *item)),
+        let items = self.changes.iter().filter_map(|change| match change.folded {
+            Folded::Item { item, .. } => Some((app, user, item)),
             Folded::All { .. } => None,
         });
         let mut keys: Vec<ItemKey> = items.collect();
@@ -104,25 +135,43 @@ impl Report {
             let moment = Some(Moment { stream: tag, seq: at });
             if kind != GreetingKind::Found {
                 let resumed = kind == GreetingKind::Resumed;
-                self.push(&Update { moment, kind: Kind::Ready { counts, resumed } });
+                self.send_update(&Update { moment, kind: Kind::Ready { counts, resumed } });
             }
             if matches!(kind, GreetingKind::Lost | GreetingKind::Found) {
-                self.push(&Update { moment, kind: Kind::Reset(ResetReason::TooOld) });
+                self.reset(moment);
             }
         }
-        let mut changes = self.changes.iter().peekable();
-        while let Some(&(seq, folded)) = changes.next() {
-            let kind = match folded {
+        if self.is_reset {
+            self.reset(None);
+        }
+        for (change, seq) in self.changes.iter().zip(self.positions()) {
+            let kind = match change.folded {
                 Folded::All { change, up_to } => Some(Kind::AllChanged { change, up_to, counts }),
                 Folded::Item { item, added, changes } => self.of_item(current, item, added, changes, counts),
             };
-            // A client that has received a part of the updates of a message must receive all of them again.
-            let is_last = changes.peek().is_none_or(|(next, _)| *next > seq);
-            let seq = if is_last { seq } else { seq - 1 };
             if let Some(kind) = kind {
-                self.push(&Update { moment: Some(Moment { stream: tag, seq }), kind });
+                self.send_update(&Update { moment: Some(Moment { stream: tag, seq }), kind });
             }
         }
+    }
+
+    /// Returns the position of each update. A client that has received an update, but not the next ones, must receive all changes of
+    /// the next ones again.
+    fn positions(&self) -> Vec<u64> {
+        let mut before_next = u64::MAX;
+        let position = |change: &FoldedChange| {
+            let position = change.last.min(before_next);
+            before_next = before_next.min(change.first.saturating_sub(1));
+            position
+        };
+        let mut positions: Vec<u64> = self.changes.iter().rev().map(position).collect();
+        positions.reverse();
+        positions
+    }
+
+    fn reset(&self, moment: Option<Moment>) {
+        count_reset(ResetReason::TooOld);
+        self.send_update(&Update { moment, kind: Kind::Reset(ResetReason::TooOld) });
     }
 
     /// Returns the update of an item; None if the item never existed.
@@ -136,6 +185,8 @@ impl Report {
     ) -> Option<Kind> {
         let (row, content) = current.items.get(&(self.user.0, self.user.1, item))?;
         match content.clone() {
+            // The content cannot be written, which is logged.
+            None if row.item.is_some() => None,
             Some(content) if added => Some(Kind::Created { item, content, counts }),
             Some(content) => Some(Kind::Updated { item, content, changes, counts }),
             // A repeated event adds no second item of its send.
@@ -144,7 +195,7 @@ impl Report {
         }
     }
 
-    fn push(&self, update: &Update) {
+    fn send_update(&self, update: &Update) {
         self.to.iter().for_each(|connection| connection.push(update.clone()));
     }
 }

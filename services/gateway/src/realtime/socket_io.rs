@@ -68,6 +68,10 @@ pub(crate) async fn open(
     if query.text("EIO", &mut problems).as_deref() != Some("4") {
         return Ok(refused(&WRONG_VERSION));
     }
+    if !gateway.realtime.is_enabled() {
+        let message = "this gateway serves no live connections; connect to another one";
+        return Err(Failure::unavailable(message, "gateway.realtime is false"));
+    }
     if gateway.stopping.is_cancelled() {
         return Err(Failure::unavailable("the gateway stops; connect again", "the process stops"));
     }

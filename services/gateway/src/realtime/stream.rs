@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
@@ -18,7 +17,7 @@ use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::http::shares::idle;
-use crate::realtime::connection::{Connection, Transport};
+use crate::realtime::connection::{OpenConnection, Transport};
 use crate::realtime::credentials::{caller, with_query};
 use crate::realtime::update::Update;
 
@@ -80,9 +79,9 @@ pub(crate) async fn open(
     response.message_body(BoxBody::new(body)).map_err(|error| Failure::Defect(error.to_string()))
 }
 
-/// The body of the answer. It ends with the connection, and closes the connection when the client goes away.
+/// The body of the answer. It ends with the connection. When the client goes away, it is dropped.
 struct EventStream {
-    connection: Arc<Connection>,
+    connection: OpenConnection,
     /// Events that were not written yet.
     text: String,
     /// Pause before the next write.
@@ -116,12 +115,6 @@ impl MessageBody for EventStream {
             Poll::Pending => {}
         }
         Poll::Ready(Some(Ok(Bytes::from(std::mem::take(&mut self.text)))))
-    }
-}
-
-impl Drop for EventStream {
-    fn drop(&mut self) {
-        self.connection.close();
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Moment {
     pub(crate) seq: u64,
 }
 
-/// Four characters that tell a stream from other streams, and from an earlier stream of the same name.
+/// Four characters that distinguish a stream from other streams, and from an earlier stream of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamTag([u8; 4]);
 
@@ -69,7 +69,7 @@ pub(crate) struct Changes {
     pub(crate) state: bool,
 }
 
-/// Reason for which updates were lost.
+/// Reason why updates were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResetReason {
@@ -79,7 +79,7 @@ pub(crate) enum ResetReason {
     TooSlow,
 }
 
-/// Reason for which a connection ends.
+/// Reason why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ByeReason {
@@ -141,11 +141,13 @@ impl Changes {
     }
 
     pub(crate) fn and(self, later: Changes) -> Changes {
+        // Unseen also means unread, and read also means seen, so the last of these changes decides.
+        let is_undone = later.unseen || later.unread;
         Changes {
-            seen: self.seen | later.seen,
-            unseen: self.unseen | later.unseen,
-            read: self.read | later.read,
-            unread: self.unread | later.unread,
+            seen: later.seen || self.seen && !later.unseen,
+            unseen: later.unseen || self.unseen && !(later.seen || later.read),
+            read: later.read || self.read && !is_undone,
+            unread: later.unread || self.unread && !later.read,
             state: self.state | later.state,
         }
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::realtime::update::{Kind, Update};
+use crate::realtime::update::{Kind, Moment, Update};
 
 /// Longest frame that a client may send, in bytes.
 pub const MAX_FRAME: usize = 100_000;
@@ -113,17 +113,24 @@ enum Argument<'a> {
     },
 }
 
-/// Writes the events of an update. Each has the update's position as its last argument, from which clients resume.
+/// Writes the events of an update. The last has the update's position as its last argument, from which clients resume.
 pub(super) fn events(namespace: &str, update: &Update) -> Result<Vec<String>, serde_json::Error> {
-    let position = update.moment.map(|moment| moment.to_string());
-    let write = |(name, argument): ClientEvent<'_>| {
-        let data = match &position {
-            Some(position) => serde_json::to_string(&(name, argument, position)),
-            None => serde_json::to_string(&(name, argument)),
-        };
-        Ok(message('2', namespace, &data?))
+    let events = of_kind(&update.kind);
+    let last = events.len().saturating_sub(1);
+    let position = |index| update.moment.filter(|_| index == last);
+    events.into_iter().enumerate().map(|(index, event)| written(namespace, event, position(index))).collect()
+}
+
+fn written(
+    namespace: &str,
+    (name, argument): ClientEvent<'_>,
+    position: Option<Moment>,
+) -> Result<String, serde_json::Error> {
+    let data = match position {
+        Some(position) => serde_json::to_string(&(name, argument, position.to_string())),
+        None => serde_json::to_string(&(name, argument)),
     };
-    of_kind(&update.kind).into_iter().map(write).collect()
+    Ok(message('2', namespace, &data?))
 }
 
 fn of_kind(kind: &Kind) -> Vec<ClientEvent<'_>> {
@@ -162,14 +169,9 @@ fn unseen(count: i64) -> ClientEvent<'static> {
 pub(super) fn unseen_event(
     namespace: &str,
     count: i64,
-    position: Option<String>,
+    position: Option<Moment>,
 ) -> Result<String, serde_json::Error> {
-    let (name, argument) = unseen(count);
-    let data = match position {
-        Some(position) => serde_json::to_string(&(name, argument, position)),
-        None => serde_json::to_string(&(name, argument)),
-    };
-    Ok(message('2', namespace, &data?))
+    written(namespace, unseen(count), position)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! A Socket.IO connection from its handshake to its end.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 
-use actix_web::HttpRequest;
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use actix_web::web::{Bytes, Data};
+use actix_web::{HttpRequest, ResponseError as _};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, MessageStream};
-use credentials::secrets::hmac_sha256;
+use credentials::secrets::sha256;
 use serde::{Deserialize, Serialize};
 use service_kit::clock;
 use tokio::time::{Duration, Instant, interval_at, timeout};
@@ -21,7 +20,7 @@ use crate::http::shares::holder::Holder;
 use crate::http::shares::idle;
 use crate::http::shares::peer::Peer;
 use crate::http::waiting::database;
-use crate::realtime::connection::{Connection, Transport};
+use crate::realtime::connection::{OpenConnection, Transport};
 use crate::realtime::credentials::{caller, header};
 use crate::realtime::update::{ByeReason, Kind, Update};
 
@@ -86,7 +85,7 @@ enum Frame {
 
 /// A client that has connected.
 struct Client {
-    connection: Arc<Connection>,
+    connection: OpenConnection,
     namespace: String,
     user: String,
 }
@@ -104,19 +103,16 @@ impl Session {
         // Every end is the same: the client or the gateway has closed the connection.
         // Boxed, because this future is large and needed only at the beginning.
         if let Ok(client) = Box::pin(self.connect(&mut messages)).await {
-            let served = self.serve(&client, &mut messages).await;
-            client.connection.close();
-            drop(served);
+            drop(self.serve(&client, &mut messages).await);
         }
-        drop(self.socket.close(None).await);
+        drop(timeout(WRITE_WITHIN, self.socket.close(None)).await);
     }
 
-    /// Opens the connection, and waits for the client to name its namespace and to prove its identity.
+    /// Opens the connection, after the client has named its namespace and proven its identity.
     async fn connect(&mut self, messages: &mut AggregatedMessageStream) -> Result<Client, Closed> {
         let sid = clock::new_id().simple().to_string();
         self.write(packet::open(&sid).map_err(|_| Closed)?).await?;
-        let first = timeout(CONNECT_WITHIN, next_frame(messages)).await.map_err(|_| Closed)??;
-        let Frame::Text(first) = first else { return Err(Closed) };
+        let first = timeout(CONNECT_WITHIN, self.first_text(messages)).await.map_err(|_| Closed)??;
         let Some(Packet::Connect { namespace, payload }) = packet::parse(&first) else { return Err(Closed) };
         if !self.is_inbox(namespace) {
             self.write(packet::message('4', namespace, r#"{"message":"Invalid namespace"}"#)).await?;
@@ -128,30 +124,66 @@ impl Session {
         let room = self.gateway.waiting_room.clone();
         let stranger = Holder::stranger(Peer::of_request(&self.request));
         match room.serve(stranger, self.open(&connect)).await {
-            Ok((connection, user, pid)) => {
-                let answer =
-                    serde_json::to_string(&Connected { sid: &sid, pid: &pid }).map_err(|_| Closed)?;
-                self.write(packet::message('0', namespace, &answer)).await?;
-                Ok(Client { connection, namespace: namespace.to_owned(), user })
+            Ok((connection, user, origin)) => {
+                let client = Client { connection, namespace: namespace.to_owned(), user };
+                self.greet(&client, &sid, &origin, &connect).await?;
+                Ok(client)
             }
             Err(failure) => {
-                let data = RefusedData { code: failure.code() };
-                let refused = Refused { message: failure.public_message(), data };
-                let answer = serde_json::to_string(&refused).map_err(|_| Closed)?;
-                self.write(packet::message('4', namespace, &answer)).await?;
+                // After a refusal, a client does not connect again by itself, so it is only for permanent failures.
+                if matches!(failure.status_code().as_u16(), 400 | 401 | 403) {
+                    let data = RefusedData { code: failure.code() };
+                    let refused = Refused { message: failure.public_message(), data };
+                    let answer = serde_json::to_string(&refused).map_err(|_| Closed)?;
+                    self.write(packet::message('4', namespace, &answer)).await?;
+                }
                 Err(Closed)
             }
         }
     }
 
-    /// Verifies the credentials and opens the connection. Returns it with its user and its `pid`.
-    async fn open(&self, connect: &Connect) -> Result<(Arc<Connection>, String, String), Failure> {
+    /// Waits for the first text, and answers pings of the WebSocket protocol until then.
+    async fn first_text(&mut self, messages: &mut AggregatedMessageStream) -> Result<String, Closed> {
+        loop {
+            match next_frame(messages).await? {
+                Frame::Text(text) => return Ok(text),
+                Frame::Ping(payload) => self.socket.pong(&payload).await.map_err(|_| Closed)?,
+                Frame::Pong => {}
+            }
+        }
+    }
+
+    /// Verifies the credentials and opens the connection. Returns it with its user and the start of its `pid`.
+    async fn open(&self, connect: &Connect) -> Result<(OpenConnection, String, String), Failure> {
         let headers = self.credentials(connect)?;
         let (client, holder, user) = caller(&self.request, &headers, Transport::SocketIo).await?;
-        let pid = pid(&client.api_key, &user);
-        let offset = connect.offset.as_deref().filter(|_| connect.pid.as_ref() == Some(&pid));
-        let connection = self.gateway.open_connection(client, holder, &user, offset, None).await?;
-        Ok((connection, user, pid))
+        let origin = pid_origin(&client.api_key, &user);
+        // A client that has received nothing yet has no offset, but may have missed something.
+        let continues = connect.pid.as_ref().map(|pid| pid.starts_with(&origin));
+        let last = continues.map(|is_own| connect.offset.as_deref().filter(|_| is_own).unwrap_or_default());
+        let connection = self.gateway.open_connection(client, holder, &user, last, None).await?;
+        Ok((connection, user, origin))
+    }
+
+    /// Answers CONNECT. The client gets its earlier `pid` only if it receives everything that it has missed.
+    async fn greet(
+        &mut self,
+        client: &Client,
+        sid: &str,
+        origin: &str,
+        connect: &Connect,
+    ) -> Result<(), Closed> {
+        let updates = poll_fn(|context| client.connection.poll_take(context));
+        let updates = timeout(CONNECT_WITHIN, updates).await.map_err(|_| Closed)?.ok_or(Closed)?;
+        let resumed = updates.iter().any(|update| matches!(update.kind, Kind::Ready { resumed: true, .. }));
+        let pid = connect.pid.clone().filter(|_| resumed);
+        let pid = pid.unwrap_or_else(|| format!("{origin}{}", clock::new_id().simple()));
+        let answer = serde_json::to_string(&Connected { sid, pid: &pid }).map_err(|_| Closed)?;
+        self.write(packet::message('0', &client.namespace, &answer)).await?;
+        for update in &updates {
+            self.report(client, update).await?;
+        }
+        Ok(())
     }
 
     /// Returns headers with the credentials of the query and of CONNECT.
@@ -239,14 +271,18 @@ impl Session {
     async fn report(&mut self, client: &Client, update: &Update) -> Result<(), Closed> {
         let namespace = &client.namespace;
         match &update.kind {
-            // Published clients have no such event. The count makes them fetch their notifications again.
+            // Published clients have no such events, but they show the count.
+            Kind::Ready { counts, .. } => {
+                let event = packet::unseen_event(namespace, counts.unseen, update.moment);
+                self.write(event.map_err(|_| Closed)?).await
+            }
             Kind::Reset(_) => {
                 let owner =
                     self.gateway.store.inbox().inbox_owner(client.connection.client.app, &client.user);
-                let unseen =
-                    database(owner).await.map_err(|_| Closed)?.map_or(0, |owner| owner.counts.unseen);
-                let position = update.moment.map(|moment| moment.to_string());
-                self.write(packet::unseen_event(namespace, unseen, position).map_err(|_| Closed)?).await
+                // If the count cannot be read now, the next update shows it.
+                let Ok(Some(owner)) = database(owner).await else { return Ok(()) };
+                let event = packet::unseen_event(namespace, owner.counts.unseen, update.moment);
+                self.write(event.map_err(|_| Closed)?).await
             }
             Kind::Bye { reason, .. } => {
                 // After DISCONNECT, a client does not connect again by itself.
@@ -286,9 +322,9 @@ async fn next_frame(messages: &mut AggregatedMessageStream) -> Result<Frame, Clo
     }
 }
 
-/// Returns the id by which a client continues its connection. It names the user, so that a position of one user is never used
+/// Returns the start of the ids by which a user's clients continue their connections, so that a position of one user is never used
 /// for another. It proves nothing: every connection verifies the credentials.
-fn pid(api_key: &str, user: &str) -> String {
-    let digest = hmac_sha256(api_key.as_bytes(), user.as_bytes());
+fn pid_origin(api_key: &str, user: &str) -> String {
+    let digest = sha256(format!("{api_key}\n{user}").as_bytes());
     digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

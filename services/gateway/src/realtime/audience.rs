@@ -1,0 +1,134 @@
+//! The connections of a partition's users.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use store::control::app::App;
+use tokio::time::Instant;
+
+use crate::gateway::Gateway;
+use crate::http::shares::peer::Peer;
+use crate::realtime::connection::{Connection, count_reset};
+use crate::realtime::hub::{Arrival, jittered};
+use crate::realtime::report::User;
+use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
+
+/// Maximum number of connections of one user.
+pub const PER_USER: usize = 20;
+/// Maximum number of connections that wait to be greeted.
+const UNGREETED: usize = 500;
+/// Maximum number of seconds after which the clients of a stopping gateway connect again.
+const RECONNECT_WITHIN: u64 = 5;
+
+/// The connections of a partition. Those that have not been greeted yet are registered like the others.
+#[derive(Default)]
+pub(super) struct Audience {
+    live: HashMap<User, Vec<Arc<Connection>>>,
+    ungreeted: Vec<Arrival>,
+}
+
+/// The current settings of an app, by API key; None if the app does not exist or is disabled.
+pub(super) type AppSettings = Vec<(String, Option<Arc<App>>)>;
+
+impl Audience {
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Returns true if another connection can be registered before those that wait are greeted.
+    pub(super) fn has_room(&self) -> bool {
+        self.ungreeted.len() < UNGREETED
+    }
+
+    /// Registers a connection. If the user has too many, ends the user's oldest.
+    pub(super) fn register(&mut self, arrival: Arrival) {
+        let connections = self.live.entry((arrival.connection.client.app, arrival.user)).or_default();
+        connections.retain(|connection| !connection.is_over());
+        if connections.len() >= PER_USER {
+            connections.remove(0).end(ByeReason::Replaced, 0);
+        }
+        connections.push(Arc::clone(&arrival.connection));
+        self.ungreeted.push(arrival);
+    }
+
+    /// Returns the connections that must be greeted.
+    pub(super) fn ungreeted(&self) -> &[Arrival] {
+        &self.ungreeted
+    }
+
+    /// Notes that all connections have been greeted, and returns these.
+    pub(super) fn greeted(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.ungreeted)
+    }
+
+    /// Returns the connections of a user.
+    pub(super) fn of(&self, user: User) -> Option<&Vec<Arc<Connection>>> {
+        self.live.get(&user)
+    }
+
+    /// Ends the connections of an erased user.
+    pub(super) fn erase(&mut self, user: User) {
+        let connections = self.live.remove(&user).unwrap_or_default();
+        connections.iter().for_each(|connection| connection.end(ByeReason::Erased, 0));
+    }
+
+    /// Ends all connections because the gateway stops.
+    pub(super) fn end_all(&mut self) {
+        self.ungreeted.clear();
+        for connection in self.live.drain().flat_map(|(_, connections)| connections) {
+            connection.end(ByeReason::Stopping, jittered(RECONNECT_WITHIN));
+        }
+    }
+
+    /// Makes all clients fetch their items again, except those that are greeted later.
+    pub(super) fn reset_all(&self, moment: Moment) {
+        for connection in self.live.values().flatten() {
+            if !self.ungreeted.iter().any(|arrival| Arc::ptr_eq(&arrival.connection, connection)) {
+                count_reset(ResetReason::TooOld);
+                connection.push(Update { moment: Some(moment), kind: Kind::Reset(ResetReason::TooOld) });
+            }
+        }
+    }
+
+    /// Removes closed connections, and ends those whose time is over.
+    pub(super) fn tend(&mut self, now: Instant) {
+        self.live.retain(|_, connections| {
+            connections.iter().for_each(|connection| connection.tend(now));
+            connections.retain(|connection| !connection.is_over());
+            !connections.is_empty()
+        });
+    }
+
+    /// Returns the API keys of all connections, each with a peer that uses it.
+    pub(super) fn api_keys(&self) -> Vec<(String, Peer)> {
+        let clients = self.live.values().flatten().map(|connection| &connection.client);
+        let keys: HashMap<&str, Peer> =
+            clients.map(|client| (client.api_key.as_str(), client.peer)).collect();
+        keys.into_iter().map(|(key, peer)| (key.to_owned(), peer)).collect()
+    }
+
+    /// Ends the connections of apps that are disabled, or that now require other credentials.
+    pub(super) fn apply(&self, settings: &AppSettings) {
+        for connection in self.live.values().flatten() {
+            let client = &connection.client;
+            match settings.iter().find(|(key, _)| *key == client.api_key) {
+                Some((_, None)) => connection.end(ByeReason::AppDisabled, 0),
+                Some((_, Some(app))) if !client.opened_by.is_enough_for(app) => {
+                    connection.end(ByeReason::Credentials, 0);
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+}
+
+/// Reads the settings of apps. An app that cannot be read now is left out.
+pub(super) async fn read_apps(gateway: Arc<Gateway>, keys: Vec<(String, Peer)>) -> AppSettings {
+    let mut settings = AppSettings::new();
+    for (key, peer) in keys {
+        if let Ok(known) = gateway.apps.by_key(&key, peer, &gateway.limits).await {
+            settings.push((key, known.map(|known| Arc::clone(&known.app)).filter(|app| !app.disabled)));
+        }
+    }
+    settings
+}

@@ -1,0 +1,38 @@
+//! Packages of npm with which the suite checks the browser clients. No client depends on them.
+
+use std::process::Command;
+
+use crate::{provision, steps};
+
+const APT_NPM: &str = "apt-get install -y --no-install-recommends npm";
+
+/// Installs the packages of `tests/browser/package.json` into `target/node`, unless they are up to date.
+pub(crate) fn packages() -> anyhow::Result<()> {
+    let source = crate::workspace().join("tests").join("browser");
+    let target = steps::target_directory()?.join("node");
+    let wanted = std::fs::read(source.join("package-lock.json"))?;
+    // Copy this file last. If the installation is interrupted, the copy is missing, and the next run installs again.
+    let made_for = target.join("made-for.json");
+    if std::fs::read(&made_for).is_ok_and(|made| made == wanted) {
+        return Ok(());
+    }
+    steps::say(&format!("npm packages: fetching them into {}", target.display()));
+    std::fs::create_dir_all(&target)?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(source.join(file), target.join(file))?;
+    }
+    let install = || {
+        steps::run(
+            Command::new("npm")
+                .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+                .current_dir(&target),
+        )
+    };
+    if !steps::succeeds("npm", &["--version"])
+        && !provision::apt(APT_NPM, || steps::succeeds("npm", &["--version"]))
+    {
+        anyhow::bail!("npm is not installed");
+    }
+    install()?;
+    Ok(std::fs::write(made_for, wanted)?)
+}
