@@ -8,19 +8,8 @@ const LIMIT = 20_000;
 /** Returns true if a retry cannot help. @type {IsFinal} */
 export const isFinal = ({ status = 0 }) => status >= 400 && status < 500 && ![408, 425, 429].includes(status);
 
-/**
- * Creates the function for calls. It throws a `Failure` unless the answer is 2xx. After a 401 it retries once with a new token.
- * @type {CreateApi}
- */
-export const createApi = ({
-  url,
-  apiKey,
-  user,
-  getToken,
-  headerPrefix = 'X-SERVICE',
-  fetch = (...call) => globalThis.fetch(...call),
-}) => {
-  const base = `${url.replace(/\/+$/, '')}/v3`;
+/** @type {CreateApi} */
+export const createApi = ({ url, apiKey, user, getToken, headerPrefix = 'X-SERVICE' }) => {
   const prefix = headerPrefix.replace(/-*$/, '-');
   /** @type {Promise<string> | undefined} */
   let token;
@@ -36,15 +25,16 @@ export const createApi = ({
       for (const name in device) all[`${prefix}DEVICE-${name}`] = device[name];
       if (used) all.Authorization = `Bearer ${await used}`;
       if (body) all['Content-Type'] = 'application/json';
-      // With keepalive, a change arrives even if the page closes meanwhile.
-      const init = {
+      const response = await fetch(`${url.replace(/\/+$/, '')}/v3${path}`, {
         method,
         headers: all,
         signal,
-        keepalive: method !== 'GET',
         body: body ? JSON.stringify(body) : undefined,
-      };
-      const response = await fetch(base + path, { ...init, credentials: 'omit', cache: 'no-store' });
+        // A change arrives even if the page closes meanwhile.
+        keepalive: method !== 'GET',
+        credentials: 'omit',
+        cache: 'no-store',
+      });
       if (response.ok) return response;
       if (response.status === 401 && used && !retried) {
         if (token === used) call.renew();

@@ -1,4 +1,4 @@
-// The loaded part of an inbox, and how changes and events change it.
+// The loaded part of an inbox.
 // SPDX-License-Identifier: Apache-2.0
 /** @import { AddPage, ApplyChange, ApplyEvent, Box, NewBox, Put, Steps } from './types.js' */
 
@@ -8,7 +8,7 @@ const MOST = 10_000;
 /** @type {NewBox} */
 export const newBox = () => ({ items: new Map(), unreadCount: 0, unseenCount: 0, cursor: null, floor: Infinity });
 
-/** Sets or removes an item, and adjusts the counters. @type {Put} */
+/** Sets or removes an item. @type {Put} */
 const put = (box, id, next) => {
   const old = box.items.get(id);
   box.unreadCount += Number(next?.clickedAt === null) - Number(old?.clickedAt === null);
@@ -34,7 +34,7 @@ export const applyChange = (box, { change, ids = [], upTo, state, at }) => {
     if (item) put(box, id, STEPS[change](item, new Date(at).toISOString(), state));
   }
   if (!upTo) return;
-  // All items that can still be unread or unseen are newer, and loaded.
+  // Items that can still be unread or unseen are newer.
   const newer = [...box.items.values()].filter(({ id }) => id > upTo);
   if (change !== 'seen') box.unreadCount = newer.filter(({ clickedAt }) => !clickedAt).length;
   box.unseenCount = newer.filter(({ seenAt }) => !seenAt).length;

@@ -1,4 +1,4 @@
-// Changes that the server has not confirmed. They wait in localStorage, one entry each, so that tabs never overwrite a change.
+// Changes that the server has not confirmed, each with its own entry in localStorage.
 // SPDX-License-Identifier: Apache-2.0
 /** @import { Change, CreateChanges, Failure } from './types.js' */
 import { isFinal } from './api.js';
@@ -7,7 +7,7 @@ import { remember } from './storage.js';
 const DAY = 86_400_000;
 /** Maximum number of waiting changes. */
 const MOST = 200;
-/** Earlier changes of the same items that a change replaces. @type {Record<string, string[]>} */
+/** Earlier changes that a change replaces. @type {Record<string, string[]>} */
 const REPLACES = {
   seen: ['seen'],
   read: ['seen', 'read', 'unread'],
@@ -58,12 +58,12 @@ export const createChanges = ({ name, send, confirm, reject, changed }) => {
     running = false;
   };
 
-  /** Sends the changes in order. A lock keeps the order between tabs. */
+  /** Sends the changes in order, also between tabs. */
   const flush = async () => {
     if (running || !active) return;
     running = true;
     clearTimeout(timer);
-    // Without locks, tabs may send a change twice, which does no harm.
+    // Without locks, a change may be sent twice.
     await (globalThis.navigator?.locks?.request(name, sendAll).catch(sendAll) ?? sendAll());
   };
 

@@ -1,10 +1,9 @@
-// @tidings/client: the inbox of a user, live and without a user interface. README.md describes it.
+// @tidings/client: the inbox of a user, without a user interface. README.md describes it.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { App, Box, Connection, CreateInbox, Failure, Kind, Preference, PreferenceCategory, Snapshot, StreamEvent } from './types.js' */
+/** @import { App, Box, Connection, CreateInbox, Failure, Json, Kind, LoadedPush, Snapshot, StreamEvent, Tabs } from './types.js' */
 import { createApi, isFinal } from './api.js';
 import { addPage, applyChange, applyEvent, newBox } from './box.js';
 import { createChanges } from './changes.js';
-import { createPush } from './push.js';
 import { remember } from './storage.js';
 import { createStream } from './stream.js';
 import { joinTabs } from './tabs.js';
@@ -13,7 +12,7 @@ import { joinTabs } from './tabs.js';
 const HIDDEN = 5 * 60_000;
 /** Milliseconds after which the first page is loaded without the stream. */
 const PATIENCE = 1_000;
-/** Milliseconds after which a change to all items applies only to those that were loaded. */
+/** Milliseconds in which a change to all items includes those that are not loaded. */
 const FRESH = 2_000;
 /** Maximum number of items in a call. */
 const CHUNK = 100;
@@ -25,25 +24,26 @@ export const createInbox = (options) => {
   const { url, apiKey, user, pageSize = 20, categories = [], serviceWorker } = options;
   const name = JSON.stringify(['tidings', url, apiKey, user]);
   const api = createApi(options);
-  /** @param {Parameters<typeof api>} call */
+  /** @type {Json} */
   const json = async (...call) => (await api(...call)).json();
 
   /** State that the server has confirmed. */
   let box = newBox();
   /** @type {Connection} */
   let connection = 'connecting';
-  /** Final failure of the stream. @type {Failure | undefined} */
-  let ended;
-  /** Failure of the last call. @type {Failure | undefined} */
-  let failure;
+  /** Failures: of the last call, and the final one of the stream. @type {(Failure | undefined)[]} */
+  let [failure, ended] = [];
   let lastId = '';
-  let [started, leads] = [false, false];
+  let [started, leads, scheduled] = [false, false, false];
+  /** @type {Tabs | undefined} */
+  let tabs;
+  /** @type {LoadedPush | undefined} */
+  let push;
 
   /** @type {Snapshot | undefined} */
   let snapshot;
   /** @type {Set<() => void>} */
   const listeners = new Set();
-  let scheduled = false;
   const changed = () => {
     snapshot = undefined;
     if (scheduled) return;
@@ -57,23 +57,22 @@ export const createInbox = (options) => {
     if (snapshot) return snapshot;
     const shown = { ...box, items: new Map(box.items) };
     for (const change of changes.pending()) applyChange(shown, change);
-    const { unreadCount, unseenCount, cursor, floor } = shown;
     const items = [...shown.items.values()].filter(
       ({ category }) => !categories[0] || categories.includes(category?.identifier ?? ''),
     );
     return (snapshot = Object.freeze({
       items: Object.freeze(items),
-      unreadCount: Math.max(0, unreadCount),
-      unseenCount: Math.max(0, unseenCount),
-      hasMore: cursor !== null,
-      loaded: floor < Infinity,
+      unreadCount: Math.max(0, shown.unreadCount),
+      unseenCount: Math.max(0, shown.unseenCount),
+      hasMore: shown.cursor !== null,
+      loaded: shown.floor < Infinity,
       connection,
       error: ended ?? failure ?? null,
-      push: push.state,
+      push: push?.state ?? 'unsupported',
     }));
   };
 
-  /** Steps to repeat on a page that is being loaded, so that an older page never wins. @type {((box: Box) => void)[] | undefined} */
+  /** Steps to repeat on the page that is being loaded. @type {((box: Box) => void)[] | undefined} */
   let log;
   /** @param {(box: Box) => void} step */
   const apply = (step) => {
@@ -99,7 +98,7 @@ export const createInbox = (options) => {
     }));
 
   let loading = Promise.resolve();
-  /** Loads pages, one load after the other. @param {(next: Box) => Promise<void>} load */
+  /** Loads pages, in turn. @param {(next: Box) => Promise<void>} load */
   const exclusively = (load) =>
     (loading = loading.then(async () => {
       const next = { ...box, items: new Map(box.items) };
@@ -127,7 +126,7 @@ export const createInbox = (options) => {
   const refresh = async () => {
     clearTimeout(retry);
     await exclusively(async (next) => {
-      // Load as many pages as before: a list without gaps and without items that were deleted meanwhile.
+      // As many pages as before, without gaps.
       const { floor } = next;
       Object.assign(next, newBox());
       for (let page = 0; !page || (page < PAGES && next.cursor && next.floor > floor); page++) await addNext(next);
@@ -135,7 +134,7 @@ export const createInbox = (options) => {
     if (failure && !isFinal(failure) && started) retry = setTimeout(refresh, 5_000 + Math.random() * 25_000);
   };
 
-  /** Items that events changed during the current call; 0 stands for all items. */
+  /** Items that events changed during the current call; 0 is all items. */
   let touched = new Set();
   const changes = createChanges({
     name: `${name} change`,
@@ -154,48 +153,37 @@ export const createInbox = (options) => {
       }
     },
     confirm: (change, status) => {
-      // An event that came during the call shows a newer state. After a 202, the event of this change is still to come.
       failure = undefined;
+      // Events that came during the call are newer. After a 202, the event of this change is still to come.
       const ids = change.ids.filter((id) => status === 202 || !touched.has(change.upTo ? 0 : id));
       if (!ids.length) return;
       const confirmed = { ...change, ids };
       apply((box) => applyChange(box, confirmed));
       tabs?.post({ confirmed });
     },
-    reject: (rejected) => {
-      failure = rejected;
+    reject: ({ message, status, code }) => {
+      failure = { message, status, code };
+      tabs?.post({ rejected: failure });
     },
     changed,
   });
   /** @param {Kind} change @param {number[]} ids @param {string | null} [state] */
   const change = (change, ids, state) => {
-    for (let first = 0; first < ids.length; first += CHUNK) {
-      changes.add({ change, ids: ids.slice(first, first + CHUNK), state });
-    }
+    if (ids.length) changes.add({ change, ids, state });
   };
   /** @param {'read' | 'deleted'} change */
-  const changeAll = (change) => {
-    const ids = [...box.items.values()]
-      .filter(({ clickedAt }) => change === 'deleted' || !clickedAt)
-      .map(({ id }) => id);
+  const changeAll = async (change) => {
+    if (box.floor === Infinity) await refresh();
+    const items = [...box.items.values()].filter(({ clickedAt }) => change === 'deleted' || !clickedAt);
     const [upTo] = box.items.keys();
-    if (upTo) changes.add({ change, ids, upTo });
+    if (upTo) changes.add({ change, ids: items.map(({ id }) => id), upTo });
   };
 
-  const push = createPush({
-    name: `${name} push`,
-    worker: serviceWorker,
-    app: connect,
-    call: (method, body) => {
-      const secret = remember(`${name} secret`);
-      return api(`/devices/${device.ID}/webPushSubscription`, {
-        method,
-        body,
-        device: secret ? { SECRET: secret } : {},
-      });
-    },
-    changed,
-  });
+  const loadPush = async () => {
+    const { createPush } = await import('./push.js');
+    return (push ??= createPush({ name, api, device, worker: serviceWorker, app: connect, changed }));
+  };
+  const loadPreferences = async () => (await import('./preferences.js')).createPreferences({ api, app: connect });
 
   /** @param {StreamEvent} event */
   const receive = (event) => {
@@ -206,25 +194,22 @@ export const createInbox = (options) => {
     touched.add(data.notification?.id ?? data.id ?? 0);
     apply((box) => applyEvent(box, event));
   };
-  /** Closes web pushes of items that were read or deleted: read once, quiet everywhere. @param {StreamEvent} event */
-  const silence = ({ data: { notification: item, requestId = item?.clickedAt && item.requestId, change = '' } }) => {
-    const unread = [...box.items.values()].filter(({ clickedAt }) => !clickedAt).map((item) => item.requestId);
-    if (requestId) return push.close((id) => id === requestId);
-    if (/Read|Deleted/.test(change)) return push.close((id) => !unread.includes(id));
-  };
   const stream = createStream({
     api,
     lastId: () => lastId,
     prepare: connect,
     deliver: async (event) => {
       const { data, name } = event;
-      const { id, truncated } = data.notification ?? {};
-      // Without the whole item, only its counters change.
-      if (truncated) data.notification = await json(`/notifications/${id}?markSeen=false`).catch(() => null);
+      const { id, truncated, requestId } = data.notification ?? {};
+      if (truncated) {
+        // Without the whole item, only its counters change.
+        const load = json(`/notifications/${id}?markSeen=false`);
+        data.notification = await load.then((item) => ({ ...item, requestId })).catch(() => null);
+      }
       if (name === 'ready') changes.flush();
       receive(event);
       tabs?.post({ event });
-      void silence(event)?.catch(() => {});
+      push?.silence(event, box).catch(() => {});
     },
     status: (next, final) => {
       [connection, ended, failure] = [next, final, undefined];
@@ -233,52 +218,41 @@ export const createInbox = (options) => {
     },
   });
 
-  /** @type {ReturnType<typeof joinTabs> | undefined} */
-  let tabs;
   /** Reports the state of the connection to the other tabs. */
   const post = () => leads && tabs?.post({ connection, lastId, ended: ended && { ...ended, message: ended.message } });
   /** @param {any} message */
-  const onMessage = ({ hello, event, confirmed, ...state }) => {
+  const onMessage = ({ hello, event, confirmed, rejected, ...state }) => {
     if (event) receive(event);
     else if (confirmed) apply((box) => applyChange(box, confirmed));
     else if (hello && leads) {
       stream.wake();
       post();
-    } else if (state.connection && !leads) {
-      ({ connection, ended } = state);
-      lastId ||= state.lastId;
+    } else if (rejected || (state.connection && !leads)) {
+      if (rejected) failure = rejected;
+      else ({ connection, ended } = state);
+      lastId ||= state.lastId ?? '';
       if (box.floor === Infinity) void refresh();
       changed();
     }
   };
-  /** @param {AbortSignal} signal */
-  const lead = async (signal) => {
-    leads = true;
-    await stream.run(signal);
-    leads = false;
-  };
-
   let timer = setTimeout(() => {});
-  /** Resumes if the page is visible or the network is back; closes the connection of a page that stays hidden. */
-  const wake = () => {
+  /** Connects, but disconnects a page that stays hidden. @param {any} [event] */
+  const wake = (event) => {
     clearTimeout(timer);
-    if (globalThis.document?.hidden) {
-      timer = setTimeout(() => tabs?.leave(), HIDDEN);
-      return;
-    }
     tabs?.enter();
     tabs?.post({ hello: true });
-    stream.wake();
+    if (globalThis.document?.hidden) timer = setTimeout(() => tabs?.leave(), HIDDEN);
+    else stream.wake();
     changes.flush();
-    void push.update();
+    // A page from the back-forward cache missed messages of other tabs.
+    if (event?.persisted) void refresh();
+    if (serviceWorker) loadPush().then((push) => push.update(), changed);
   };
-  /** @param {PageTransitionEvent} event */
-  const onShow = ({ persisted }) => persisted && void refresh();
   /** @param {'addEventListener' | 'removeEventListener'} method */
   const listen = (method) => {
     globalThis.document?.[method]('visibilitychange', wake);
     globalThis[method]?.('online', wake);
-    globalThis[method]?.('pageshow', /** @type {EventListener} */ (/** @type {unknown} */ (onShow)));
+    globalThis[method]?.('pageshow', wake);
   };
 
   return {
@@ -290,11 +264,17 @@ export const createInbox = (options) => {
     start: () => {
       if (started) return;
       started = true;
-      tabs = joinTabs({ name, lead, receive: onMessage });
+      tabs = joinTabs({
+        name,
+        receive: onMessage,
+        lead: async (signal) => {
+          leads = true;
+          await stream.run(signal);
+          leads = false;
+        },
+      });
       changes.start();
       listen('addEventListener');
-      tabs.enter();
-      tabs.post({ hello: true });
       wake();
       setTimeout(() => started && box.floor === Infinity && void refresh(), PATIENCE);
     },
@@ -315,26 +295,19 @@ export const createInbox = (options) => {
     seen: (ids) => change('seen', ids),
     remove: (id) => change('deleted', [id]),
     setState: (id, state) => change('state', [id], state),
-    readAll: () => changeAll('read'),
-    removeAll: () => changeAll('deleted'),
+    readAll: () => void changeAll('read'),
+    removeAll: () => void changeAll('deleted'),
     preferences: {
-      list: async () => {
-        /** @type {[App, PreferenceCategory[], Preference[]]} */
-        const [{ channels = [] }, all, own] = await Promise.all([connect(), json('/categories'), json('/preferences')]);
-        return all.flatMap(({ id, identifier, name, hideInPreferenceManager }) => {
-          const choices = own.find(({ categoryId }) => categoryId === id)?.channels;
-          // Channels without a choice are on.
-          const enabled = (/** @type {string} */ channel) =>
-            choices?.find((choice) => choice.channel === channel)?.enabled ?? true;
-          const shown = channels.map((channel) => ({ channel, enabled: enabled(channel) }));
-          return hideInPreferenceManager ? [] : { id, identifier, name, channels: shown };
-        });
-      },
-      set: async (categoryId, channel, enabled) => {
-        const body = { preference: [{ categoryId, channels: [{ channel, enabled }] }] };
-        await api('/preferences', { method: 'PATCH', body });
-      },
+      list: async () => (await loadPreferences()).list(),
+      set: async (...choice) => (await loadPreferences()).set(...choice),
     },
-    push,
+    push: {
+      get state() {
+        return getSnapshot().push;
+      },
+      update: async () => (await loadPush()).update(),
+      subscribe: async () => (await loadPush()).subscribe(),
+      unsubscribe: async () => (await loadPush()).unsubscribe(),
+    },
   };
 };

@@ -1,10 +1,16 @@
-// Web push of this browser. The service worker of `clients/web-push` shows the messages.
+// Web push of this browser, for pages with a service worker. The worker of `clients/web-push` shows the messages.
 // SPDX-License-Identifier: Apache-2.0
 /** @import { CreatePush, PushState } from './types.js' */
 import { remember } from './storage.js';
 
 /** @type {CreatePush} */
-export const createPush = ({ name, worker, app, call, changed }) => {
+export const createPush = ({ name, worker, api, device, app, changed }) => {
+  const key = `${name} push`;
+  /** @param {string} method @param {unknown} [body] */
+  const call = (method, body) => {
+    const SECRET = remember(`${name} secret`);
+    return api(`/devices/${device.ID}/webPushSubscription`, { method, body, device: SECRET ? { SECRET } : {} });
+  };
   /** @type {PushState} */
   let state = 'unsupported';
   const workers = worker ? globalThis.navigator?.serviceWorker : undefined;
@@ -12,7 +18,7 @@ export const createPush = ({ name, worker, app, call, changed }) => {
   /** Returns the subscription, unless another user of this browser owns it. */
   const own = async () => {
     const subscription = await (await registration())?.pushManager?.getSubscription();
-    return subscription?.endpoint === remember(name) ? subscription : undefined;
+    return subscription?.endpoint === remember(key) ? subscription : undefined;
   };
 
   /** @returns {Promise<PushState>} */
@@ -46,19 +52,26 @@ export const createPush = ({ name, worker, app, call, changed }) => {
           return pushManager.subscribe(options);
         });
         await call('POST', subscription);
-        remember(name, subscription.endpoint);
+        remember(key, subscription.endpoint);
       }
       return update();
     },
     unsubscribe: async () => {
       // Without its subscription the browser receives nothing, even if the call fails.
       if (await (await own())?.unsubscribe()) await call('DELETE');
-      remember(name, '');
+      remember(key, '');
       return update();
     },
-    close: async (matches) => {
+    silence: async (
+      { data: { notification: item, requestId = item?.clickedAt && item.requestId, change = '' } },
+      { items },
+    ) => {
+      const isAll = /Read|Deleted/.test(change);
+      if (!requestId && !isAll) return;
+      const unread = [...items.values()].filter(({ clickedAt }) => !clickedAt).map((item) => item.requestId);
       for (const shown of (await (await registration())?.getNotifications()) ?? []) {
-        if (shown.data?.requestId && matches(shown.data.requestId)) shown.close();
+        const id = shown.data?.requestId;
+        if (id && (isAll ? !unread.includes(id) : id === requestId)) shown.close();
       }
     },
   };

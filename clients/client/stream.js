@@ -1,21 +1,17 @@
-// The event stream: Server-Sent Events over fetch, because EventSource cannot send headers.
+// Server-Sent Events over fetch, because EventSource cannot send headers.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { CreateStream, Failure, StreamEvent } from './types.js' */
+/** @import { Bye, CreateStream, Failure, Parse } from './types.js' */
 import { isFinal } from './api.js';
 
-/** Milliseconds without a byte after which the connection counts as lost. The server sends a comment every 25 s. */
+/** Milliseconds without a byte after which the connection is lost. */
 const SILENCE = 60_000;
 /** Maximum length of an event in characters. */
 const LONGEST = 1 << 20;
-/** Reasons of `bye` after which the client does not connect again. */
+/** Final reasons of `bye`. */
 const FINAL = ['erased', 'app_disabled', 'credentials', 'signed_out'];
 
-/**
- * Parses a stream (HTML standard, section 9.2.6). Calls `alive` for each chunk.
- * @param {Response} response @param {() => void} alive @returns {AsyncGenerator<StreamEvent>}
- */
-export async function* parse({ body }, alive) {
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (body).getReader();
+/** Parses a stream (HTML standard, section 9.2.6). @type {Parse} */
+export const parse = async function* (reader, alive) {
   const decoder = new TextDecoder();
   let [rest, name, id, data] = ['', '', '', ''];
   for (;;) {
@@ -35,26 +31,20 @@ export async function* parse({ body }, alive) {
     }
     if (rest.length + data.length > LONGEST) throw new Error('event is too long');
   }
-}
+};
 
 /** @type {CreateStream} */
 export const createStream = ({ api, lastId, prepare, deliver, status }) => {
   let wake = () => {};
 
-  /** Waits for the time or for `wake`. @param {number} seconds @returns {Promise<void>} */
+  /** Waits for the time or for `wake`. @param {number} seconds */
   const pause = (seconds) =>
     new Promise((resolve) => {
-      const timer = seconds < Infinity ? setTimeout(resolve, seconds * 1000) : 0;
-      wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+      wake = () => resolve(clearTimeout(timer));
+      const timer = seconds < Infinity ? setTimeout(wake, seconds * 1000) : 0;
     });
 
-  /**
-   * Reads one connection. Returns the data of `bye`.
-   * @param {AbortController} once @returns {Promise<{ reason?: string, retryAfter?: number }>}
-   */
+  /** Reads one connection. @param {AbortController} once @returns {Promise<Bye>} */
   const connect = async (once) => {
     let timer = setTimeout(() => {});
     const alive = () => {
@@ -65,7 +55,8 @@ export const createStream = ({ api, lastId, prepare, deliver, status }) => {
       await prepare();
       alive();
       const headers = { Accept: 'text/event-stream', ...(lastId() && { 'Last-Event-ID': lastId() }) };
-      for await (const event of parse(await api('/stream', { headers, signal: once.signal }), alive)) {
+      const { body } = await api('/stream', { headers, signal: once.signal });
+      for await (const event of parse(/** @type {NonNullable<typeof body>} */ (body).getReader(), alive)) {
         if (event.name === 'bye') return event.data;
         if (event.name === 'ready') status('live');
         await deliver(event);
@@ -84,16 +75,15 @@ export const createStream = ({ api, lastId, prepare, deliver, status }) => {
       for (let attempt = 0; !signal.aborted; attempt++) {
         const started = Date.now();
         const once = new AbortController();
-        const lose = () => once.abort();
-        signal.onabort = () => {
-          lose();
+        const end = () => {
+          once.abort();
           wake();
         };
-        globalThis.addEventListener?.('offline', lose);
+        signal.onabort = end;
+        globalThis.addEventListener?.('offline', end, { signal: once.signal });
         /** @type {Failure | undefined} */
         let failure;
         const { reason = '', retryAfter = 0 } = await connect(once).catch((thrown) => (failure = thrown));
-        globalThis.removeEventListener?.('offline', lose);
         if (signal.aborted) break;
 
         if (FINAL.includes(reason)) failure = { message: reason, code: reason, status: 403 };
@@ -104,7 +94,7 @@ export const createStream = ({ api, lastId, prepare, deliver, status }) => {
         if (Date.now() - started > 10_000) attempt = 0;
         if (reason === 'replaced') await pause(Infinity);
         else if (attempt || !['expired', 'too_long'].includes(reason)) {
-          // Full jitter between 0.5 and at most 30 s.
+          // Full jitter, 0.5 to 30 s.
           await pause(Math.max(0.5 + Math.random() * (Math.min(30, 2 ** attempt) - 0.5), retryAfter));
         }
       }

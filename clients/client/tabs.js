@@ -1,8 +1,8 @@
-// One connection per browser: a Web Lock elects the leading tab, and a BroadcastChannel passes its events to the other tabs.
+// A Web Lock elects the tab that leads. Without locks or channels, each tab leads.
 // SPDX-License-Identifier: Apache-2.0
 /** @import { JoinTabs } from './types.js' */
 
-/** Joins the tabs of an inbox. If the browser lacks locks or channels, each tab leads. @type {JoinTabs} */
+/** @type {JoinTabs} */
 export const joinTabs = ({ name, lead, receive }) => {
   const locks = globalThis.navigator?.locks;
   const channel = locks && globalThis.BroadcastChannel && new BroadcastChannel(name);

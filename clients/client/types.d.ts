@@ -18,8 +18,6 @@ export interface Options {
     serviceWorker?: string;
     /** Prefix of the API's header names. `X-SERVICE` by default. */
     headerPrefix?: string;
-    /** Replaces `fetch`, for tests. */
-    fetch?: typeof fetch;
 }
 
 export interface Category {
@@ -96,6 +94,8 @@ export interface Preferences {
 
 export interface Push {
     readonly state: PushState;
+    /** Detects the state again. */
+    update(): Promise<PushState>;
     /** Asks for permission if needed, and subscribes. Call it from a click. */
     subscribe(): Promise<PushState>;
     /** Ends the subscription of this browser. Call it before the user signs out. */
@@ -193,6 +193,9 @@ export interface Call {
     renew(): void;
 }
 
+/** Calls the API, and parses the answer. */
+export type Json = (...call: Parameters<Call>) => Promise<any>;
+
 export type CreateInbox = (options: Options) => Inbox;
 export type CreateApi = (options: Options) => Call;
 export type IsFinal = (failure: Failure) => boolean;
@@ -224,6 +227,15 @@ export type CreateChanges = (options: {
     stop(): void;
 };
 
+/** Data of the event `bye`. */
+export interface Bye {
+    reason?: string;
+    retryAfter?: number;
+}
+
+/** Parses Server-Sent Events. Calls `alive` for each chunk. */
+export type Parse = (reader: ReadableStreamDefaultReader<Uint8Array>, alive: () => void) => AsyncGenerator<StreamEvent>;
+
 export type CreateStream = (options: {
     api: Call;
     lastId(): string;
@@ -244,28 +256,34 @@ export type JoinTabs = (options: {
     /** Leads until the signal aborts. */
     lead(signal: AbortSignal): Promise<void>;
     receive(message: any): void;
-}) => {
+}) => Tabs;
+
+export interface Tabs {
     post(message: unknown): void;
     /** Requests the lead. */
     enter(): void;
     /** Gives up the lead or the request for it. */
     leave(): void;
     close(): void;
-};
+}
 
 /** Reads or, with a value, writes a storage entry. An empty value removes it. */
 export type Remember = (name: string, value?: string) => string;
 
+/** Push as the page uses it, and what only the client uses. */
+export interface LoadedPush extends Push {
+    /** Closes web pushes of the items that an event reports as read or deleted. */
+    silence(event: StreamEvent, box: Box): Promise<void>;
+}
+
 export type CreatePush = (options: {
-    /** Storage entry with the endpoint of the subscription. */
+    /** Prefix of the storage entries. */
     name: string;
     worker: string | undefined;
     app(): Promise<App>;
-    /** Calls `webPushSubscription` of this device. */
-    call(method: string, body?: unknown): Promise<unknown>;
+    api: Call;
+    device: { ID: string };
     changed(): void;
-}) => Push & {
-    update(): Promise<PushState>;
-    /** Closes shown notifications of the sends that `matches` selects. */
-    close(matches: (requestId: string) => boolean): Promise<void>;
-};
+}) => LoadedPush;
+
+export type CreatePreferences = (options: { api: Call; app(): Promise<App> }) => Preferences;

@@ -1,7 +1,7 @@
 // Strings of the other languages. Loaded only if the page needs one of them.
 // SPDX-License-Identifier: Apache-2.0
 
-/** @type {Record<string, import('./strings.js').Strings>} */
+/** @type {Record<string, import('./types.js').Strings>} */
 export const locales = {
   de: {
     title: 'Benachrichtigungen',

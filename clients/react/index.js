@@ -77,7 +77,7 @@ export const useInbox = () => {
  * @param {{
  *   placement?: 'end' | 'start' | 'inline',
  *   locale?: string,
- *   strings?: Partial<import('../inbox/strings.js').Strings>,
+ *   strings?: Partial<import('../inbox/types.js').Strings>,
  *   onOpen?: (event: CustomEvent) => void,
  *   onAction?: (event: CustomEvent) => void,
  *   className?: string,

@@ -80,10 +80,46 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     let users = users(&system, &app, scale.connections).await;
 
     let (end, counters) = (CancellationToken::new(), Arc::<Counters>::default());
+    let clients = start_clients(&system, &app, users.len(), &counters, &end);
+    all_open(&counters, users.len()).await;
+    let publisher = Publisher { log: system.log.clone(), partitions: system.partitions, app: app.id };
+    let publishing = tokio::spawn(publisher.publish(users.clone(), *scale));
+    cause_faults(&mut system, &counters, scale).await;
+    let published = publishing.await.unwrap();
+    let expected: usize = published.values().map(BTreeSet::len).sum();
+    let all = async {
+        let mut looks = pace(RECONNECT);
+        while counters.items.load(Ordering::Acquire) < expected {
+            looks.tick().await;
+        }
+    };
+    // If this takes too long, the comparison below shows what is missing.
+    timeout(SOON, all).await.ok();
+    end.cancel();
+    compare(clients.join_all().await, &published);
+    system.assert_running();
+    let memory = system.processes.iter_mut();
+    Report {
+        clients: users.len(),
+        items: expected,
+        reconnects: counters.reconnects.load(Ordering::Acquire),
+        resets: counters.resets.load(Ordering::Acquire),
+        memory: memory.map(|one| (one.name.to_string(), one.most_memory() / 1024 / 1024)).collect(),
+    }
+}
+
+/// Starts a client for each user. Half of them prefer the first gateway.
+fn start_clients(
+    system: &System,
+    app: &App,
+    users: usize,
+    counters: &Arc<Counters>,
+    end: &CancellationToken,
+) -> JoinSet<(String, HashMap<i64, String>)> {
     let mut clients = JoinSet::new();
     let origins: [String; 2] = system.origins().try_into().unwrap();
     let http = Client::new();
-    for index in 0..users.len() {
+    for index in 0..users {
         let mut origins = origins.clone();
         origins.rotate_left(index % 2);
         let client = LiveClient {
@@ -94,34 +130,22 @@ pub(crate) async fn run(scale: &Scale) -> Report {
             http: http.clone(),
             last_id: None,
             items: HashMap::new(),
-            counters: Arc::clone(&counters),
+            counters: Arc::clone(counters),
         };
         clients.spawn(client.run(end.clone()));
     }
-    all_open(&counters, users.len()).await;
-    let publisher = Publisher { log: system.log.clone(), partitions: system.partitions, app: app.id };
-    let publishing = tokio::spawn(publisher.publish(users.clone(), *scale));
-    cause_faults(&mut system, &counters, scale).await;
-    let published = publishing.await.unwrap();
-    let expected: usize = published.values().map(BTreeSet::len).sum();
-    eventually(SOON, "every client has every item", async || {
-        (counters.items.load(Ordering::Acquire) >= expected).then_some(())
-    })
-    .await;
-    end.cancel();
-    for (user, items) in clients.join_all().await {
+    clients
+}
+
+/// Asserts that each user's client has received what was published for the user, each item once.
+fn compare(clients: Vec<(String, HashMap<i64, String>)>, published: &HashMap<String, BTreeSet<String>>) {
+    let none = BTreeSet::new();
+    for (user, items) in clients {
         let titles: BTreeSet<String> = items.values().cloned().collect();
         assert_eq!(titles.len(), items.len(), "{user} has an item under two ids");
-        assert_eq!(Some(&titles), published.get(&user).or(Some(&BTreeSet::new())), "{user}");
-    }
-    system.assert_running();
-    let memory = system.processes.iter_mut();
-    Report {
-        clients: users.len(),
-        items: expected,
-        reconnects: counters.reconnects.load(Ordering::Acquire),
-        resets: counters.resets.load(Ordering::Acquire),
-        memory: memory.map(|one| (one.name.to_string(), one.most_memory() / 1024 / 1024)).collect(),
+        let published = published.get(&user).unwrap_or(&none);
+        let missing: Vec<_> = published.difference(&titles).collect();
+        assert!(missing.is_empty() && titles.len() == published.len(), "{user} lacks {missing:?}");
     }
 }
 
@@ -277,12 +301,15 @@ impl LiveClient {
             while let Some((block, rest)) = text.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
                 text = rest;
-                self.apply(&block, &mut created_here).await;
+                if !self.apply(&block, &mut created_here).await {
+                    return;
+                }
             }
         }
     }
 
-    async fn apply(&mut self, block: &str, created_here: &mut BTreeSet<i64>) {
+    /// Applies an update. Returns false if the client must connect again.
+    async fn apply(&mut self, block: &str, created_here: &mut BTreeSet<i64>) -> bool {
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
         if let Some(id) = field("id: ") {
             self.last_id = Some(id.to_owned());
@@ -297,14 +324,15 @@ impl LiveClient {
             }
             Some("reset") => {
                 self.counters.resets.fetch_add(1, Ordering::AcqRel);
-                self.fetch().await;
+                return self.fetch().await;
             }
             _ => {}
         }
+        true
     }
 
-    /// Fetches the list. If the gateway fails meanwhile, the connection fails too, and the next one starts with another reset.
-    async fn fetch(&mut self) {
+    /// Fetches the list. If that fails, returns false, and the next connection starts with another reset.
+    async fn fetch(&mut self) -> bool {
         let mut page = 1;
         loop {
             let call = self
@@ -312,17 +340,17 @@ impl LiveClient {
                 .get(format!("{}/v3/notifications?limit=20&pageNo={page}", self.origins[0]))
                 .header("X-SERVICE-API-KEY", &self.app.key)
                 .header("X-SERVICE-USER-ID", &self.user);
-            let answer = match call.send().await {
-                Ok(answer) if answer.status() == 200 => answer.json::<Value>().await,
-                _ => {
-                    self.last_id = Some("fetch-again".to_owned());
-                    return;
-                }
+            let list = match call.send().await {
+                Ok(answer) if answer.status() == 200 => answer.json::<Value>().await.ok(),
+                _ => None,
             };
-            let Ok(list) = answer else { return };
+            let Some(list) = list else {
+                self.last_id = Some("fetch-again".to_owned());
+                return false;
+            };
             list["data"].as_array().unwrap().iter().for_each(|item| self.keep(item));
             if list["pagination"]["pageCount"].as_i64().unwrap() <= page {
-                return;
+                return true;
             }
             page += 1;
         }

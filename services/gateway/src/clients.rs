@@ -1,10 +1,16 @@
 //! `/clients/`: the browser clients of the folder `clients`, from files that are part of the binary.
 
+use std::io::Write as _;
+use std::sync::LazyLock;
+
 use actix_web::http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH,
+    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG,
+    HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::http::failure::Failure;
 
@@ -99,23 +105,50 @@ pub(crate) async fn versioned(
     answer(&request, &format!("{folder}/{file}"), IMMUTABLE)
 }
 
+/// A file as it is sent.
+struct ClientFile {
+    path: &'static str,
+    text: &'static str,
+    gzip: Vec<u8>,
+    tag: String,
+}
+
+/// All files, compressed when the first one is requested.
+static READY: LazyLock<Vec<ClientFile>> = LazyLock::new(|| FILES.iter().map(ClientFile::new).collect());
+
+impl ClientFile {
+    fn new(&(path, text): &(&'static str, &'static str)) -> ClientFile {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        // Writing to memory cannot fail.
+        let gzip = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).unwrap_or_default();
+        let digest = credentials::secrets::sha256(text.as_bytes());
+        let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        ClientFile { path, text, gzip, tag: format!("\"{tag}\"") }
+    }
+}
+
 fn answer(request: &HttpRequest, path: &str, caching: &'static str) -> Result<HttpResponse, Failure> {
-    let (_, text) = FILES.iter().find(|(known, _)| *known == path).ok_or_else(no_such_file)?;
-    let digest = credentials::secrets::sha256(text.as_bytes());
-    let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let tag = format!("\"{tag}\"");
-    let known = request.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim().ends_with(&tag)));
+    let file = READY.iter().find(|file| file.path == path).ok_or_else(no_such_file)?;
+    let lists = |name, wanted: &str| {
+        let values = request.headers().get_all(name).filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|one| one.trim().trim_start_matches("W/") == wanted)
+    };
+    let is_known = lists(IF_NONE_MATCH, &file.tag);
     let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     response
         .insert_header((CACHE_CONTROL, caching))
-        .insert_header((ETAG, tag))
+        .insert_header((ETAG, file.tag.as_str()))
+        .insert_header((VARY, "Accept-Encoding"))
         .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")))
         .insert_header((RESOURCE_POLICY, HeaderValue::from_static("cross-origin")));
     if is_known {
         return Ok(response.finish());
     }
-    Ok(response.insert_header((CONTENT_TYPE, "text/javascript; charset=utf-8")).body(*text))
+    response.insert_header((CONTENT_TYPE, "text/javascript; charset=utf-8"));
+    if lists(ACCEPT_ENCODING, "gzip") {
+        return Ok(response.insert_header((CONTENT_ENCODING, "gzip")).body(file.gzip.as_slice()));
+    }
+    Ok(response.body(file.text))
 }
 
 fn no_such_file() -> Failure {

@@ -46,12 +46,61 @@ async fn the_documentation_page_loads_nothing_from_other_hosts() {
     }
 }
 
+#[tokio::test]
+async fn the_browser_clients_are_served_with_and_without_a_release() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let newest = service.call("GET /clients/inbox/index.js").send().await;
+    assert_eq!(newest.header("content-type"), Some("text/javascript; charset=utf-8"));
+    assert_eq!(newest.header("access-control-allow-origin"), Some("*"), "pages of other origins import it");
+    assert_eq!(newest.header("cross-origin-resource-policy"), Some("cross-origin"));
+    assert_eq!(newest.header("cache-control"), Some("public, max-age=300"));
+    let tag = newest.header("etag").unwrap().to_owned();
+    let script = newest.is(200);
+    assert!(script.as_str().unwrap().contains("tidings-inbox"));
+    let again = service.call("GET /clients/inbox/index.js").header("If-None-Match", &tag).send().await;
+    assert_eq!(again.is(304), Value::Null);
+
+    let release = env!("CARGO_PKG_VERSION");
+    let fixed = service.call(&format!("GET /clients/{release}/inbox/index.js")).send().await;
+    assert_eq!(fixed.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    assert_eq!(fixed.is(200), script);
+    let zipped =
+        service.call("GET /clients/inbox/index.js").header("Accept-Encoding", "br, gzip").send().await;
+    assert_eq!((zipped.status, zipped.header("content-encoding")), (200, Some("gzip")));
+    for path in
+        ["clients/inbox/other.js", "clients/demo/shop.js", "clients/0.0.1/inbox/index.js", "clients/..%2Fx/y"]
+    {
+        service.call(&format!("GET /{path}")).send().await.fails(404, "not_found");
+    }
+}
+
 /// Finds the row of `docs/limits.md` that begins with this text, and returns its second column.
 fn listed(row: &str) -> String {
     let page = include_str!("../../../docs/limits.md");
     let row = format!("| {row} |");
     let line = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
     line.split('|').nth(2).unwrap().trim().to_owned()
+}
+
+#[test]
+fn docs_limits_states_the_limits_of_live_connections() {
+    use gateway::limits;
+    let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
+    let connections = service_kit::Config::default().gateway.realtime_connections;
+    let rows = [
+        ("live connections (`/v3/stream`, `/socket.io/`)", connections.to_string()),
+        ("live connections of a user; the oldest is closed", limits::PER_USER.to_string()),
+        (
+            "updates that wait for a client; more become a reset",
+            format!("{}, and {} KiB", limits::QUEUED, limits::QUEUED_BYTES / 1024),
+        ),
+        ("time for a Socket.IO client to send CONNECT", seconds(limits::CONNECT_WITHIN)),
+        ("size of a frame of a Socket.IO client", format!("{} bytes", limits::MAX_FRAME)),
+        ("frames per second of a Socket.IO client", limits::PACKETS.to_string()),
+    ];
+    for (row, limit) in rows {
+        assert_eq!(listed(row), limit, "{row}");
+    }
 }
 
 #[test]
@@ -69,15 +118,6 @@ fn docs_limits_states_the_limits_of_the_code() {
             "sends per second in the transactional lane; sends above this rate go to the bulk lane",
             gateway.transactional_rate.to_string(),
         ),
-        ("live connections (`/v3/stream`, `/socket.io/`)", gateway.realtime_connections.to_string()),
-        ("live connections of a user; the oldest is closed", limits::PER_USER.to_string()),
-        (
-            "updates that wait for a client; more become a reset",
-            format!("{}, and {} KiB", limits::QUEUED, limits::QUEUED_BYTES / 1024),
-        ),
-        ("time for a Socket.IO client to send CONNECT", seconds(limits::CONNECT_WITHIN)),
-        ("size of a frame of a Socket.IO client", format!("{} bytes", limits::MAX_FRAME)),
-        ("frames per second of a Socket.IO client", limits::PACKETS.to_string()),
         ("requests waiting for database or log", gateway.waiting_room.to_string()),
         ("memory of bodies, as sent and as parsed", format!("{} KiB", limits::BODY_ROOM)),
         ("memory of files, in addition to bodies", format!("{} KiB", limits::FILE_ROOM)),
