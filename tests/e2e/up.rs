@@ -31,6 +31,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     let delivery = settled_delivery(&running, &request).await;
     check_contents(&item, &mail, &delivery);
     assert_eq!(running.status_of(running.dev("metrics")).await, 200);
+    assert_eq!(running.status_of(running.dev("shop")).await, 200);
 
     check_that_captures_are_private(&data);
     let (before, dev) = (running.descendants(), running.dev.clone());
@@ -105,7 +106,7 @@ fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Pat
     }
     let names: Vec<&str> = running.dev.as_object().unwrap().keys().map(String::as_str).collect();
     let expected =
-        ["api", "apiKey", "apiSecret", "appId", "databaseUrl", "metrics", "natsUrl", "outbox", "pushService"];
+        ["api", "apiKey", "apiSecret", "appId", "databaseUrl", "metrics", "natsUrl", "outbox", "pushService", "shop"];
     assert_eq!(names, expected);
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask clients`: makes npm packages of the browser clients.
+//! `cargo xtask clients`: builds npm packages of the browser clients.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -6,9 +6,9 @@ use std::process::{Command, ExitCode};
 use crate::{node, steps};
 use anyhow::Context;
 
-/// Make npm packages of the browser clients
+/// Build npm packages of the browser clients
 ///
-/// The packages @tidings/client, @tidings/inbox and @tidings/react are made in target/clients, with the version of this workspace and
+/// The packages @tidings/client, @tidings/inbox and @tidings/react are built in target/clients, with the version of this workspace and
 /// with types. They are not published.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:

@@ -39,7 +39,7 @@ use clap::{Parser, Subcommand};
   cargo xtask overload            offer ten times the load that the gateway accepts
   cargo xtask deploy-test         test what operators deploy
   cargo xtask figures             print figures about the code and its comments
-  cargo xtask clients             make npm packages of the browser clients"
+  cargo xtask clients             build npm packages of the browser clients"
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! Packages of npm with which the suite checks the browser clients. No client depends on them.
+//! The npm packages that the tests of the browser clients use. No client depends on them.
 
 use std::process::Command;
 

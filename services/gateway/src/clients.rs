@@ -18,7 +18,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 /// Files without a version in their path are checked again after five minutes.
 const SHORT: &str = "public, max-age=300";
-/// Lets pages of other origins load the files although they isolate themselves.
+/// Lets cross-origin isolated pages load the files.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 macro_rules! files {
@@ -110,7 +110,8 @@ struct ClientFile {
     path: &'static str,
     text: &'static str,
     gzip: Vec<u8>,
-    tag: String,
+    /// Entity tags of the text and of its compressed form.
+    tags: [String; 2],
 }
 
 /// All files, compressed when the first one is requested.
@@ -123,7 +124,8 @@ impl ClientFile {
         let gzip = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).unwrap_or_default();
         let digest = credentials::secrets::sha256(text.as_bytes());
         let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        ClientFile { path, text, gzip, tag: format!("\"{tag}\"") }
+        let tags = [format!("\"{tag}\""), format!("\"{tag}-gzip\"")];
+        ClientFile { path, text, gzip, tags }
     }
 }
 
@@ -133,11 +135,13 @@ fn answer(request: &HttpRequest, path: &str, caching: &'static str) -> Result<Ht
         let values = request.headers().get_all(name).filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|one| one.trim().trim_start_matches("W/") == wanted)
     };
-    let is_known = lists(IF_NONE_MATCH, &file.tag);
+    let is_zipped = lists(ACCEPT_ENCODING, "gzip");
+    let tag = &file.tags[usize::from(is_zipped)];
+    let is_known = lists(IF_NONE_MATCH, tag);
     let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     response
         .insert_header((CACHE_CONTROL, caching))
-        .insert_header((ETAG, file.tag.as_str()))
+        .insert_header((ETAG, tag.as_str()))
         .insert_header((VARY, "Accept-Encoding"))
         .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")))
         .insert_header((RESOURCE_POLICY, HeaderValue::from_static("cross-origin")));
@@ -145,7 +149,7 @@ fn answer(request: &HttpRequest, path: &str, caching: &'static str) -> Result<Ht
         return Ok(response.finish());
     }
     response.insert_header((CONTENT_TYPE, "text/javascript; charset=utf-8"));
-    if lists(ACCEPT_ENCODING, "gzip") {
+    if is_zipped {
         return Ok(response.insert_header((CONTENT_ENCODING, "gzip")).body(file.gzip.as_slice()));
     }
     Ok(response.body(file.text))

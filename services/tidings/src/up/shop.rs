@@ -1,5 +1,6 @@
 //! The demo page: a shop with the inbox of a user, and a backend that sends notifications. The page never sees the API secret.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,9 @@ pub(super) async fn start(context: &Context, settings: ShopSettings) -> anyhow::
 
 impl Handler for Shop {
     fn handle(&self, request: &Request<Bytes>) -> Reply {
+        if !is_local(request) {
+            return Reply::Answer(status(403));
+        }
         let path = request.uri().path();
         Reply::Answer(match (request.method().as_str(), path) {
             ("GET", "/settings.json") => {
@@ -75,6 +79,14 @@ impl Handler for Shop {
             _ => status(405),
         })
     }
+}
+
+/// Returns true if the request names this server by its address. A page of another site could reach it by a name that resolves to this
+/// machine.
+fn is_local(request: &Request<Bytes>) -> bool {
+    let host = request.headers().get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name == "localhost" || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 impl Shop {
