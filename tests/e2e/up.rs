@@ -105,8 +105,18 @@ fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Pat
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
     let names: Vec<&str> = running.dev.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected =
-        ["api", "apiKey", "apiSecret", "appId", "databaseUrl", "metrics", "natsUrl", "outbox", "pushService", "shop"];
+    let expected = [
+        "api",
+        "apiKey",
+        "apiSecret",
+        "appId",
+        "databaseUrl",
+        "metrics",
+        "natsUrl",
+        "outbox",
+        "pushService",
+        "shop",
+    ];
     assert_eq!(names, expected);
 }
 

@@ -13,8 +13,14 @@ import socketio
 import websocket
 
 
+LOCK = threading.Lock()
+
+
 def say(**what):
-    print(json.dumps(what), flush=True)
+    # Several threads write, and a line must not be divided.
+    with LOCK:
+        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.flush()
 
 
 class Library:
