@@ -1,13 +1,15 @@
 // Changes that the server has not confirmed, each with its own entry in localStorage.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { Change, CreateChanges, Failure } from './types.js' */
+/** @import { Change, CreateChanges } from './types.js' */
 import { isFinal } from './api.js';
 import { remember } from './storage.js';
 
 const DAY = 86_400_000;
 /** Maximum number of waiting changes. */
 const MOST = 200;
-/** Earlier changes that a change replaces. @type {Record<string, string[]>} */
+/** Name and time of an entry. */
+const ENTRY = /^(\["tidings",.*\] change) (\d+) /s;
+/** Changes that a change replaces. @type {Record<string, string[]>} */
 const REPLACES = {
   seen: ['seen'],
   read: ['seen', 'read', 'unread'],
@@ -16,46 +18,73 @@ const REPLACES = {
   state: ['state'],
 };
 
+/** Reads an entry; removes an invalid one. @param {string} key @returns {Change[]} */
+const read = (key) => {
+  try {
+    const change = JSON.parse(remember(key));
+    if (Object.hasOwn(REPLACES, change.change) && change.ids.every(Number.isInteger) && change.at)
+      return [{ ...change, key }];
+  } catch {}
+  remember(key, '');
+  return [];
+};
+
 /** @type {CreateChanges} */
-export const createChanges = ({ name, send, confirm, reject, changed }) => {
+export const createChanges = ({ name, prepare, send, reject, changed }) => {
   /** @type {Change[]} */
   let waiting = [];
+  /** Those not stored. @type {Change[]} */
+  let unstored = [];
   let [active, running] = [false, false];
   let timer = setTimeout(() => {});
 
-  /** Reads the changes of all tabs. */
+  /** Reads the changes of all tabs. Removes old ones. */
   const load = () => {
+    const oldest = Date.now() - DAY;
+    waiting = unstored = unstored.filter(({ at }) => at >= oldest);
     try {
-      const entries = Object.entries(localStorage).filter(([key]) => key.startsWith(name));
-      waiting = entries.map(([, entry]) => JSON.parse(entry)).sort((a, b) => a.at - b.at);
+      for (const key of Object.keys(localStorage)) {
+        const [, owner, at] = key.match(ENTRY) ?? [];
+        if (Number(at) < oldest) remember(key, '');
+        else if (owner === name) waiting = [...waiting, ...read(key)];
+      }
     } catch {
-      // Storage is blocked: the changes wait in memory.
+      // Storage is blocked.
     }
-    for (const { key, at } of waiting) if (at < Date.now() - DAY) drop(key);
+    waiting = [...waiting].sort((a, b) => a.at - b.at);
   };
 
   /** @param {string} key */
   const drop = (key) => {
     waiting = waiting.filter((change) => change.key !== key);
+    unstored = unstored.filter((change) => change.key !== key);
     remember(key, '');
   };
 
   const sendAll = async () => {
-    for (load(); active && waiting[0]; load()) {
-      const [change] = waiting;
-      /** @type {Failure | undefined} */
-      let failure;
-      const answer = await send(change).catch((thrown) => void (failure = thrown));
-      if (answer) confirm(change, answer.status);
-      else if (failure && isFinal(failure)) reject(failure);
-      else {
-        if (active) timer = setTimeout(flush, 1000 * (failure?.retryAfter || 5 + Math.random() * 25));
-        break;
+    try {
+      for (load(); waiting[0]; load()) {
+        const [change] = waiting;
+        const failure = await prepare()
+          .then(() =>
+            send(change).catch((thrown) => {
+              // After 401 and 403, other credentials may help.
+              if (!active || !isFinal(thrown) || [401, 403].includes(thrown.status)) throw thrown;
+              reject(thrown);
+            }),
+          )
+          .catch((thrown) => thrown);
+        if (failure) {
+          const pause = failure.retryAfter || 5 + Math.random() * 25;
+          if (active && !isFinal(failure)) timer = setTimeout(flush, 1000 * pause);
+          break;
+        }
+        drop(change.key);
+        changed();
       }
-      drop(change.key);
-      changed();
+    } finally {
+      running = false;
     }
-    running = false;
   };
 
   /** Sends the changes in order, also between tabs. */
@@ -84,7 +113,7 @@ export const createChanges = ({ name, send, confirm, reject, changed }) => {
       if (waiting.length >= MOST) drop(waiting[0].key);
       const change = { ...next, at, key: `${name} ${at} ${Math.random()}` };
       waiting = [...waiting, change];
-      remember(change.key, JSON.stringify(change));
+      if (!remember(change.key, JSON.stringify(change))) unstored.push(change);
       changed();
       void flush();
     },

@@ -1,6 +1,6 @@
 // @tidings/client: the inbox of a user, without a user interface. README.md describes it.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { App, Box, Connection, CreateInbox, Failure, Json, Kind, LoadedPush, Snapshot, StreamEvent, Tabs } from './types.js' */
+/** @import { App, Box, Connection, CreateInbox, Failure, Json, Kind, LoadedPush, Notification, Snapshot, StreamEvent, Tabs } from './types.js' */
 import { createApi, isFinal } from './api.js';
 import { addPage, applyChange, applyEvent, newBox } from './box.js';
 import { createChanges } from './changes.js';
@@ -8,18 +8,18 @@ import { remember } from './storage.js';
 import { createStream } from './stream.js';
 import { joinTabs } from './tabs.js';
 
-/** Milliseconds after which a hidden page closes its connection. */
+/** Milliseconds after which a hidden page disconnects. */
 const HIDDEN = 5 * 60_000;
-/** Milliseconds after which the first page is loaded without the stream. */
+/** Milliseconds after which the first page loads without the stream. */
 const PATIENCE = 1_000;
-/** Milliseconds in which a change to all items includes those that are not loaded. */
+/** Milliseconds in which a change of all includes items not loaded. */
 const FRESH = 2_000;
-/** Maximum number of items in a call. */
+/** Maximum items of a call. */
 const CHUNK = 100;
-/** Maximum number of pages that a refresh loads. */
+/** Maximum pages of a refresh. */
 const PAGES = 10;
 
-/** Creates the inbox of a user. It connects after `start`. @type {CreateInbox} */
+/** @type {CreateInbox} */
 export const createInbox = (options) => {
   const { url, apiKey, user, pageSize = 20, categories = [], serviceWorker } = options;
   const name = JSON.stringify(['tidings', url, apiKey, user]);
@@ -27,11 +27,11 @@ export const createInbox = (options) => {
   /** @type {Json} */
   const json = async (...call) => (await api(...call)).json();
 
-  /** State that the server has confirmed. */
+  /** Confirmed state. */
   let box = newBox();
   /** @type {Connection} */
   let connection = 'connecting';
-  /** Failures: of the last call, and the final one of the stream. @type {(Failure | undefined)[]} */
+  /** Failures of the last call and of the stream. @type {(Failure | undefined)[]} */
   let [failure, ended] = [];
   let lastId = '';
   let [started, leads, scheduled] = [false, false, false];
@@ -53,13 +53,13 @@ export const createInbox = (options) => {
       listeners.forEach((listener) => listener());
     });
   };
+  /** @param {Notification} item */
+  const isShown = ({ category }) => !categories[0] || categories.includes(category?.identifier ?? '');
   const getSnapshot = () => {
     if (snapshot) return snapshot;
     const shown = { ...box, items: new Map(box.items) };
     for (const change of changes.pending()) applyChange(shown, change);
-    const items = [...shown.items.values()].filter(
-      ({ category }) => !categories[0] || categories.includes(category?.identifier ?? ''),
-    );
+    const items = [...shown.items.values()].filter(isShown);
     return (snapshot = Object.freeze({
       items: Object.freeze(items),
       unreadCount: Math.max(0, shown.unreadCount),
@@ -72,7 +72,7 @@ export const createInbox = (options) => {
     }));
   };
 
-  /** Steps to repeat on the page that is being loaded. @type {((box: Box) => void)[] | undefined} */
+  /** Steps to repeat on the next box. @type {((box: Box) => void)[] | undefined} */
   let log;
   /** @param {(box: Box) => void} step */
   const apply = (step) => {
@@ -84,10 +84,11 @@ export const createInbox = (options) => {
   const device = { ID: remember('tidingsDevice') };
   /** @type {Promise<App> | undefined} */
   let connected;
-  /** Registers the user and this browser, once. */
+  /** Registers the user and browser once. */
   const connect = () =>
     (connected ??= (async () => {
-      device.ID ||= remember('tidingsDevice', crypto.randomUUID?.() ?? String(Math.random()).slice(2));
+      device.ID ||= crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+      remember('tidingsDevice', device.ID);
       const body = { deviceType: 'browser' };
       const { app, deviceSecret } = await json('/sdk/connect', { method: 'POST', device, body });
       if (deviceSecret) remember(`${name} secret`, deviceSecret);
@@ -97,7 +98,7 @@ export const createInbox = (options) => {
       throw thrown;
     }));
 
-  let loading = Promise.resolve();
+  let loading = Promise.resolve(true);
   /** Loads pages, in turn. @param {(next: Box) => Promise<void>} load */
   const exclusively = (load) =>
     (loading = loading.then(async () => {
@@ -105,7 +106,6 @@ export const createInbox = (options) => {
       /** @type {((box: Box) => void)[]} */
       const steps = (log = []);
       try {
-        await connect();
         await load(next);
         for (const step of steps) step(next);
         box = next;
@@ -115,54 +115,66 @@ export const createInbox = (options) => {
       }
       log = undefined;
       changed();
+      return !failure;
     }));
-  /** Loads the next page. @param {Box} next */
+  /** @param {Box} next */
   const addNext = async (next) => {
     const query = new URLSearchParams({ limit: String(pageSize), ...(next.cursor && { cursor: next.cursor }) });
     if (categories.length === 1) query.set('category', categories[0]);
     addPage(next, await json(`/notifications?${query}`));
   };
   let retry = setTimeout(() => {});
-  const refresh = async () => {
+  /** @param {number} least @param {number} jitter */
+  const refreshLater = (least, jitter) => {
     clearTimeout(retry);
-    await exclusively(async (next) => {
+    retry = setTimeout(() => started && refresh(), least + Math.random() * jitter);
+  };
+  /** The refresh that has not begun. @type {Promise<void> | undefined} */
+  let queued;
+  const refresh = () => {
+    clearTimeout(retry);
+    return (queued ??= exclusively(async (next) => {
+      await connect().finally(() => (queued = undefined));
       // As many pages as before, without gaps.
       const { floor } = next;
       Object.assign(next, newBox());
       for (let page = 0; !page || (page < PAGES && next.cursor && next.floor > floor); page++) await addNext(next);
-    });
-    if (failure && !isFinal(failure) && started) retry = setTimeout(refresh, 5_000 + Math.random() * 25_000);
+    }).then(() => {
+      if (failure && !isFinal(failure) && started) refreshLater(5_000, 25_000);
+    }));
   };
 
-  /** Items that events changed during the current call; 0 is all items. */
+  /** Items that events changed during the call; 0 is all items. */
   let touched = new Set();
   const changes = createChanges({
     name: `${name} change`,
+    prepare: connect,
     send: async ({ change, ids, upTo, state, at }) => {
-      await connect();
       touched = new Set();
-      if (change === 'state') return api(`/notifications/${ids[0]}/state`, { method: 'PUT', body: { state } });
-      if (upTo && (Date.now() - at < FRESH || !ids.length)) {
+      /** @type {Response | undefined} */
+      let answer;
+      const isAll = upTo && Date.now() - at < FRESH;
+      if (isAll) {
         const all = change === 'read' ? 'Read' : 'Deleted';
-        return api(`/notifications/markAllNotificationsAs${all}`, { method: 'POST' });
+        answer = await api(`/notifications/markAllNotificationsAs${all}`, { method: 'POST' });
+      } else if (change === 'state') {
+        answer = await api(`/notifications/${ids[0]}/state`, { method: 'PUT', body: { state } });
+      } else {
+        for (let first = 0; first < ids.length; first += CHUNK) {
+          const body = { ids: ids.slice(first, first + CHUNK), change };
+          answer = await api('/notifications/bulk', { method: 'POST', body });
+        }
       }
-      for (let first = 0; ; first += CHUNK) {
-        const body = { ids: ids.slice(first, first + CHUNK), change };
-        const answer = await api('/notifications/bulk', { method: 'POST', body });
-        if (first + CHUNK >= ids.length) return answer;
-      }
-    },
-    confirm: (change, status) => {
       failure = undefined;
-      // Events that came during the call are newer. After a 202, the event of this change is still to come.
-      const ids = change.ids.filter((id) => status === 202 || !touched.has(change.upTo ? 0 : id));
-      if (!ids.length) return;
-      const confirmed = { ...change, ids };
+      // Events during the call are newer. After a 202, that of this change is still to come.
+      const left = ids.filter((id) => answer?.status === 202 || !touched.has(isAll ? 0 : id));
+      if (!left.length) return;
+      const confirmed = { change, ids: left, state, at, upTo: isAll ? upTo : undefined };
       apply((box) => applyChange(box, confirmed));
       tabs?.post({ confirmed });
     },
     reject: ({ message, status, code }) => {
-      failure = { message, status, code };
+      failure = { message, status, code, isChange: true };
       tabs?.post({ rejected: failure });
     },
     changed,
@@ -174,9 +186,11 @@ export const createInbox = (options) => {
   /** @param {'read' | 'deleted'} change */
   const changeAll = async (change) => {
     if (box.floor === Infinity) await refresh();
-    const items = [...box.items.values()].filter(({ clickedAt }) => change === 'deleted' || !clickedAt);
-    const [upTo] = box.items.keys();
-    if (upTo) changes.add({ change, ids: items.map(({ id }) => id), upTo });
+    const items = [...box.items.values()].filter(isShown);
+    const ids = items.filter(({ clickedAt }) => change === 'deleted' || !clickedAt).map(({ id }) => id);
+    // The server cannot limit a change of all items to categories.
+    const upTo = categories[0] ? undefined : [...box.items.keys()][0];
+    if (upTo || ids[0]) changes.add({ change, ids, upTo });
   };
 
   const loadPush = async () => {
@@ -189,7 +203,10 @@ export const createInbox = (options) => {
   const receive = (event) => {
     const { name, id, data } = event;
     lastId = id || lastId;
-    if (name === 'reset' || (name === 'ready' && !(data.resumed && box.floor < Infinity))) void refresh();
+    if (name === 'ready') changes.flush();
+    if (name === 'ready' && box.floor === Infinity) void refresh();
+    // A reset may follow `ready`. An item that cannot be loaded is null.
+    else if (name === 'reset' || data.resumed === false || data.notification === null) refreshLater(200, 1_000);
     if (data.unreadCount === undefined) return;
     touched.add(data.notification?.id ?? data.id ?? 0);
     apply((box) => applyEvent(box, event));
@@ -199,17 +216,16 @@ export const createInbox = (options) => {
     lastId: () => lastId,
     prepare: connect,
     deliver: async (event) => {
-      const { data, name } = event;
+      const { data } = event;
       const { id, truncated, requestId } = data.notification ?? {};
       if (truncated) {
-        // Without the whole item, only its counters change.
-        const load = json(`/notifications/${id}?markSeen=false`);
-        data.notification = await load.then((item) => ({ ...item, requestId })).catch(() => null);
+        const load = json(`/notifications/${id}?markSeen=false`).catch(() => null);
+        data.notification = (await load) && { ...(await load), requestId };
       }
-      if (name === 'ready') changes.flush();
+      const old = [...box.items.values()];
       receive(event);
       tabs?.post({ event });
-      push?.silence(event, box).catch(() => {});
+      push?.silence(event, old).catch(() => {});
     },
     status: (next, final) => {
       [connection, ended, failure] = [next, final, undefined];
@@ -218,7 +234,6 @@ export const createInbox = (options) => {
     },
   });
 
-  /** Reports the state of the connection to the other tabs. */
   const post = () => leads && tabs?.post({ connection, lastId, ended: ended && { ...ended, message: ended.message } });
   /** @param {any} message */
   const onMessage = ({ hello, event, confirmed, rejected, ...state }) => {

@@ -3,6 +3,20 @@
 /** @import { CreatePush, PushState } from './types.js' */
 import { remember } from './storage.js';
 
+/** Waits until a registration has an active worker. @param {ServiceWorkerRegistration} registration */
+const activated = async (registration) => {
+  const next = registration.installing ?? registration.waiting;
+  if (!registration.active && next) {
+    await new Promise((resolve, reject) => {
+      next.onstatechange = () => {
+        if (registration.active) resolve(undefined);
+        else if (next.state === 'redundant') reject(new Error('the service worker cannot be installed'));
+      };
+    });
+  }
+  return registration;
+};
+
 /** @type {CreatePush} */
 export const createPush = ({ name, worker, api, device, app, changed }) => {
   const key = `${name} push`;
@@ -43,8 +57,7 @@ export const createPush = ({ name, worker, api, device, app, changed }) => {
     subscribe: async () => {
       // Safari allows the question only directly after a click, so it comes before any call.
       if (workers && worker && (await Notification.requestPermission()) === 'granted') {
-        await workers.register(worker);
-        const { pushManager } = await workers.ready;
+        const { pushManager } = await activated(await workers.register(worker));
         const options = { userVisibleOnly: true, applicationServerKey: (await app()).publicKey };
         const subscription = await pushManager.subscribe(options).catch(async () => {
           // A subscription with another key exists.
@@ -62,16 +75,13 @@ export const createPush = ({ name, worker, api, device, app, changed }) => {
       remember(key, '');
       return update();
     },
-    silence: async (
-      { data: { notification: item, requestId = item?.clickedAt && item.requestId, change = '' } },
-      { items },
-    ) => {
-      const isAll = /Read|Deleted/.test(change);
-      if (!requestId && !isAll) return;
-      const unread = [...items.values()].filter(({ clickedAt }) => !clickedAt).map((item) => item.requestId);
+    silence: async ({ data }, items) => {
+      const { notification: item, requestId = item?.clickedAt && item.requestId, change = '', upTo } = data;
+      const all = /Read|Deleted/.test(change) ? items.filter(({ id }) => id <= upTo) : [];
+      const ids = [requestId, ...all.map((item) => item.requestId)].filter(Boolean);
+      if (!ids[0]) return;
       for (const shown of (await (await registration())?.getNotifications()) ?? []) {
-        const id = shown.data?.requestId;
-        if (id && (isAll ? !unread.includes(id) : id === requestId)) shown.close();
+        if (ids.includes(shown.data?.requestId)) shown.close();
       }
     },
   };

@@ -10,6 +10,6 @@ export const remember = (name, value) => {
     return localStorage.getItem(name) ?? '';
   } catch {
     // Storage is blocked or full.
-    return value ?? '';
+    return '';
   }
 };

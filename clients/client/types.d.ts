@@ -63,6 +63,8 @@ export interface Failure {
     code?: string;
     /** Seconds to wait before the next attempt. */
     retryAfter?: number;
+    /** True if the server rejected a change. */
+    isChange?: boolean;
 }
 
 /** State of the inbox at one moment. Never modified. */
@@ -108,7 +110,8 @@ export interface Inbox {
     getSnapshot(): Snapshot;
     start(): void;
     stop(): void;
-    loadMore(): Promise<void>;
+    /** Loads the next page. Resolves to false if this failed. */
+    loadMore(): Promise<boolean>;
     refresh(): Promise<void>;
     read(id: number): void;
     unread(id: number): void;
@@ -198,6 +201,7 @@ export type Json = (...call: Parameters<Call>) => Promise<any>;
 
 export type CreateInbox = (options: Options) => Inbox;
 export type CreateApi = (options: Options) => Call;
+export type Abortable = <T>(signal: AbortSignal, promise: Promise<T>) => Promise<T>;
 export type IsFinal = (failure: Failure) => boolean;
 
 export type NewBox = () => Box;
@@ -213,8 +217,10 @@ export type ApplyEvent = (box: Box, event: StreamEvent) => void;
 export type CreateChanges = (options: {
     /** Prefix of the storage entries. */
     name: string;
-    send(change: Change): Promise<Response>;
-    confirm(change: Change, status: number): void;
+    /** Runs before each call. Its failures never drop a change. */
+    prepare(): Promise<unknown>;
+    /** Sends a change, and applies it. */
+    send(change: Change): Promise<void>;
     reject(failure: Failure): void;
     changed(): void;
 }) => {
@@ -242,7 +248,7 @@ export type CreateStream = (options: {
     /** Runs before each attempt. */
     prepare(): Promise<unknown>;
     deliver(event: StreamEvent): Promise<void>;
-    /** Reports the state. A failure is final. */
+    /** Reports the state, and a failure that lasts. */
     status(connection: Connection, failure?: Failure): void;
 }) => {
     /** Ends the pause before the next attempt. */
@@ -267,13 +273,16 @@ export interface Tabs {
     close(): void;
 }
 
-/** Reads or, with a value, writes a storage entry. An empty value removes it. */
+/** Reads or, with a value, writes a storage entry. An empty value removes it. Returns the value, empty if this failed. */
 export type Remember = (name: string, value?: string) => string;
 
-/** Push as the page uses it, and what only the client uses. */
+/** Push, with a method for the client only. */
 export interface LoadedPush extends Push {
-    /** Closes web pushes of the items that an event reports as read or deleted. */
-    silence(event: StreamEvent, box: Box): Promise<void>;
+    /**
+     * Closes web pushes of the items that an event reports as read or deleted. For a change of all items, `items` are those loaded
+     * before it.
+     */
+    silence(event: StreamEvent, items: Notification[]): Promise<void>;
 }
 
 export type CreatePush = (options: {

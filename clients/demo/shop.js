@@ -30,7 +30,7 @@ const send = async (notification) => {
     });
     const answer = await response.json().catch(() => ({}));
     result.value = response.ok
-      ? `Sent to ${notification.user}`
+      ? `Accepted for ${notification.user}`
       : [answer.message ?? `Error ${response.status}`].flat().join('; ');
   } catch {
     result.value = 'The demo backend cannot be reached';

@@ -1,5 +1,5 @@
 // <tidings-inbox>: bell, list, preferences and push opt-in over @tidings/client. README.md describes it.
-// This module has the bell. The panel follows when the first page has arrived or the panel opens.
+// This module contains the bell. It imports the panel when the first page has arrived or the panel opens.
 // SPDX-License-Identifier: Apache-2.0
 /** @import { Inbox } from '../client/types.js' */
 /** @import { Host, Shell, Strings, Text } from './types.js' */
@@ -254,7 +254,7 @@ export class TidingsInbox extends HTMLElement {
     const { bell, badge, panel } = this.#ui;
     const snapshot = this.#inbox?.getSnapshot();
     if (!this.#content && (snapshot?.loaded || !panel.popover || this.#isOpen())) void this.#load();
-    const unread = (snapshot?.unreadCount ?? 0) - Number(this.#content?.removal?.item.clickedAt === null);
+    const unread = (snapshot?.unreadCount ?? 0) - (this.#content?.hiddenUnread ?? 0);
     badge.hidden = unread <= 0;
     badge.textContent = unread > 99 ? '99+' : String(unread);
     const { say } = this.#text;

@@ -13,8 +13,10 @@ const SEEN = 1_000;
 const GROUP = 20;
 /** Milliseconds for which a failure shows. */
 const FAILURE = 10_000;
-/** Milliseconds between two attempts to load older items. */
+/** Milliseconds until the next attempt after older items could not be loaded. */
 const PAUSE = 5_000;
+/** Milliseconds until the next page after one that adds no row. */
+const SKIP = 1_000;
 
 const ICONS = {
   settings: 'M4 7h9m4 0h3M4 17h3m4 0h9M15 4.5v5m-6 5v5',
@@ -64,7 +66,7 @@ const createRow = (template) => {
 };
 
 export class Panel {
-  /** Grows when every row must be updated: each minute, and with the language. */
+  /** Incremented to update every row: each minute, and when the language changes. */
   round = 0;
   /** @type {Map<number, Row>} */
   rows = new Map();
@@ -88,6 +90,8 @@ export class Panel {
   observers = [];
   isLoading = false;
   failTimer = 0;
+  /** Message of the failure that shows. @type {'failed' | 'error'} */
+  failure = 'failed';
   /** @type {Failure | null | undefined} */
   error;
 
@@ -105,6 +109,13 @@ export class Panel {
 
   get inbox() {
     return this.host.inbox;
+  }
+
+  /** Number of unread items that a deletion hides. */
+  get hiddenUnread() {
+    const { removal, inbox } = this;
+    const item = removal && inbox?.getSnapshot().items.find(({ id }) => id === removal.item.id);
+    return Number(item?.clickedAt === null);
   }
 
   /** Starts to observe. */
@@ -127,7 +138,12 @@ export class Panel {
   /** Prepares for another inbox. */
   reset() {
     this.commit();
-    this.top = 0;
+    clearTimeout(this.failTimer);
+    this.failTimer = this.top = 0;
+    this.view = 'list';
+    this.ui.preferences.replaceChildren();
+    // The buttons belong to the old inbox.
+    delete this.ui.push.dataset.shown;
     this.seen.clear();
     this.clear();
   }
@@ -224,7 +240,7 @@ export class Panel {
     }
     ui.scroll.setAttribute('aria-labelledby', this.tab);
     ui.readAll.textContent = say('readAll');
-    ui.readAll.hidden = unreadCount <= Number(this.removal?.item.clickedAt === null);
+    ui.readAll.hidden = unreadCount <= this.hiddenUnread;
     const waiting = all.filter(({ id }) => id > this.top).length;
     ui.pill.hidden = !waiting;
     ui.pill.textContent = say('newCount', waiting);
@@ -240,11 +256,11 @@ export class Panel {
     ui.retry.hidden = !isFailed;
     ui.retry.textContent = say('retry');
 
-    if (error !== this.error && error?.status && loaded) this.fail();
+    if (error !== this.error && error?.status && loaded) this.fail(error.isChange ? 'failed' : 'error');
     this.error = error;
     const isOffline = connection === 'offline' && loaded;
     ui.note.hidden = !isOffline && !this.failTimer;
-    ui.note.textContent = say(isOffline ? (error?.status ? 'error' : 'offline') : 'failed');
+    ui.note.textContent = say(isOffline ? (error?.status && !error.isChange ? 'error' : 'offline') : this.failure);
     ui.undo.hidden = !this.removal;
     ui.undo.children[0].textContent = say('removed');
     ui.undoButton.textContent = say('undo');
@@ -304,6 +320,7 @@ export class Panel {
     if (link) row.open.href = link;
     else row.open.removeAttribute('href');
     row.open.role = link ? 'link' : 'button';
+    row.open.setAttribute('aria-description', item.clickedAt ? '' : say('unread'));
     const source = /^(https?:|\/|data:image\/)/.test(item.icon ?? '') ? item.icon : '';
     row.image.hidden = !source;
     if (source && row.image.getAttribute('src') !== source) row.image.src = source;
@@ -327,7 +344,7 @@ export class Panel {
     const action = text(block.action) || text(block.value);
     const onclick = (/** @type {MouseEvent} */ event) => {
       event.stopPropagation();
-      const detail = { notification: item, action: action || label, block };
+      const detail = { notification: item, action: action || label, block, url: link || undefined };
       if (!this.dispatch('tidings-action', detail)) return event.preventDefault();
       if (!item.clickedAt) this.inbox?.read(item.id);
       if (action) this.inbox?.setState(item.id, action);
@@ -367,8 +384,10 @@ export class Panel {
     this.ui[view === 'list' ? 'settings' : 'back'].focus();
     if (view === 'list') return;
     this.showState('loading');
-    const list = await this.inbox?.preferences.list().catch(() => undefined);
+    const { inbox } = this;
+    const list = await inbox?.preferences.list().catch(() => undefined);
     const settings = list && (await import('./settings.js').catch(() => undefined));
+    if (inbox !== this.inbox) return;
     if (settings) settings.renderPreferences(this, list);
     else this.showState('error');
   }
@@ -378,15 +397,16 @@ export class Panel {
     this.ui.preferences.replaceChildren(h('p', { className: 'state' }, this.text.say(name)));
   }
 
-  /** Shows for a while that a change failed. */
-  fail() {
+  /** Shows a failure for a while. @param {'failed' | 'error'} name */
+  fail(name = 'failed') {
+    this.failure = name;
     clearTimeout(this.failTimer);
     this.failTimer = setTimeout(() => {
       this.failTimer = 0;
       this.render();
     }, FAILURE);
     this.ui.note.hidden = false;
-    this.ui.note.textContent = this.text.say('failed');
+    this.ui.note.textContent = this.text.say(name);
   }
 
   // Actions
@@ -422,7 +442,8 @@ export class Panel {
     else if (target.closest('.open')) {
       // Clicks with these keys open a new tab or window, which the page cannot replace.
       const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey;
-      const isCancelled = !this.dispatch('tidings-open', { notification: item }) && isPlain;
+      const detail = { notification: item, url: safeLink(item.url) || undefined };
+      const isCancelled = !this.dispatch('tidings-open', detail) && isPlain;
       if (isCancelled) event.preventDefault();
       else if (!item.clickedAt) this.inbox?.read(item.id);
     }
@@ -557,18 +578,26 @@ export class Panel {
     return scroll.scrollTop > 0 || list.getBoundingClientRect().top < 0 || list.matches(':hover, :focus-within');
   }
 
+  /** Returns the number of loaded items of the tab. */
+  count() {
+    const items = this.inbox?.getSnapshot().items ?? [];
+    return this.tab === 'all' ? items.length : items.filter(({ clickedAt }) => !clickedAt).length;
+  }
+
   hasMore() {
     const snapshot = this.inbox?.getSnapshot();
-    if (!snapshot?.hasMore || snapshot.error?.status) return false;
-    return this.tab === 'all' || snapshot.items.filter(({ clickedAt }) => !clickedAt).length < snapshot.unreadCount;
+    if (!snapshot?.hasMore) return false;
+    return this.tab === 'all' || this.count() < snapshot.unreadCount;
   }
 
   /** Loads older items. */
   async more() {
     if (this.isLoading || !this.hasMore()) return;
     this.isLoading = true;
-    await this.inbox?.loadMore();
-    if (this.inbox?.getSnapshot().error) await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    const count = this.count();
+    const isLoaded = await this.inbox?.loadMore();
+    const pause = isLoaded ? (this.count() > count ? 0 : SKIP) : PAUSE;
+    if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
     this.isLoading = false;
     // The observer reports only changes, and the end may still be visible.
     this.observers[1]?.unobserve(this.ui.more);

@@ -28,7 +28,8 @@ const EMPTY = Object.freeze({
 const Context = createContext(/** @type {Client | null} */ (null));
 
 /**
- * Starts an inbox for its children, and stops it when it is unmounted or when `url`, `apiKey`, `user` or `categories` change.
+ * Starts an inbox for its children, and stops it when it is unmounted or when `url`, `apiKey`, `user` or `categories` change,
+ * or `getToken` is added or removed.
  * @param {Options & { children?: import('react').ReactNode }} props
  */
 export const TidingsProvider = ({ children, ...options }) => {
@@ -37,9 +38,8 @@ export const TidingsProvider = ({ children, ...options }) => {
   useEffect(() => {
     latest.current = options;
   });
-  const { url, apiKey, user, categories } = options;
+  const { url, apiKey, user, categories, getToken } = options;
   useEffect(() => {
-    const { getToken } = latest.current;
     const started = createInbox({
       ...latest.current,
       getToken: getToken && (() => (latest.current.getToken ?? getToken)()),
@@ -50,7 +50,7 @@ export const TidingsProvider = ({ children, ...options }) => {
       started.stop();
       setInbox(null);
     };
-  }, [url, apiKey, user, categories?.join()]);
+  }, [url, apiKey, user, categories?.join(), !getToken]);
   return createElement(Context.Provider, { value: inbox }, children);
 };
 
