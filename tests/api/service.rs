@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use credentials::{link, secrets};
 use domain::content::{InAppContent, Object};
-use domain::event::ItemsAdded;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, SendId, StreamName};
+use domain::{AppId, StreamName};
 use serde_json::{Value, json};
-use service_kit::{Config, Context, clock};
+use service_kit::{Config, Context};
 use store::control::app::{NewApp, NewSecret};
 use testkit::{Installation, Servers, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -187,23 +186,8 @@ impl Service {
     pub(crate) async fn publish_item(&self, app: &App, user: &str, title: &str) {
         let merged = self.context.store.directory().merge_user(app.id, user, Object::new()).await.unwrap();
         let stream = StreamName::Inbox(partition(app.id, merged.number, PARTITIONS));
-        let created_at = clock::now();
-        let added = ItemsAdded {
-            created_at,
-            category_id: None,
-            first: 0,
-            contents: vec![InAppContent { title: Some(title.to_owned()), ..InAppContent::default() }],
-            recipients: vec![(merged.number, 0)],
-        };
-        let event = Envelope {
-            id: clock::new_id(),
-            app: app.id,
-            at: created_at,
-            send_id: Some(SendId(clock::new_id())),
-            caused_by: None,
-            trace: None,
-            event: Event::InboxItemsAdded(added),
-        };
+        let content = InAppContent { title: Some(title.to_owned()), ..InAppContent::default() };
+        let event = suite::items_added(app.id, vec![content], vec![(merged.number, 0)]);
         self.publish(stream, event.encode().unwrap()).await;
     }
 

@@ -20,6 +20,7 @@ use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, PgPool};
 use store::Store;
 use store::inbox::projection::INBOX;
+use suite::RandomNumbers;
 use testkit::{Database, Service, eventually};
 use uuid::Uuid;
 
@@ -38,7 +39,7 @@ pub(crate) struct Inboxes {
     pub(crate) log: EventLog,
     /// The service that projects the inbox.
     _service: Service,
-    random: RefCell<Random>,
+    random: RefCell<RandomNumbers>,
     /// Items that were published, by user.
     items: RefCell<HashMap<(AppId, UserNumber), Vec<ItemId>>>,
     directory: Arc<Directory>,
@@ -49,19 +50,6 @@ struct Servers {
     database: Database,
     database_url: String,
     nats: NatsServer,
-}
-
-struct Random(u64);
-
-impl Random {
-    /// Returns a number below `end`, by splitmix64.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
 }
 
 impl Inboxes {
@@ -101,7 +89,7 @@ impl Inboxes {
             store,
             log,
             _service: service,
-            random: RefCell::new(Random(42)),
+            random: RefCell::new(RandomNumbers(42)),
             items: RefCell::default(),
             directory,
             servers: Servers { database, database_url, nats },

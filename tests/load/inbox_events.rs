@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use domain::content::InAppContent;
-use domain::event::ItemsAdded;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, UserNumber};
+use domain::{AppId, Envelope, Event, ItemId, StreamName, UserNumber};
 use event_log::{EventLog, Message};
 use serde_json::json;
-use service_kit::clock;
 use store::inbox::projection::NewItem;
 
 use crate::installation::PARTITIONS;
@@ -83,22 +81,8 @@ fn event(app: AppId, users: &[UserNumber], first: usize, recipients: usize) -> E
     };
     // The stride spreads consecutive rows over the table.
     let user = |index| users[(index * 7_919) % users.len()];
-    let added = ItemsAdded {
-        created_at: clock::now(),
-        category_id: None,
-        first: 0,
-        contents: vec![content],
-        recipients: (first..first + recipients).map(|index| (user(index), 0)).collect(),
-    };
-    Envelope {
-        id: clock::new_id(),
-        app,
-        at: added.created_at,
-        send_id: Some(SendId(clock::new_id())),
-        caused_by: None,
-        trace: None,
-        event: Event::InboxItemsAdded(added),
-    }
+    let recipients = (first..first + recipients).map(|index| (user(index), 0)).collect();
+    suite::items_added(app, vec![content], recipients)
 }
 
 fn rows_of(envelope: &Envelope, seq: u64, partition: u32) -> Vec<NewItem> {

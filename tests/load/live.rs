@@ -8,14 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::content::{InAppContent, Object};
-use domain::event::ItemsAdded;
 use domain::id::partition;
-use domain::{Envelope, Event, SendId, StreamName, UserNumber};
+use domain::{Envelope, StreamName, UserNumber};
 use event_log::Message;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
-use service_kit::clock;
 use suite::cpu::Processes;
 use testkit::{Service, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -229,22 +227,7 @@ fn event(
         message: Some("Order 4711 left our house this morning and arrives tomorrow before noon.".to_owned()),
         ..InAppContent::default()
     };
-    let added = ItemsAdded {
-        created_at: clock::now(),
-        category_id: None,
-        first: 0,
-        contents: (0..contents).map(content).collect(),
-        recipients,
-    };
-    Envelope {
-        id: clock::new_id(),
-        app: installation.app,
-        at: added.created_at,
-        send_id: Some(SendId(clock::new_id())),
-        caused_by: None,
-        trace: None,
-        event: Event::InboxItemsAdded(added),
-    }
+    suite::items_added(installation.app, (0..contents).map(content).collect(), recipients)
 }
 
 async fn publish(installation: &Installation, partition: u32, event: Envelope) -> u64 {

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::content::{InAppContent, Object};
-use domain::event::ItemsAdded;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, SendId, StreamName, UserNumber};
+use domain::{AppId, StreamName, UserNumber};
 use event_log::{EventLog, Message};
 use reqwest::{Client, Response};
 use serde_json::Value;
-use service_kit::{Config, clock, connections};
+use service_kit::{Config, connections};
 use suite::{App, Name, Role, System, pace, system};
 use testkit::{Servers, eventually};
 use tokio::task::JoinSet;
@@ -225,23 +224,7 @@ impl Publisher {
     /// Publishes an item, also if the log is unavailable at first. The message id prevents a second one.
     async fn add(&self, user: UserNumber, title: &str) {
         let content = InAppContent { title: Some(title.to_owned()), ..InAppContent::default() };
-        let created_at = clock::now();
-        let added = ItemsAdded {
-            created_at,
-            category_id: None,
-            first: 0,
-            contents: vec![content],
-            recipients: vec![(user, 0)],
-        };
-        let event = Envelope {
-            id: clock::new_id(),
-            app: self.app,
-            at: created_at,
-            send_id: Some(SendId(clock::new_id())),
-            caused_by: None,
-            trace: None,
-            event: Event::InboxItemsAdded(added),
-        };
+        let event = suite::items_added(self.app, vec![content], vec![(user, 0)]);
         let stream = StreamName::Inbox(partition(self.app, user, self.partitions));
         let payload = event.encode().unwrap();
         let until = Instant::now() + SOON;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::StreamName;
 use serde_json::{Value, json};
+use suite::RandomNumbers;
 use testkit::eventually;
 
 use crate::client::Answer;
@@ -23,19 +24,6 @@ const WRONG_COUNTERS: &str = "
     ) AS counted USING (app_id, user_number)
     WHERE (kept.total, kept.unread, kept.unseen)
       IS DISTINCT FROM (coalesce(counted.total, 0), coalesce(counted.unread, 0), coalesce(counted.unseen, 0))";
-
-/// Pseudo-random numbers, the same in every run (splitmix64).
-struct RandomNumbers(u64);
-
-impl RandomNumbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Item {

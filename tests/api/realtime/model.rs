@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use suite::RandomNumbers;
 use tokio::time::{Instant, timeout};
 
 use super::live::{Event, Live, user_headers};
@@ -15,19 +16,6 @@ const CHANGES: u64 = 15;
 const USERS: [&str; 3] = ["ada", "bob", "cyd"];
 const SEED: u64 = 0x7265_616c;
 const DEVICES: usize = 2;
-
-/// Pseudo-random numbers, the same in every run (splitmix64).
-struct RandomNumbers(u64);
-
-impl RandomNumbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 /// A device with an open stream, and its copy of the inbox.
 struct Device {

@@ -38,7 +38,7 @@ pub(crate) struct Update {
     pub(crate) kind: Kind,
 }
 
-/// What an update reports. Counts cover the whole inbox.
+/// Content of an update. Counts cover the whole inbox.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// The connection is established.
