@@ -21,6 +21,8 @@ use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 pub const QUEUED: usize = 128;
 /// Maximum memory of the updates in a queue, in bytes.
 pub const QUEUED_BYTES: usize = 64 * 1024;
+/// Minimum time between two writes to a client. Updates in between are combined.
+pub(crate) const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 /// Time without an update after which a client gets a sign of life.
 const QUIET_FOR: Duration = Duration::from_secs(25);
 /// Time after which a connection ends, so that clients spread over all gateways again.

@@ -131,7 +131,7 @@ impl Recent {
     /// Returns true if further changes fit into memory, beside those after the sequence `reported`.
     pub(crate) fn has_room(&self, reported: u64) -> bool {
         let first = self.entries.partition_point(|entry| entry.seq <= reported);
-        self.entries.len() - first < MOST / 2
+        self.entries.len() - first < MOST / 2 && self.unknown.len() < MOST / 2
     }
 
     /// Returns about the time at which the first sequence after `seq` was read; None if it was not read yet.
@@ -219,6 +219,9 @@ mod tests {
         let kept = (recent.start(), recent.between(0, 100).count());
         assert_eq!(kept, (33, 67_000), "changes that were not reported are kept");
         assert!(!recent.has_room(33) && recent.has_room(90));
+        (101..=101 + MOST as u64 / 2).for_each(|seq| recent.add_unknown(seq));
+        assert!(!recent.has_room(90), "messages that cannot be read need room too");
+        assert!(recent.has_unknown(100, 101) && !recent.has_unknown(90, 100));
         recent.read_up_to(101, 90, begin + Duration::from_secs(501));
         let kept = (recent.start(), recent.between(0, 100).count());
         assert_eq!(kept, (35, 65_000), "a message is never divided");

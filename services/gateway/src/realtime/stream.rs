@@ -9,7 +9,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
-use tokio::time::{Duration, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 use crate::gateway::Gateway;
 use crate::http::accept;
@@ -17,12 +17,10 @@ use crate::http::failure::{Failure, valid_or_problems};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::http::shares::idle;
-use crate::realtime::connection::{OpenConnection, Transport};
+use crate::realtime::connection::{OpenConnection, Transport, WRITE_INTERVAL};
 use crate::realtime::credentials::{caller, with_query};
 use crate::realtime::update::Update;
 
-/// Minimum time between two writes to a client. Updates in between are combined.
-const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 /// First line of a stream: the time in milliseconds after which a browser connects again.
 const RETRY: &str = "retry: 3000\n\n";
 

@@ -9,7 +9,7 @@ use actix_ws::{AggregatedMessage, AggregatedMessageStream, MessageStream};
 use credentials::secrets::sha256;
 use serde::{Deserialize, Serialize};
 use service_kit::clock;
-use tokio::time::{Duration, Instant, interval_at, timeout};
+use tokio::time::{Duration, Instant, interval_at, sleep, timeout};
 
 use super::packet::{self, MAX_FRAME, PING_INTERVAL, PING_TIMEOUT, Packet};
 use crate::gateway::Gateway;
@@ -20,7 +20,7 @@ use crate::http::shares::holder::Holder;
 use crate::http::shares::idle;
 use crate::http::shares::peer::Peer;
 use crate::http::waiting::database;
-use crate::realtime::connection::{OpenConnection, Transport};
+use crate::realtime::connection::{OpenConnection, Transport, WRITE_INTERVAL};
 use crate::realtime::credentials::{caller, header};
 use crate::realtime::update::{ByeReason, Kind, Update};
 
@@ -229,7 +229,7 @@ impl Session {
                         self.report(client, &update).await?;
                     }
                     // Updates that arrive in this time are combined.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    sleep(WRITE_INTERVAL).await;
                 }
                 frame = next_frame(messages) => {
                     let frame = frame?;
