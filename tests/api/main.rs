@@ -25,6 +25,7 @@ mod directory {
     mod profile;
     mod profile_patch;
     mod quotas;
+    mod topics;
     mod unsubscribe;
     mod users;
     mod web_push;

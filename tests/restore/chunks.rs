@@ -55,13 +55,12 @@ async fn chunks_published_by_a_timer_or_a_redrive_are_published_again_after_a_re
             json!({"content": content, "recipients": ["ada"], "lane": "transactional", "sendAt": send_at});
         serde_json::from_value::<domain::SendRequest>(send).unwrap()
     };
-    let continues = message(app, scheduled, Event::SendContinues(SendContinues { chunk: 0 }));
+    let continues = message(app, scheduled, Event::SendContinues(SendContinues::plain(&send(None), 0)));
     let accepted = message(app, put_back, Event::SendAccepted(Box::new(send(None))));
 
     let settings = Settings { url: installation.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    let chunk =
-        Chunk { app, send_id: scheduled, chunk: 0, accepted_at: NOW, send: Arc::new(send(Some(NOW))) };
+    let chunk = Chunk::named(app, scheduled, 0, NOW, Arc::new(send(Some(NOW))));
     let timer = NewTimer {
         id: TIMER,
         due_at: NOW,

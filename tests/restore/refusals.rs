@@ -34,7 +34,12 @@ const OF_BEFORE: &str =
     ALTER TABLE request ADD CONSTRAINT request_app_id_fkey FOREIGN KEY (app_id) REFERENCES app;
     ALTER TABLE suppression DROP COLUMN user_number;
     ALTER TABLE request DROP COLUMN delivery_ids;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46)";
+    DROP TABLE topic_subscription, deleted_topic, topic;
+    ALTER TABLE app DROP COLUMN max_topics, DROP COLUMN max_subscriptions;
+    ALTER TABLE request DROP COLUMN topics, DROP COLUMN expanding;
+    ALTER TABLE plan DROP COLUMN expansion;
+    DROP INDEX timer_publishes_send;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -74,6 +74,8 @@ number_id! {
     UserNumber,
     /// A notification category of an app.
     CategoryId,
+    /// A topic of an app. A topic that is created again gets another id.
+    TopicId,
     /// A template of an app; all its versions share this id.
     TemplateId,
     /// An inbox item; unique in the installation and below 2^53.

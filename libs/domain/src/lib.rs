@@ -25,9 +25,9 @@ pub use channels::{channel, mail_header, sms, web_push};
 pub use deliveries::{
     breaker, delivery, health, outcome, receipt, redrive, retry, route, target, transition,
 };
-pub use directory::{device, profile};
+pub use directory::{device, profile, topic};
 pub use events::{event, stream};
-pub use sends::{content, link, overrides, plan, request, send};
+pub use sends::{content, expansion, link, overrides, plan, request, send};
 
 pub use channel::Channel;
 pub use delivery::{Reason, Status};
@@ -35,7 +35,8 @@ pub use device::DeviceType;
 pub use digest::Digest;
 pub use directory::trust::{TemplateProfile, TokenSubject};
 pub use event::{Envelope, Event};
-pub use id::{AppId, CategoryId, DeliveryId, DeliveryIds, ItemId, SendId, UserNumber};
+pub use expansion::Expansion;
+pub use id::{AppId, CategoryId, DeliveryId, DeliveryIds, ItemId, SendId, TopicId, UserNumber};
 pub use outcome::{Answer, Outcome, TargetDeath};
 pub use problem::Problem;
 pub use route::Route;

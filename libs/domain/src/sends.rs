@@ -1,6 +1,7 @@
 //! A send: its request, content, overrides and plan.
 
 pub mod content;
+pub mod expansion;
 pub mod link;
 pub mod overrides;
 pub mod plan;

@@ -26,7 +26,7 @@ pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Opt
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let category = facts.category(position).filter(|category| !category.critical);
     let first = chunk.chunk as usize * CHUNK_RECIPIENTS;
-    let recipients = chunk.send.chunk(chunk.chunk).iter().enumerate();
+    let recipients = chunk.recipients().iter().enumerate();
     recipients
         .map(|(place, recipient)| {
             let index = u32::try_from(first + place).unwrap_or(u32::MAX);

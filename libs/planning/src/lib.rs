@@ -5,6 +5,7 @@
 
 mod channels;
 mod decision;
+mod expansion;
 mod filters;
 mod growth;
 pub mod html;
@@ -13,5 +14,6 @@ mod renderer;
 mod template;
 
 pub use decision::decide_chunk;
+pub use expansion::{next_expansion, no_further_subscribers};
 pub use renderer::{ContentRenderer, item_size};
 pub use template::{Template, TemplateError, check, check_sample};

@@ -237,7 +237,8 @@ mod tests {
         assert_eq!(sizes(outcome), [40]);
         assert_eq!(sizes(job), [16, 16, 8]);
         assert_eq!(sizes(StreamName::Inbox(0)), [1; 40]);
-        let continued = Event::SendContinues(SendContinues { chunk: 1 }).kind();
+        let continued =
+            Event::SendContinues(SendContinues { chunk: 1, expansion: None, has_topics: false }).kind();
         let sends = StreamName::Send(Lane::Bulk);
         let continued = NewEvent { kind: continued, ..event(sends, 1) };
         assert_eq!(bundles(&[event(sends, 1), continued.clone(), continued, event(sends, 1)]).len(), 3);

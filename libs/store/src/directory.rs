@@ -1,9 +1,10 @@
-//! The directory: users, profiles, preferences, devices, push tokens, web push subscriptions and categories.
+//! The directory: users, profiles, preferences, devices, push tokens, web push subscriptions, categories and topics.
 
 pub mod category;
 pub mod device;
 pub mod opt_out;
 pub mod preference;
 pub(crate) mod push_token;
+pub mod topic;
 pub mod user;
 pub mod web_push;

@@ -248,8 +248,7 @@ pub(crate) async fn without_erased(
     chunk: &Chunk,
 ) -> Result<Option<Chunk>, Error> {
     block_erasures(transaction, std::iter::once(chunk.app)).await?;
-    let named: Vec<_> =
-        chunk.send.recipients.iter().map(|recipient| (chunk.app, recipient.identifier.as_str())).collect();
+    let named: Vec<_> = chunk.send.identifiers().map(|identifier| (chunk.app, identifier)).collect();
     let erased = ErasedRecipients::read(transaction, chunk.accepted_at, &named).await?;
     let send = erased.without(chunk.app, chunk.accepted_at, &chunk.send);
     Ok(send.map(|send| Chunk { send: send.into(), ..chunk.clone() }))

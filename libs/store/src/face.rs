@@ -30,7 +30,7 @@ faces! {
     Database = database;
     /// Apps, their keys and switches, providers and templates.
     Control = control;
-    /// Users, devices, preferences and categories.
+    /// Users, devices, preferences, categories and topics.
     Directory = directory;
     /// Sends: idempotency keys, plans, and the status of requests that the API shows.
     Sends = sends;

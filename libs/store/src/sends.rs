@@ -1,6 +1,7 @@
 //! Sends and their plans: idempotency keys, the facts that planning reads, and the stored decisions.
 
 pub mod chunk;
+pub mod expansion;
 pub mod facts;
 pub mod idempotency;
 pub mod pairs;
@@ -8,3 +9,4 @@ pub mod plan;
 pub mod retention;
 pub mod send;
 pub mod status;
+pub mod stored_send;

@@ -6,8 +6,10 @@ use domain::content::{Content, Object};
 use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, SendContinues};
 use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
-use domain::send::CHUNK_RECIPIENTS;
-use domain::{CategoryId, Channel, Envelope, Event, Reason, StreamName, Timestamp, UserNumber};
+use domain::send::{CHUNK_RECIPIENTS, TRANSACTIONAL_RECIPIENTS};
+use domain::{
+    CategoryId, Channel, Envelope, Event, Expansion, Lane, Reason, StreamName, Timestamp, UserNumber,
+};
 use planning::{ContentRenderer, TemplateError};
 use service_kit::append::NewEvent;
 use store::deliveries::ledger::DeliveryState;
@@ -115,7 +117,7 @@ impl FrozenChunk<'_> {
         buffer: &mut MessageBuffer,
     ) -> Result<(), serde_json::Error> {
         let first = self.chunk.chunk as usize * CHUNK_RECIPIENTS;
-        let recipients = self.chunk.send.chunk(self.chunk.chunk);
+        let recipients = self.chunk.recipients();
         let recipient = (index as usize).checked_sub(first).and_then(|place| recipients.get(place));
         let (Some(recipient), Some(user)) = (recipient, decision.user) else {
             return Ok(());
@@ -183,6 +185,7 @@ impl FrozenChunk<'_> {
             deliveries: count(deliveries),
             skipped: count(skipped),
             decided: Some(decided),
+            expansion: self.expansion_without_erased(),
         };
         let name = format!("{}.planned.{}", self.chunk.send_id, self.chunk.chunk);
         self.message_with_stable_id(StreamName::Outcome, name, Event::ChunkPlanned(planned))
@@ -203,21 +206,20 @@ impl FrozenChunk<'_> {
         (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
     }
 
-    /// Writes the message that asks a dispatcher to plan the next chunk; None after the last chunk. Publish it only when all
-    /// other messages of this chunk are in the log. After the last chunk is published, the body of the send is deleted, and
-    /// earlier chunks can no longer be written.
-    pub(crate) fn next_chunk_message(&self) -> Result<Option<NewEvent>, serde_json::Error> {
-        if self.is_last() {
-            return Ok(None);
-        }
+    /// Writes the message that asks a dispatcher to plan the next chunk. `expansion` contains its recipients, unless the send names
+    /// them. Publish the message only when all other messages of this chunk are in the log. After the last chunk is published, the body
+    /// of the send is deleted, and earlier chunks can no longer be written.
+    pub(crate) fn next_chunk_message(
+        &self,
+        expansion: Option<Expansion>,
+    ) -> Result<NewEvent, serde_json::Error> {
         let chunk = self.chunk.chunk + 1;
         let name = format!("{}.{chunk}", self.chunk.send_id);
-        let stream = StreamName::Send(self.chunk.send.lane);
-        self.message_with_stable_id(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
-    }
-
-    pub(crate) fn is_last(&self) -> bool {
-        self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
+        let subscribers = expansion.as_ref().map_or(0, |expansion| expansion.recipients.len());
+        let lane = if subscribers > TRANSACTIONAL_RECIPIENTS { Lane::Bulk } else { self.chunk.send.lane };
+        let continues = SendContinues { expansion, ..SendContinues::plain(&self.chunk.send, chunk) };
+        let event = Event::SendContinues(continues);
+        self.message_with_stable_id(StreamName::Send(lane), name, event)
     }
 
     /// Writes a message with an id derived from `name`. If the chunk is written again, its messages get the same ids.

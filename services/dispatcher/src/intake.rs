@@ -16,7 +16,7 @@ use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
-use store::sends::send::StoredSend;
+use store::sends::stored_send::StoredSend;
 use tracing::Instrument as _;
 
 use crate::backpressure::Backpressure;
@@ -244,21 +244,36 @@ impl Intake {
         let kind = envelope.event.kind();
         match (envelope.event, envelope.send_id) {
             (Event::SendAccepted(send), Some(send_id)) => {
-                let chunk = Chunk { app, send_id, chunk: 0, accepted_at, send: Arc::from(send) };
+                let chunk = Chunk::named(app, send_id, 0, accepted_at, Arc::from(send));
                 let is_ahead = chunk.send.send_at.is_some_and(|at| at > clock::now());
                 Ok(if is_ahead { MessageAction::Schedule(chunk) } else { MessageAction::Plan(chunk, size) })
             }
             (Event::SendContinues(continues), Some(send_id)) => {
-                Ok(self.read_continuation(app, send_id, continues.chunk).await)
+                Ok(self.read_continuation(app, send_id, continues).await)
             }
             _ => Err(format!("{kind} does not belong in a send stream, or has no send id")),
         }
     }
 
-    async fn read_continuation(&self, app: AppId, send_id: SendId, chunk: u32) -> MessageAction {
-        match self.context.store.sends().find_stored_send(app, send_id).await {
-            Ok(Some(StoredSend { accepted_at, send: Some(send), size })) => {
-                MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
+    async fn read_continuation(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        continues: SendContinues,
+    ) -> MessageAction {
+        let SendContinues { chunk, expansion, .. } = continues;
+        match self.context.store.sends().find_stored_send(app, send_id, chunk).await {
+            Ok(Some(StoredSend { accepted_at, send: Some(mut send), size, frozen })) => {
+                let expansion = frozen.or(expansion).map(Arc::new);
+                if expansion.is_some() {
+                    // Chunks with many subscribers come from the bulk lane, whatever the lane of the send is.
+                    send.lane = self.lane;
+                } else if chunk as usize >= send.chunks() {
+                    tracing::error!(%send_id, chunk, "the subscribers of a chunk are neither in its message nor in the database; retrying the message");
+                    return MessageAction::Later;
+                }
+                let send = Arc::new(send);
+                MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send, expansion }, size)
             }
             // All chunks of the send have been dispatched.
             Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
@@ -287,7 +302,7 @@ impl Intake {
             send_id: Some(chunk.send_id),
             caused_by: Some(cause.id),
             trace: cause.trace.clone(),
-            event: Event::SendContinues(SendContinues { chunk: 0 }),
+            event: Event::SendContinues(SendContinues::plain(&chunk.send, 0)),
         };
         let timer = NewTimer {
             id,

@@ -1,4 +1,5 @@
-//! Removal of sends that are older than `[sends] keep`, or than their app's shorter time.
+//! Removal, in small steps, of sends that are older than `[sends] keep`, or than their app's shorter time, and of the subscriptions
+//! of deleted topics.
 
 use std::time::Duration;
 
@@ -19,14 +20,19 @@ const SENDS: u32 = 200;
 const RECIPIENTS: u32 = 10_000;
 /// Maximum number of deliveries, and of planned recipients, that one transaction removes.
 const ROWS: u32 = 1_000;
+/// Maximum number of subscriptions that one transaction removes.
+const SUBSCRIPTIONS: u32 = 5_000;
 
-/// Removes old sends until the process stops. Several dispatchers may do this at once, because each skips the rows that another one
-/// has locked.
+/// Removes old sends, and subscriptions of deleted topics, until the process stops. Several dispatchers may do this at once, because
+/// each skips the rows that another one has locked.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
         if let Some(Err(error)) = token.run_until_cancelled(round(&context)).await {
             tracing::warn!(error = format!("{error:#}"), "cannot remove old sends; trying again");
+        }
+        if let Some(Err(error)) = token.run_until_cancelled(remove_subscriptions(&context)).await {
+            tracing::warn!(%error, "cannot remove the subscriptions of deleted topics; trying again");
         }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return Ok(());
@@ -72,4 +78,9 @@ async fn remove(context: &Context, app: AppId, aged: Aged, removed: &mut u64) ->
             }
         }
     }
+}
+
+async fn remove_subscriptions(context: &Context) -> Result<(), store::Error> {
+    while context.store.directory().remove_deleted_subscriptions(SUBSCRIPTIONS).await? > 0 {}
+    Ok(())
 }

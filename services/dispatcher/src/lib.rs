@@ -10,6 +10,7 @@
 mod backpressure;
 mod chunk_messages;
 mod eraser;
+mod expansion;
 mod inbox_events;
 mod intake;
 mod janitor;

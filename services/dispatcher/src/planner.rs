@@ -17,6 +17,7 @@ use store::sends::facts::Facts;
 use store::sends::plan::ChunkLocks;
 
 use crate::chunk_messages::{Cause, FrozenChunk, MessageBuffer, Progress};
+use crate::expansion::{is_of_recipients, next_expansion};
 use crate::inbox_events;
 
 /// Maximum number of cached templates. The cache is cleared when it is full.
@@ -36,6 +37,9 @@ pub(crate) enum PlanError {
         "the template of send {send_id} of app {app}, or the version it was planned with, is missing: PUT the template again"
     )]
     NoTemplate { app: AppId, send_id: SendId },
+    /// Another process froze the same chunk for other subscribers. The next attempt reads them from the database.
+    #[error("another dispatcher has planned a chunk of send {send_id} for other subscribers")]
+    FrozenMeanwhile { send_id: SendId },
 }
 
 impl PlanError {
@@ -45,7 +49,7 @@ impl PlanError {
             PlanError::Store(error) => error.is_unavailable(),
             PlanError::Append(AppendError::Timers(error)) => error.is_unavailable(),
             PlanError::Append(AppendError::Publish(_)) => !self.is_own_failure(),
-            PlanError::Encode(_) | PlanError::NoTemplate { .. } => false,
+            PlanError::Encode(_) | PlanError::NoTemplate { .. } | PlanError::FrozenMeanwhile { .. } => false,
         }
     }
 
@@ -64,7 +68,7 @@ impl PlanError {
                 ..
             }))
             | PlanError::Encode(_) => true,
-            PlanError::Append(_) | PlanError::NoTemplate { .. } => false,
+            PlanError::Append(_) | PlanError::NoTemplate { .. } | PlanError::FrozenMeanwhile { .. } => false,
         }
     }
 }
@@ -131,7 +135,11 @@ impl Planner {
             decisions.push(if freeze.is_new(index) {
                 decide_chunk(chunk, &facts, index, templates[index].as_deref())
             } else {
-                freeze.stored_decisions(index).await?
+                let stored = freeze.stored_decisions(index).await?;
+                if !is_of_recipients(&stored, chunk) || !freeze.has_stored_end(index).await? {
+                    return Err(PlanError::FrozenMeanwhile { send_id: chunk.send_id });
+                }
+                stored
             });
         }
         freeze.commit(&facts, &decisions).await?;
@@ -169,11 +177,14 @@ impl Planner {
             }
         }
         self.publish_slice(frozen, buffer).await?;
-        let next = frozen.iter().filter_map(|chunk| chunk.next_chunk_message().transpose());
-        self.publish(next.collect::<Result<_, _>>()?).await?;
-        for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
+        let mut next = Vec::new();
+        for frozen in frozen.iter().filter(|frozen| !frozen.chunk.is_last()) {
+            next.push(frozen.next_chunk_message(next_expansion(&self.context.store, frozen).await?)?);
+        }
+        self.publish(next).await?;
+        for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.chunk.is_last()) {
             if chunk.send.needs_stored_body() {
-                self.context.store.sends().drop_body(chunk.app, chunk.send_id).await?;
+                self.context.store.sends().drop_body(chunk.app, chunk.send_id, chunk.chunk).await?;
             }
             let lane = chunk.send.lane.as_str();
             let due = chunk.send.send_at.unwrap_or(chunk.accepted_at);

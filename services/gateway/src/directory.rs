@@ -1,4 +1,4 @@
-//! Users, their profiles, preferences and devices, and the categories of apps.
+//! Users, their profiles, preferences and devices, and the categories and topics of apps.
 
 pub(crate) mod bulk;
 pub(crate) mod categories;
@@ -7,6 +7,8 @@ pub(crate) mod devices;
 pub(crate) mod erasure;
 pub(crate) mod preferences;
 pub(crate) mod profile;
+pub(crate) mod subscriptions;
+pub(crate) mod topics;
 pub(crate) mod unsubscribe;
 mod unsubscribe_page;
 pub(crate) mod users;

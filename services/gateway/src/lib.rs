@@ -35,6 +35,7 @@ pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USE
 pub mod limits {
     pub use crate::access::apps::LOOK_UPS;
     pub use crate::directory::profile::OPERATIONS_OF_A_REQUEST;
+    pub use crate::directory::subscriptions::USERS_OF_A_CHANGE;
     pub use crate::gateway::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
     pub use crate::http::body::{BYTES_OF_A_REQUEST, CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
     pub use crate::http::shares::connections::STALLED_FOR;

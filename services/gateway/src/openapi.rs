@@ -30,6 +30,7 @@ pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod shared;
 pub(crate) mod subscription;
+pub(crate) mod topic;
 pub(crate) mod user;
 pub(crate) mod vocabulary;
 
@@ -42,7 +43,8 @@ use crate::clients;
 use crate::deliveries;
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
-    bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
+    bulk, categories, connect, devices, erasure, preferences, profile, subscriptions, topics, unsubscribe,
+    users,
 };
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, whole};
@@ -67,6 +69,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         (name = "profile", description = "The profile of a user."),
         (name = "preferences", description = "The channels that a user accepts for each category."),
         (name = "categories", description = "The categories of an app's notifications."),
+        (name = "topics", description = "Named lists of users to which an app can send, and who subscribes to them."),
         (name = "devices", description = "The devices that a user signs in on."),
         (name = "users", description = "The users of an app."),
         (name = "callbacks", description = "Status reports and incoming messages of providers. The provider signs these calls."),
@@ -93,6 +96,15 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         categories::list,
         categories::create,
         categories::delete,
+        topics::list,
+        topics::put,
+        topics::retrieve,
+        topics::delete,
+        subscriptions::change,
+        subscriptions::list,
+        subscriptions::list_of_user,
+        subscriptions::subscribe,
+        subscriptions::unsubscribe,
         preferences::list,
         preferences::set,
         profile::retrieve,

@@ -8,7 +8,8 @@ use crate::clients;
 use crate::deliveries;
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
-    bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
+    bulk, categories, connect, devices, erasure, preferences, profile, subscriptions, topics, unsubscribe,
+    users,
 };
 use crate::health;
 use crate::http::call::{change, delete, for_users, get, patch, post, put, resource};
@@ -38,6 +39,24 @@ impl Table {
     fn service(mut self, resource: PathEntry) -> Table {
         self.resources.push(resource);
         self
+    }
+
+    /// Adds the paths of topics and their subscriptions.
+    fn with_topics(self) -> Table {
+        self.service(resource("/v3/topics", [get(topics::list).for_users()]))
+            .service(resource(
+                "/v3/topics/{id}",
+                [get(topics::retrieve), put(topics::put), delete(topics::delete)],
+            ))
+            .service(resource(
+                "/v3/topics/{id}/subscriptions",
+                [get(subscriptions::list), post(subscriptions::change)],
+            ))
+            .service(resource(
+                "/v3/topics/{id}/subscription",
+                for_users([put(subscriptions::subscribe), delete(subscriptions::unsubscribe)]),
+            ))
+            .service(resource("/v3/users/{id}/topics", [get(subscriptions::list_of_user)]))
     }
 
     /// Adds the paths outside of the API: probes, its document, and the files of the browser clients.
@@ -108,6 +127,7 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
+        .with_topics()
         .with_operation()
 }
 

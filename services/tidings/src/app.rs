@@ -229,6 +229,8 @@ fn as_json(app: &App) -> serde_json::Value {
         "maxUsers": app.max_users,
         "maxCategories": app.max_categories,
         "maxDevices": app.max_devices,
+        "maxTopics": app.max_topics,
+        "maxSubscriptions": app.max_subscriptions,
         "keepSends": app.keep_sends,
         "addressKeys": if app.guards_addresses() { "guarded" } else { "open" },
         "corsOrigins": app.cors_origins,

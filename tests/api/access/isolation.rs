@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::service::{SOON, Service, plain_send};
+use crate::service::{Backing, SOON, Service, plain_send};
 
 #[tokio::test]
 async fn every_foreign_id_is_a_404_and_changes_nothing() {
@@ -63,4 +63,30 @@ async fn every_foreign_id_is_a_404_and_changes_nothing() {
     assert_eq!(service.list(&shop, "ada", "").await, list);
     assert_eq!(service.list(&bank, "ada", "").await["pagination"]["totalCount"], 0);
     assert_eq!(service.list(&shop, "bob", "").await["pagination"]["totalCount"], 0);
+}
+
+#[tokio::test]
+async fn topics_of_another_app_are_unknown() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    for app in [&shop, &bank] {
+        service.by(app, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    }
+    let topic = json!({"add": ["ada"]});
+    service.by(&shop, "POST /v3/topics/news/subscriptions").json(&topic).send().await.is(200);
+    for call in [
+        "GET /v3/topics/news",
+        "DELETE /v3/topics/news",
+        "GET /v3/topics/news/subscriptions",
+        "POST /v3/topics/news/subscriptions",
+    ] {
+        let body = json!({"remove": ["ada"]});
+        service.by(&bank, call).json(&body).send().await.fails(404, "not_found");
+    }
+    for call in ["PUT /v3/topics/news/subscription", "DELETE /v3/topics/news/subscription"] {
+        service.of(&bank, "ada", call).send().await.fails(404, "not_found");
+    }
+    assert_eq!(service.by(&bank, "GET /v3/users/ada/topics").send().await.is(200), json!([]));
+    let subscribers = service.by(&shop, "GET /v3/topics/news/subscriptions").send().await.is(200);
+    assert_eq!(subscribers[0]["identifier"], "ada");
 }

@@ -164,3 +164,22 @@ fn docs_limits_states_the_limits_of_the_code() {
     assert_eq!(of_app, gateway.rate_limit.to_string());
     assert!(listed("connections").starts_with(&format!("{},", gateway.connections)));
 }
+
+#[test]
+fn docs_limits_states_the_quotas_and_the_size_of_a_change() {
+    use store::control::quota::Quota;
+    let rows = [
+        ("users; calls by the app's backend may exceed it", Quota::Users),
+        ("categories", Quota::Categories),
+        ("devices", Quota::Devices),
+        ("topics", Quota::Topics),
+        ("subscriptions to topics", Quota::Subscriptions),
+    ];
+    let page = include_str!("../../../docs/limits.md");
+    for (row, quota) in rows {
+        assert_eq!(listed(row), quota.default_limit().to_string(), "{row}");
+        assert!(page.contains(&format!("| `tidings app set {}=` |", quota.switch())), "{row}");
+    }
+    let users = gateway::limits::USERS_OF_A_CHANGE.to_string();
+    assert_eq!(listed("users whose subscriptions one request changes"), users);
+}

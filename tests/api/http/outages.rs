@@ -166,6 +166,10 @@ fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Dependencies
         (DATABASE, user("GET /v3/preferences")),
         (DATABASE, user("GET /v3/categories")),
         (DATABASE, app("POST /v3/categories").json(&json!({"identifier": "new", "name": "New"}))),
+        (DATABASE, user("GET /v3/topics")),
+        (DATABASE, user("PUT /v3/topics/news/subscription")),
+        (DATABASE, app("PUT /v3/topics/news").json(&json!({"open": true}))),
+        (DATABASE, app("POST /v3/topics/news/subscriptions").json(&json!({"add": ["ada"]}))),
         (DATABASE, app("POST /v3/users").json(&json!({"identifier": "bob"}))),
         (DATABASE, app("PUT /v3/users/cyd").json(&json!({"a": 1}))),
         (

@@ -19,7 +19,8 @@ use crate::content::{Content, InAppContent, Object};
 use crate::inbox::{AllChange, ItemChange};
 use crate::route::Route;
 use crate::{
-    CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, SendRequest, Status, Timestamp, UserNumber,
+    CategoryId, Channel, DeliveryId, Digest, Expansion, ItemId, Reason, SendRequest, Status, Timestamp,
+    UserNumber,
 };
 
 /// An event, or a job in the case of [`Event::DeliveryJob`].
@@ -52,11 +53,26 @@ pub enum Event {
 }
 
 /// Data of `SendContinues`; the envelope names the send.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SendContinues {
     /// The chunk to plan, from 0.
     #[serde(rename = "turn")]
     pub chunk: u32,
+    /// The subscribers to whom the chunk goes. None if the send names the recipients of the chunk, or if the chunk is already frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expansion: Option<Expansion>,
+    /// True if the send has topics. Releases before 0.4.0 cannot continue such a send.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_topics: bool,
+}
+
+impl SendContinues {
+    /// Requests a chunk whose recipients the send names, or that is already frozen.
+    #[must_use]
+    pub fn plain(send: &SendRequest, chunk: u32) -> SendContinues {
+        SendContinues { chunk, expansion: None, has_topics: send.has_topics() }
+    }
 }
 
 /// Data of `DeliveryJob`.
@@ -177,7 +193,7 @@ pub struct UserErased {
 }
 
 /// Data of `SendPlanned`, the event that reports the plan of one chunk.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkPlanned {
     /// Number of the chunk, from 0.
@@ -194,6 +210,9 @@ pub struct ChunkPlanned {
     /// The decision for each recipient. None in events that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<ChunkDecisions>,
+    /// The subscribers to whom the chunk goes. None if the send names the recipients of the chunk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expansion: Option<Expansion>,
 }
 
 /// Data of `DeliverySettled`.
@@ -288,6 +307,19 @@ types! {
     "DeliverySettled" = DeliverySettled,
     "TargetSuppressed" = TargetSuppressed,
     "RequestCancelled" = RequestCancelled,
+}
+
+impl Event {
+    /// The version of the event's message. Releases before 0.4.0 cannot read sends to topics. They ignore unknown members, so without a
+    /// newer version they would leave out the subscribers.
+    fn version(&self) -> u16 {
+        let is_topical = match self {
+            Event::SendAccepted(send) => send.has_topics(),
+            Event::SendContinues(continues) => continues.has_topics,
+            _ => false,
+        };
+        if is_topical { envelope::WITH_TOPICS } else { envelope::VERSION }
+    }
 }
 
 /// The data of an event, without its type.

@@ -119,6 +119,8 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         template,
         category,
         recipients,
+        topics: Vec::new(),
+        exclude: Vec::new(),
         channels,
         overrides,
         attachments,

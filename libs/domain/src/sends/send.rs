@@ -38,6 +38,12 @@ pub struct SendRequest {
     pub category: Option<String>,
     /// Recipients, without duplicates, in the order given.
     pub recipients: Vec<Recipient>,
+    /// Topics whose subscribers are recipients too, without duplicates. The dispatcher finds them chunk by chunk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+    /// Identifiers of subscribers that are not recipients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// The only channels that may be used; None if the send does not select channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
@@ -147,34 +153,48 @@ impl Recipient {
 }
 
 impl SendRequest {
+    /// Number of the chunks whose recipients the send names. If it has topics, there is at least one, and further chunks go to the
+    /// subscribers ([`Expansion`](crate::Expansion)).
     #[must_use]
     pub fn chunks(&self) -> usize {
-        self.recipients.len().div_ceil(CHUNK_RECIPIENTS)
+        self.recipients.len().div_ceil(CHUNK_RECIPIENTS).max(usize::from(self.has_topics()))
+    }
+
+    #[must_use]
+    pub fn has_topics(&self) -> bool {
+        !self.topics.is_empty()
     }
 
     /// Returns true if the database must keep the send itself. Later chunks and scheduled sends are planned from `SendContinues`,
     /// which does not contain the send.
     #[must_use]
     pub fn needs_stored_body(&self) -> bool {
-        self.chunks() > 1 || self.send_at.is_some()
+        self.chunks() > 1 || self.has_topics() || self.send_at.is_some()
     }
 
-    /// Returns the recipients of a chunk; chunks are numbered from 0.
+    /// Returns the recipients that the send names for a chunk; chunks are numbered from 0.
     #[must_use]
     pub fn chunk(&self, chunk: u32) -> &[Recipient] {
         self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()
     }
 
-    /// Returns the send without the data of erased recipients; None if none of its recipients is erased. `is_erased` returns true
-    /// for the identifiers of erased users. The other recipients keep their positions. If no recipient is left, the content,
-    /// overrides, attachments and idempotency key are removed too, because they may contain data of an erased user.
+    /// Lists the identifiers that the send contains: of its recipients, and of the subscribers that it excludes.
+    pub fn identifiers(&self) -> impl Iterator<Item = &str> {
+        let recipients = self.recipients.iter().map(|recipient| recipient.identifier.as_str());
+        recipients.chain(self.exclude.iter().map(String::as_str))
+    }
+
+    /// Returns the send without the data of erased users; None if it names none. `is_erased` returns true for the identifiers of
+    /// erased users. The other recipients keep their positions. If no recipient is left, the content, overrides, attachments and
+    /// idempotency key are removed too, because they may contain data of an erased user.
     #[must_use]
     pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<SendRequest> {
         let must_go = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
-        if !self.recipients.iter().any(must_go) {
+        if !self.recipients.iter().any(must_go) && !self.exclude.iter().any(|excluded| is_erased(excluded)) {
             return None;
         }
         let mut send = self.clone();
+        send.exclude.retain(|excluded| !is_erased(excluded));
         for recipient in send.recipients.iter_mut().filter(|recipient| must_go(recipient)) {
             *recipient = Recipient::erased();
         }
@@ -187,10 +207,10 @@ impl SendRequest {
         Some(send)
     }
 
-    /// Returns true if all recipients of the send were erased.
+    /// Returns true if all recipients of the send were erased. A send with topics may have further recipients.
     #[must_use]
     pub fn has_only_erased_recipients(&self) -> bool {
-        self.recipients.iter().all(Recipient::is_erased)
+        !self.has_topics() && self.recipients.iter().all(Recipient::is_erased)
     }
 }
 

@@ -39,9 +39,12 @@ fn golden_messages_read_and_write_back_the_same() {
         assert_eq!(written, golden, "{}", path.display());
         // If a member was added to a version later, a separate golden file covers it, with the member's name in the file name.
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let version = if parts.len() == 1 { ".v1." } else { ".v2.bundle." };
+        let version = match golden["v"].as_u64() {
+            Some(2) => ".v2.bundle.".to_owned(),
+            version => format!(".v{}.", version.unwrap()),
+        };
         assert!(
-            name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(version)),
+            name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(&version)),
             "{name} holds a {kind}"
         );
     }

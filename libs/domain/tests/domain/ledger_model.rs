@@ -201,13 +201,16 @@ impl Ledger {
     }
 
     /// Cancels the delivery. If a worker holds the delivery, or if it is parked, this only prevents further attempts. Otherwise
-    /// the delivery ends at once. Has no effect if the delivery has ended or is cancelled already.
+    /// the delivery ends at once. If it is cancelled already and waits again, it ends.
     pub(crate) fn cancel(&mut self) {
         let is_over = self.status.is_terminal() && self.status != Status::Parked;
+        let cancelled = (Status::Cancelled, Some(Reason::RequestCancelled));
         if is_over || self.stop.is_some() {
+            if self.stop == Some(cancelled) && Status::WAITING.contains(&self.status) {
+                self.end(Step::Cancel, cancelled);
+            }
             return;
         }
-        let cancelled = (Status::Cancelled, Some(Reason::RequestCancelled));
         self.stop = Some(cancelled);
         if self.status != Status::Parked && self.lease != Lease::Live && !self.calling {
             self.end(Step::Cancel, cancelled);

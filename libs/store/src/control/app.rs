@@ -19,8 +19,8 @@ macro_rules! select_apps {
         sqlx::query_as!(
             AppRow,
             r#"SELECT app.id, name, api_key, disabled, development, secure_mode, hmac, require_exp, token_subject,
-                    template_profile, max_users, max_categories, max_devices, keep_sends, guard_addresses, cors_origins,
-                    rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
+                    template_profile, max_users, max_categories, max_devices, max_topics, max_subscriptions, keep_sends,
+                    guard_addresses, cors_origins, rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
                     live.expiries AS "expiries: Vec<Option<DateTime<Utc>>>", keys.kids, keys.algorithms,
                     keys.public_keys AS "public_keys: Vec<Option<String>>",
                     keys.sealed_keys AS "sealed_keys: Vec<Option<Vec<u8>>>", keys.key_times
@@ -106,6 +106,10 @@ pub struct App {
     pub max_categories: Option<i64>,
     /// Maximum number of devices across all users; None for the default.
     pub max_devices: Option<i64>,
+    /// Maximum number of topics; None for the default.
+    pub max_topics: Option<i64>,
+    /// Maximum number of subscriptions to all topics; None for the default.
+    pub max_subscriptions: Option<i64>,
     /// Number of days for which sends are kept; None for the configured time, which also applies if it is shorter.
     pub keep_sends: Option<NonZeroU32>,
     /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
@@ -279,6 +283,8 @@ struct AppRow {
     max_users: Option<i64>,
     max_categories: Option<i64>,
     max_devices: Option<i64>,
+    max_topics: Option<i64>,
+    max_subscriptions: Option<i64>,
     keep_sends: Option<i32>,
     guard_addresses: Option<bool>,
     cors_origins: Option<Vec<String>>,
@@ -320,6 +326,8 @@ impl TryFrom<AppRow> for App {
             max_users: row.max_users,
             max_categories: row.max_categories,
             max_devices: row.max_devices,
+            max_topics: row.max_topics,
+            max_subscriptions: row.max_subscriptions,
             keep_sends: positive(row.keep_sends),
             guard_addresses: row.guard_addresses,
             cors_origins: row.cors_origins,

@@ -1,4 +1,4 @@
-//! Quotas: maximum numbers of users, categories and devices of an app.
+//! Quotas: maximum numbers of users, categories, devices, topics and subscriptions of an app.
 
 use std::fmt;
 
@@ -15,6 +15,9 @@ pub enum Quota {
     Categories,
     /// Devices across all users.
     Devices,
+    Topics,
+    /// Subscriptions to all topics.
+    Subscriptions,
 }
 
 impl Quota {
@@ -25,6 +28,8 @@ impl Quota {
             Quota::Users => 1_000_000,
             Quota::Categories => 1_000,
             Quota::Devices => 2_000_000,
+            Quota::Topics => 10_000,
+            Quota::Subscriptions => 10_000_000,
         }
     }
 
@@ -35,6 +40,8 @@ impl Quota {
             Quota::Users => "max-users",
             Quota::Categories => "max-categories",
             Quota::Devices => "max-devices",
+            Quota::Topics => "max-topics",
+            Quota::Subscriptions => "max-subscriptions",
         }
     }
 }
@@ -45,6 +52,8 @@ impl fmt::Display for Quota {
             Quota::Users => "users",
             Quota::Categories => "categories",
             Quota::Devices => "devices",
+            Quota::Topics => "topics",
+            Quota::Subscriptions => "subscriptions",
         })
     }
 }
@@ -55,27 +64,27 @@ impl fmt::Display for Quota {
 /// Returns an error if the quota is exceeded or the database fails. The caller must then not commit the transaction.
 pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quota) -> Result<(), Error> {
     let most = quota.default_limit();
+    // Compares the usage that triggers count with a column of the app.
+    macro_rules! usage_within {
+        ($limit:literal, $kind:literal) => {
+            sqlx::query_scalar!(
+                "SELECT coalesce(sum(used), 0) <= (SELECT coalesce("
+                    + $limit
+                    + ", $2) FROM app WHERE id = $1)
+                 FROM app_usage WHERE app_id = $1 AND kind = "
+                    + $kind,
+                app.0,
+                most
+            )
+            .fetch_optional(connection)
+            .await?
+        };
+    }
     let within = match quota {
-        Quota::Users => {
-            sqlx::query_scalar!(
-                "SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_users, $2) FROM app WHERE id = $1)
-                 FROM app_usage WHERE app_id = $1 AND kind = 'users'",
-                app.0,
-                most
-            )
-            .fetch_optional(connection)
-            .await?
-        }
-        Quota::Devices => {
-            sqlx::query_scalar!(
-                "SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_devices, $2) FROM app WHERE id = $1)
-                 FROM app_usage WHERE app_id = $1 AND kind = 'devices'",
-                app.0,
-                most
-            )
-            .fetch_optional(connection)
-            .await?
-        }
+        Quota::Users => usage_within!("max_users", "'users'"),
+        Quota::Devices => usage_within!("max_devices", "'devices'"),
+        Quota::Topics => usage_within!("max_topics", "'topics'"),
+        Quota::Subscriptions => usage_within!("max_subscriptions", "'subscriptions'"),
         // The `LIMIT` makes the statement read at most one category more than the quota allows.
         Quota::Categories => {
             sqlx::query_scalar!(

@@ -35,6 +35,10 @@ pub enum Switch {
     MaxCategories(Option<NonZeroU32>),
     /// Maximum number of devices across all users; None for the default.
     MaxDevices(Option<NonZeroU32>),
+    /// Maximum number of topics; None for the default.
+    MaxTopics(Option<NonZeroU32>),
+    /// Maximum number of subscriptions to all topics; None for the default.
+    MaxSubscriptions(Option<NonZeroU32>),
     /// Number of days for which sends are kept, if that is shorter than the configured time; None for the configured time.
     KeepSends(Option<NonZeroU32>),
     /// If true, the app is disabled: all of its API calls are refused.
@@ -54,6 +58,8 @@ impl fmt::Display for Switch {
             Switch::MaxUsers(most) => write!(f, "max-users={}", number(most)),
             Switch::MaxCategories(most) => write!(f, "max-categories={}", number(most)),
             Switch::MaxDevices(most) => write!(f, "max-devices={}", number(most)),
+            Switch::MaxTopics(most) => write!(f, "max-topics={}", number(most)),
+            Switch::MaxSubscriptions(most) => write!(f, "max-subscriptions={}", number(most)),
             Switch::KeepSends(days) => write!(f, "keep-sends={}", number(days)),
             Switch::GuardAddresses(true) => f.write_str("address-keys=guarded"),
             Switch::GuardAddresses(false) => f.write_str("address-keys=open"),
@@ -118,6 +124,10 @@ async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Resu
         }
         Switch::MaxDevices(number) => {
             update!("UPDATE app SET max_devices = $2 WHERE id = $1", most(number))
+        }
+        Switch::MaxTopics(number) => update!("UPDATE app SET max_topics = $2 WHERE id = $1", most(number)),
+        Switch::MaxSubscriptions(number) => {
+            update!("UPDATE app SET max_subscriptions = $2 WHERE id = $1", most(number))
         }
         Switch::KeepSends(days) => {
             update!("UPDATE app SET keep_sends = $2::bigint WHERE id = $1", most(days))

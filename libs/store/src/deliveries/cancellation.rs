@@ -10,19 +10,24 @@ use domain::event::RequestCancelled;
 use domain::{
     AppId, Channel, DeliveryIds, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, plan,
 };
-use sqlx::PgConnection;
 use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, database::audit, sends::send};
 
+/// Maximum number of deliveries that one transaction ends. A send to topics can have millions.
+const STEP: i64 = 5_000;
+
 /// A request that is being cancelled.
 struct CancelledRequest {
     app: AppId,
     send_id: SendId,
     recipients: i64,
+    /// True if chunks with further subscribers of its topics follow.
+    expanding: bool,
     /// The channels that the request names; None if it names none or its body is no longer stored.
     selected: Option<Vec<Channel>>,
 }
@@ -36,22 +41,36 @@ impl Deliveries<'_> {
     /// has ended or is already cancelled does not change. A parked send without a request row is removed from the parked
     /// messages and can no longer be redriven.
     ///
+    /// If more than 5,000 deliveries wait, the request is cancelled with the first of them, and the others end in further transactions. If
+    /// the caller does not wait for them, a repeated call continues.
+    ///
     /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Returns an error if the database fails. Unless more than 5,000 deliveries wait, nothing is changed.
     pub async fn cancel_request(self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
+        let mut stopped = self.begin_cancellation(app, send_id, actor).await?;
+        loop {
+            let ended = end_deliveries_of_cancelled(&self.0.pool, app, send_id).await?;
+            stopped += ended;
+            if ended < STEP.unsigned_abs() {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    async fn begin_cancellation(self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
         let mut transaction = self.0.begin().await?;
         let Some(request) = hold(&mut transaction, app, send_id).await? else {
             let stopped = stop_parked(&mut transaction, app, send_id).await?;
-            if stopped > 0 {
+            if stopped.is_some() {
                 record(&mut transaction, app, send_id, actor).await?;
             }
             transaction.commit().await?;
-            return Ok(stopped);
+            return Ok(stopped.unwrap_or_default());
         };
         let waiting = end_deliveries(&mut transaction, &request).await?;
         let unplanned = count_unplanned(&mut transaction, &request).await?;
         let stopped = waiting + unplanned;
-        if stopped == 0 && !is_any_left(&mut transaction, &request).await? {
+        if stopped == 0 && !request.expanding && !is_any_left(&mut transaction, &request).await? {
             return Ok(0);
         }
         hasten_timers(&mut transaction, &request).await?;
@@ -104,7 +123,7 @@ async fn hold(
     send_id: SendId,
 ) -> Result<Option<CancelledRequest>, Error> {
     let row = sqlx::query!(
-        r#"SELECT recipients, body -> 'channels' AS "selected: Json<Vec<Channel>>" FROM request
+        r#"SELECT recipients, expanding, body -> 'channels' AS "selected: Json<Vec<Channel>>" FROM request
            WHERE app_id = $1 AND send_id = $2 AND cancelled_at IS NULL FOR UPDATE"#,
         app.0,
         send_id.0
@@ -116,18 +135,19 @@ async fn hold(
         app,
         send_id,
         recipients: row.recipients.into(),
+        expanding: row.expanding,
         selected: row.selected.map(|Json(channels)| channels),
     }))
 }
 
 /// Cancels a parked send that has no request row. Removes the parked message and writes a request row that is cancelled,
-/// which also stops a concurrent redrive. Returns the number of stopped deliveries; 0 if no such send is parked or if a
-/// request row exists.
+/// which also stops a concurrent redrive. Returns the number of stopped deliveries; None if no such send is parked or if
+/// a request row exists.
 pub(crate) async fn stop_parked(
     connection: &mut PgConnection,
     app: AppId,
     send_id: SendId,
-) -> Result<u64, Error> {
+) -> Result<Option<u64>, Error> {
     let messages = sqlx::query_scalar!(
         "DELETE FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
            AND NOT EXISTS (SELECT FROM request WHERE app_id = $1 AND send_id = $2)
@@ -143,7 +163,7 @@ pub(crate) async fn stop_parked(
         Event::SendAccepted(send) => Some((envelope.at, send)),
         _ => None,
     });
-    let Some((accepted_at, send)) = accepted.next_back() else { return Ok(0) };
+    let Some((accepted_at, send)) = accepted.next_back() else { return Ok(None) };
     let cancelled_at = sqlx::query_scalar!(
         r#"INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, recipients, cancelled_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7, now()) RETURNING cancelled_at AS "cancelled_at!""#,
@@ -158,7 +178,8 @@ pub(crate) async fn stop_parked(
     .fetch_one(&mut *connection)
     .await?;
     set_event_timer(connection, app, send_id, cancelled_at.into()).await?;
-    Ok((send.recipients.len() * plan::cancellable_channels(send.channels.as_deref()).len()) as u64)
+    let stopped = send.recipients.len() * plan::cancellable_channels(send.channels.as_deref()).len();
+    Ok(Some(stopped as u64))
 }
 
 /// Ends the deliveries that wait for an attempt, and returns the number of ended deliveries. Also ends a claimed delivery
@@ -170,7 +191,7 @@ async fn end_deliveries(connection: &mut PgConnection, request: &CancelledReques
            SELECT app_id, id FROM delivery
            WHERE app_id = $1 AND send_id = $2
              AND (status = ANY($5) OR status = 'sending' AND lease_until <= now() AND NOT calling)
-           ORDER BY app_id, id FOR UPDATE
+           ORDER BY app_id, id LIMIT $6 FOR UPDATE
          )
          UPDATE delivery d SET status = $3, reason = $4, lease_until = NULL, settled_at = now()
          FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id)",
@@ -178,9 +199,32 @@ async fn end_deliveries(connection: &mut PgConnection, request: &CancelledReques
         request.send_id.0,
         Status::Cancelled.as_str(),
         Reason::RequestCancelled.as_str(),
-        &Status::WAITING.map(Status::as_str) as &[&str]
+        &Status::WAITING.map(Status::as_str) as &[&str],
+        STEP
     )
     .execute(connection)
+    .await?;
+    Ok(ended.rows_affected())
+}
+
+/// Ends further deliveries of a cancelled request that wait for an attempt, and returns their number. Ends none of other requests.
+async fn end_deliveries_of_cancelled(pool: &PgPool, app: AppId, send_id: SendId) -> Result<u64, Error> {
+    let ended = sqlx::query!(
+        "WITH held AS (
+           SELECT d.app_id, d.id FROM delivery d JOIN request r USING (app_id, send_id)
+           WHERE d.app_id = $1 AND d.send_id = $2 AND r.cancelled_at IS NOT NULL AND d.status = ANY($5)
+           ORDER BY d.app_id, d.id LIMIT $6 FOR UPDATE OF d
+         )
+         UPDATE delivery d SET status = $3, reason = $4, lease_until = NULL, settled_at = now()
+         FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id)",
+        app.0,
+        send_id.0,
+        Status::Cancelled.as_str(),
+        Reason::RequestCancelled.as_str(),
+        &Status::WAITING.map(Status::as_str) as &[&str],
+        STEP
+    )
+    .execute(pool)
     .await?;
     Ok(ended.rows_affected())
 }

@@ -14,6 +14,7 @@ pub struct ParkedSend {
     /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
     pub recipients: usize,
+    pub topics: Vec<String>,
 }
 
 impl Deliveries<'_> {
@@ -38,6 +39,7 @@ impl Deliveries<'_> {
                 accepted_at: envelope.at,
                 send_at: send.send_at,
                 recipients: send.recipients.len(),
+                topics: send.topics,
             }),
             _ => None,
         })

@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use domain::content::InAppContent;
 use domain::event::bundle::{self, Part};
-use domain::event::{DeliveryJob, ItemsAdded};
+use domain::event::{ItemsAdded, SendContinues};
+use domain::send::Recipient;
 use domain::{AppId, Envelope, Event, SendId, Timestamp, UserNumber};
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
@@ -23,8 +24,9 @@ pub(super) async fn clear_stored_sends(pool: &PgPool, app: AppId) -> Result<(), 
     loop {
         let page = sqlx::query!(
             r#"SELECT send_id, EXISTS (
-                 SELECT FROM json_array_elements(body -> 'recipients') AS recipient
-                 JOIN erased e ON e.app_id = $1 AND e.done_at IS NULL AND e.digest = sha256(convert_to(
+                 SELECT FROM (
+                   SELECT json_array_elements(body -> 'recipients') UNION ALL SELECT json_array_elements(body -> 'exclude')
+                 ) AS named (recipient) JOIN erased e ON e.app_id = $1 AND e.done_at IS NULL AND e.digest = sha256(convert_to(
                    $1 || E'\n' || coalesce(recipient ->> 'identifier', recipient #>> '{}'), 'UTF8'))
                ) AS "names_erased!"
                FROM (
@@ -83,8 +85,7 @@ async fn without_erased(
     accepted_at: Timestamp,
     send: &domain::SendRequest,
 ) -> Result<Option<domain::SendRequest>, Error> {
-    let named: Vec<_> =
-        send.recipients.iter().map(|recipient| (app, recipient.identifier.as_str())).collect();
+    let named: Vec<_> = send.identifiers().map(|identifier| (app, identifier)).collect();
     let erased = ErasedRecipients::read(connection, accepted_at, &named).await?;
     Ok(erased.without(app, accepted_at, send))
 }
@@ -106,45 +107,85 @@ pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error>
         let Some(last) = page.last() else { return Ok(()) };
         after = last.id;
         for row in page {
-            if let Ok(envelope) = Envelope::decode(&row.message) {
-                clear_parked_message(pool, app, row.id, envelope).await?;
+            let Ok(envelope) = Envelope::decode(&row.message) else { continue };
+            if let Event::DeliveryJob(job) = &envelope.event {
+                delete_if_erased(pool, row.id, app, job.user).await?;
+            } else if let Some(message) = clear_message(pool, app, envelope).await? {
+                sqlx::query!("UPDATE parked SET message = $2 WHERE id = $1", row.id, message)
+                    .execute(pool)
+                    .await?;
             }
         }
     }
 }
 
-async fn clear_parked_message(
-    pool: &PgPool,
-    app: AppId,
-    id: Uuid,
-    mut envelope: Envelope,
-) -> Result<(), Error> {
+/// Removes erased users from the timers that publish sends of the app. They name users if a stream was full when a dispatcher asked for the
+/// next subscribers of a send.
+pub(super) async fn clear_timers(pool: &PgPool, app: AppId) -> Result<(), Error> {
+    let mut after = Uuid::nil();
+    loop {
+        let page = sqlx::query!(
+            "SELECT id, message FROM timer
+             WHERE app_id = $1 AND stream IN ('SEND_transactional', 'SEND_bulk') AND id > $2 ORDER BY id LIMIT $3",
+            app.0,
+            after,
+            PAGE
+        )
+        .fetch_all(pool)
+        .await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        for row in page {
+            let Ok(envelope) = Envelope::decode(&row.message) else { continue };
+            if let Some(message) = clear_message(pool, app, envelope).await? {
+                sqlx::query!("UPDATE timer SET message = $2 WHERE id = $1", row.id, message)
+                    .execute(pool)
+                    .await?;
+            }
+        }
+    }
+}
+
+async fn delete_if_erased(pool: &PgPool, id: Uuid, app: AppId, user: UserNumber) -> Result<(), Error> {
+    sqlx::query!(
+        "DELETE FROM parked WHERE id = $1
+         AND EXISTS (SELECT FROM erased WHERE app_id = $2 AND user_number = $3)",
+        id,
+        app.0,
+        user.0
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Returns the message without the erased users that it names; None if it names none.
+async fn clear_message(pool: &PgPool, app: AppId, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
+    let at = envelope.at;
+    let mut connection = pool.acquire().await?;
     match &mut envelope.event {
         Event::SendAccepted(send) => {
-            let mut connection = pool.acquire().await?;
-            let rest = without_erased(&mut connection, app, envelope.at, send).await?;
-            let Some(rest) = rest else { return Ok(()) };
+            let Some(rest) = without_erased(&mut connection, app, at, send).await? else { return Ok(None) };
             **send = rest;
-            let message = envelope.encode()?;
-            sqlx::query!("UPDATE parked SET message = $2 WHERE id = $1", id, message)
-                .execute(&mut *connection)
-                .await?;
         }
-        Event::DeliveryJob(job) => {
-            let DeliveryJob { user, .. } = **job;
-            sqlx::query!(
-                "DELETE FROM parked WHERE id = $1
-                 AND EXISTS (SELECT FROM erased WHERE app_id = $2 AND user_number = $3)",
-                id,
-                app.0,
-                user.0
-            )
-            .execute(pool)
-            .await?;
+        Event::SendContinues(SendContinues { expansion: Some(expansion), .. }) => {
+            let named: Vec<_> =
+                expansion.recipients.iter().map(|recipient| (app, recipient.identifier.as_str())).collect();
+            let erased = ErasedRecipients::read(&mut connection, at, &named).await?;
+            let mut is_changed = false;
+            for recipient in &mut expansion.recipients {
+                if erased.holds(app, &recipient.identifier, at) {
+                    *recipient = Recipient::erased();
+                    is_changed = true;
+                }
+            }
+            if !is_changed {
+                return Ok(None);
+            }
         }
-        _ => {}
+        _ => return Ok(None),
     }
-    Ok(())
+    Ok(Some(envelope.encode()?))
 }
 
 /// The statements that read and update a table of dead events.

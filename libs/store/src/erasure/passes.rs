@@ -80,6 +80,7 @@ impl Erasures<'_> {
         for app in apps {
             messages::clear_stored_sends(&self.0.pool, app).await?;
             messages::clear_parked(&self.0.pool, app).await?;
+            messages::clear_timers(&self.0.pool, app).await?;
         }
         clear_dead_events(&self.0.pool, &dead_events!("", "dead_event")).await?;
         shadows::clear(&self.0.pool, &pass.users).await

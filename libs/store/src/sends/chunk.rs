@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::{AppId, SendId, Timestamp};
+use domain::send::Recipient;
+use domain::{AppId, Expansion, SendId, Timestamp};
 
 /// Up to 500 recipients of a send, which are planned together.
 #[derive(Clone, Debug)]
@@ -14,4 +15,38 @@ pub struct Chunk {
     /// Time at which the send was accepted.
     pub accepted_at: Timestamp,
     pub send: Arc<domain::SendRequest>,
+    /// The subscribers to whom the chunk goes; None if the send names its recipients.
+    pub expansion: Option<Arc<Expansion>>,
+}
+
+impl Chunk {
+    /// A chunk whose recipients the send names.
+    #[must_use]
+    pub fn named(
+        app: AppId,
+        send_id: SendId,
+        chunk: u32,
+        accepted_at: Timestamp,
+        send: Arc<domain::SendRequest>,
+    ) -> Chunk {
+        Chunk { app, send_id, chunk, accepted_at, send, expansion: None }
+    }
+
+    /// Returns the recipients of the chunk.
+    #[must_use]
+    pub fn recipients(&self) -> &[Recipient] {
+        match &self.expansion {
+            Some(expansion) => &expansion.recipients,
+            None => self.send.chunk(self.chunk),
+        }
+    }
+
+    /// Returns true if no chunk of the send follows this one.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        match &self.expansion {
+            Some(expansion) => expansion.is_last,
+            None => !self.send.has_topics() && self.chunk as usize + 1 >= self.send.chunks(),
+        }
+    }
 }

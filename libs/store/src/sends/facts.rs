@@ -18,6 +18,7 @@ use crate::control::template::TemplateVersion;
 use crate::deliveries::cancellation::{self, LockedRequest};
 use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
+use crate::sends::expansion;
 use crate::{Error, Sends};
 
 /// The properties of a category that planning uses.
@@ -160,6 +161,7 @@ pub(crate) async fn write_profiles_and_read(
     let erased = erasures::read(connection, chunks, new).await?;
     // Sends with a single chunk are checked too: in a restored database, such a send may be cancelled before it is planned.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
+    expansion::lock_requests(connection, chunks, new).await?;
     let requests = cancellation::lock_requests(connection, &sends).await?;
     let mut facts = Facts { erased, requests, ..begin(connection, chunks).await? };
     let applied: Vec<_> =

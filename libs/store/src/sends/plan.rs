@@ -2,12 +2,14 @@
 
 pub(crate) mod locks;
 mod render_failure;
+mod stored;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use domain::plan::{Decision, PlannedDelivery};
-use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
+use domain::{AppId, Channel, Expansion, Reason, SendId, UserNumber};
+use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::database::columns::columns;
@@ -15,7 +17,7 @@ use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::{self, Facts};
 use crate::sends::send::{self, NewRequest};
-use crate::{Error, Sends, deliveries::attachment};
+use crate::{Error, Sends, deliveries::attachment, sends::expansion};
 
 pub use locks::ChunkLocks;
 pub use render_failure::RenderFailure;
@@ -48,15 +50,18 @@ impl<'a> Freeze<'a> {
             apps = chunk.app.0,
             sends = chunk.send_id.0,
             numbers = number(chunk.chunk),
+            expansions = expansion::stored(chunk),
         }
         let rows = sqlx::query!(
-            "INSERT INTO plan (app_id, send_id, turn)
-             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, send_id, turn)
+            "INSERT INTO plan (app_id, send_id, turn, expansion)
+             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::jsonb[])
+               AS new (app_id, send_id, turn, expansion)
              ORDER BY app_id, send_id, turn
              ON CONFLICT DO NOTHING RETURNING app_id, send_id, turn",
             &apps,
             &sends,
-            &numbers
+            &numbers,
+            &expansions as &[Option<Json<Expansion>>]
         )
         .fetch_all(&mut *transaction)
         .await?;
@@ -86,68 +91,6 @@ impl Freeze<'_> {
         facts::write_profiles_and_read(&mut self.transaction, self.chunks, &self.new).await
     }
 
-    /// Reads the decisions of a chunk that was frozen earlier. Leaves out deliveries that a worker has already processed.
-    ///
-    /// Includes deliveries that were cancelled or could not be rendered before their first attempt, because their outcomes
-    /// may still be unpublished. The caller publishes a job for each of them, and the worker that receives the job
-    /// publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
-    pub async fn stored_decisions(&mut self, index: usize) -> Result<Decisions, Error> {
-        let Some(chunk) = self.chunks.get(index) else {
-            return Ok(Vec::new());
-        };
-        let rows = sqlx::query!(
-            "SELECT recipient_index, identifier, user_number, in_app, skips FROM planned_recipient
-             WHERE app_id = $1 AND send_id = $2 AND turn = $3 ORDER BY recipient_index",
-            chunk.app.0,
-            chunk.send_id.0,
-            number(chunk.chunk)
-        )
-        .fetch_all(&mut *self.transaction)
-        .await?;
-        let mut waiting = self.waiting_deliveries(chunk).await?;
-        rows.into_iter()
-            .map(|row| {
-                let decision = Decision {
-                    identifier: row.identifier,
-                    user: row.user_number.map(UserNumber),
-                    in_app: row.in_app,
-                    deliveries: waiting.remove(&row.recipient_index).unwrap_or_default(),
-                    skips: row.skips.iter().map(|skip| read_skip(skip)).collect::<Result<_, _>>()?,
-                };
-                Ok((u32::try_from(row.recipient_index).unwrap_or_default(), decision))
-            })
-            .collect()
-    }
-
-    async fn waiting_deliveries(
-        &mut self,
-        chunk: &Chunk,
-    ) -> Result<HashMap<i32, Vec<PlannedDelivery>>, Error> {
-        let rows = sqlx::query!(
-            "SELECT d.recipient_index, d.id, d.channel, d.target FROM delivery d
-             JOIN planned_recipient r USING (app_id, send_id, recipient_index)
-             WHERE app_id = $1 AND send_id = $2 AND r.turn = $3 AND d.attempt = 1 AND d.target <> ''
-               AND (d.status = ANY($4) OR d.status = $5 AND d.reason = $6)",
-            chunk.app.0,
-            chunk.send_id.0,
-            number(chunk.chunk),
-            &[Status::Queued, Status::Cancelled].map(Status::as_str) as &[&str],
-            Status::Failed.as_str(),
-            Reason::TemplateError.as_str()
-        )
-        .fetch_all(&mut *self.transaction)
-        .await?;
-        let mut deliveries: HashMap<i32, Vec<PlannedDelivery>> = HashMap::new();
-        for row in rows {
-            deliveries.entry(row.recipient_index).or_default().push(PlannedDelivery {
-                id: DeliveryId(row.id),
-                channel: row.channel.parse().map_err(unreadable)?,
-                target: row.target,
-            });
-        }
-        Ok(deliveries)
-    }
-
     /// Stores the decisions of the new chunks and commits. `decisions` must have one element per chunk. Elements of chunks
     /// that are not new are ignored.
     ///
@@ -163,6 +106,8 @@ impl Freeze<'_> {
             .map(|(index, (chunk, decisions))| (index, chunk, decisions))
             .collect();
         write_requests(&mut self.transaction, facts, &new).await?;
+        let chunks: Vec<_> = new.iter().map(|(_, chunk, _)| *chunk).collect();
+        expansion::add_to_requests(&mut self.transaction, &chunks).await?;
         write_recipients(&mut self.transaction, &new).await?;
         write_deliveries(&mut self.transaction, &new).await?;
         self.transaction.commit().await?;

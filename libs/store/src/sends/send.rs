@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
-use domain::structure::json_memory;
-use domain::{AppId, CategoryId, DeliveryIds, Lane, SendId, StreamName, Timestamp};
+use domain::{CategoryId, DeliveryIds, Lane, StreamName};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
@@ -12,7 +11,9 @@ use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
 use crate::sends::chunk::Chunk;
+use crate::sends::expansion;
 use crate::sends::plan::locks::limit_waits_together;
+use crate::sends::stored_send::is_first_chunk_frozen;
 use crate::{Error, Sends, deliveries::attachment};
 
 pub(crate) struct NewRequest<'a> {
@@ -22,16 +23,6 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) body: Option<&'a domain::SendRequest>,
     /// How the ids of the send's deliveries are derived; None if the jobs in the log decide this.
     pub(crate) delivery_ids: Option<DeliveryIds>,
-}
-
-/// A send that was read from its request row.
-#[derive(Clone, Debug)]
-pub struct StoredSend {
-    pub accepted_at: Timestamp,
-    /// Body of the send; None after the last chunk was processed.
-    pub send: Option<domain::SendRequest>,
-    /// Approximate size of the body in memory, in bytes.
-    pub size: usize,
 }
 
 impl Sends<'_> {
@@ -67,47 +58,6 @@ impl Sends<'_> {
         transaction.commit().await?;
         Ok(waits)
     }
-
-    /// Reads the stored send that an event `SendContinues` names. Returns None if the request does not exist.
-    pub async fn find_stored_send(self, app: AppId, send_id: SendId) -> Result<Option<StoredSend>, Error> {
-        let row = sqlx::query!(
-            "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
-            app.0,
-            send_id.0
-        )
-        .fetch_optional(&self.0.pool)
-        .await?;
-        row.map(|row| {
-            let send = row.body.as_deref().map(serde_json::from_str).transpose();
-            let send = send.map_err(|error| Error::Unreadable(error.to_string()))?;
-            let size = row.body.map_or(0, |body| json_memory(body.as_bytes()));
-            Ok(StoredSend { accepted_at: row.accepted_at.into(), send, size })
-        })
-        .transpose()
-    }
-
-    /// Removes the body of a send whose last chunk was processed.
-    pub async fn drop_body(self, app: AppId, send_id: SendId) -> Result<(), Error> {
-        sqlx::query!(
-            "UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL",
-            app.0,
-            send_id.0
-        )
-        .execute(&self.0.pool)
-        .await?;
-        Ok(())
-    }
-}
-
-async fn is_first_chunk_frozen(connection: &mut PgConnection, chunk: &Chunk) -> Result<bool, Error> {
-    let is_frozen = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM plan WHERE app_id = $1 AND send_id = $2 AND turn = 0) AS "is_frozen!""#,
-        chunk.app.0,
-        chunk.send_id.0
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(is_frozen)
 }
 
 /// Returns the names of the streams that contain sends, one per lane.
@@ -165,16 +115,18 @@ async fn insert(
         template_version = template.map(|(_, version)| version),
         stored = body.map(Json),
         ids = delivery_ids.map(DeliveryIds::number),
+        topics = expansion::topics_without_recipients(&chunk.send),
+        expanding = chunk.send.has_topics(),
     }
     // Defined here, so that it can use the columns by their names. The argument is the action for rows that already exist.
     macro_rules! insert_requests {
         ($action:literal) => {
             sqlx::query!(
                 "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, title, recipients,
-                   category_id, template_id, template_version, body, delivery_ids)
+                   category_id, template_id, template_version, body, delivery_ids, topics, expanding)
                  SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
                    $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[], $12::json[],
-                   $13::smallint[])
+                   $13::smallint[], $14::jsonb[], $15::bool[])
                  ON CONFLICT (app_id, send_id) "
                     + $action,
                 &app_id,
@@ -189,7 +141,9 @@ async fn insert(
                 &template_id as &[Option<i64>],
                 &template_version as &[Option<i32>],
                 &stored as &[Option<Json<&domain::SendRequest>>],
-                &ids as &[Option<i16>]
+                &ids as &[Option<i16>],
+                &topics as &[Option<Json<Vec<(&str, u32)>>>],
+                &expanding
             )
         };
     }

@@ -15,6 +15,10 @@ pub struct RequestSummary {
     /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
     pub recipients: i32,
+    /// The topics of the send, each with the number of its subscribers that have been planned.
+    pub topics: Vec<(String, u32)>,
+    /// True if further subscribers may follow, so that `recipients` grows.
+    pub expanding: bool,
     /// Number of recipients that have been planned.
     pub planned: i64,
     pub cancelled: bool,
@@ -30,6 +34,8 @@ impl From<ParkedSend> for RequestSummary {
             accepted_at: parked.accepted_at,
             send_at: parked.send_at,
             recipients: i32::try_from(parked.recipients).unwrap_or(i32::MAX),
+            topics: parked.topics.into_iter().map(|topic| (topic, 0)).collect(),
+            expanding: false,
             planned: 0,
             cancelled: false,
             parked: true,
@@ -43,7 +49,8 @@ impl Sends<'_> {
     /// its send is scheduled or parked.
     pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<RequestSummary>, Error> {
         let row = sqlx::query!(
-            r#"SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS "cancelled!",
+            r#"SELECT accepted_at, send_at, recipients, topics AS "topics: Json<Vec<(String, u32)>>", expanding,
+                    cancelled_at IS NOT NULL AS "cancelled!",
                     (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS "planned!",
                     EXISTS (SELECT FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)) AS "parked!"
              FROM request WHERE app_id = $1 AND send_id = $2"#,
@@ -60,6 +67,8 @@ impl Sends<'_> {
             accepted_at: row.accepted_at.into(),
             send_at: row.send_at.map(Into::into),
             recipients: row.recipients,
+            topics: row.topics.map(|Json(topics)| topics).unwrap_or_default(),
+            expanding: row.expanding,
             planned: row.planned,
             cancelled: row.cancelled,
             parked: row.parked,

@@ -43,6 +43,7 @@ mod directory {
     mod category;
     mod device;
     mod preference;
+    mod topic;
     mod web_push;
 }
 
@@ -167,6 +168,8 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::SendRequest {
         template: None,
         category: None,
         recipients,
+        topics: Vec::new(),
+        exclude: Vec::new(),
         channels: None,
         overrides: Overrides::default(),
         attachments: Vec::new(),

@@ -29,7 +29,7 @@ pub(super) struct ChunkBatch {
 
 impl ChunkBatch {
     pub(super) fn add(&mut self, fetched: FetchedChunk) {
-        self.recipients += fetched.chunk.send.chunk(fetched.chunk.chunk).len();
+        self.recipients += fetched.chunk.recipients().len();
         self.bytes += fetched.size;
         self.chunks.push(fetched);
     }
@@ -78,7 +78,7 @@ impl Intake {
         if batch.is_empty() {
             return Ok(());
         }
-        let sizes = batch.iter().map(|fetched| fetched.chunk.send.chunk(fetched.chunk.chunk).len());
+        let sizes = batch.iter().map(|fetched| fetched.chunk.recipients().len());
         self.largest_batch = sizes.clone().sum::<usize>().max(self.largest_batch / 2);
         self.largest_chunk = sizes.max().unwrap_or_default().max(self.largest_chunk / 2);
         match plan(&self.planner, &batch, BusyChunks::Skip).await {

@@ -25,8 +25,15 @@ async fn small_world() -> World {
 impl World {
     /// Returns a message to fill streams with. No service reads it in these tests.
     fn filling(&self) -> Vec<u8> {
-        let planned =
-            ChunkPlanned { chunk: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
+        let planned = ChunkPlanned {
+            chunk: 0,
+            recipients: 0,
+            in_app: 0,
+            deliveries: 0,
+            skipped: 0,
+            decided: None,
+            expansion: None,
+        };
         self.envelope(Event::ChunkPlanned(planned)).encode().unwrap()
     }
 
@@ -149,8 +156,9 @@ async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled
     }
     let now = clock::now();
     let send = Arc::new(SendRequest { send_at: Some(now), ..send_to(vec![person("ada")]) });
-    let chunk = Chunk { app: world.app, send_id: send_number(1), chunk: 0, accepted_at: now, send };
-    let continues = world.envelope(Event::SendContinues(SendContinues { chunk: 0 }));
+    let chunk = Chunk::named(world.app, send_number(1), 0, now, send);
+    let continues =
+        world.envelope(Event::SendContinues(SendContinues { chunk: 0, expansion: None, has_topics: false }));
     let envelope = Envelope { send_id: Some(chunk.send_id), ..continues };
     let timer = NewTimer {
         id: envelope.id,

@@ -101,7 +101,7 @@ async fn large_continued_sends_are_planned_a_few_at_a_time() {
     for _ in 0..16 {
         let (id, now) = (clock::new_id(), clock::now());
         let (app, send_id) = (world.app, domain::SendId(clock::new_id()));
-        let event = Event::SendContinues(SendContinues { chunk: 0 });
+        let event = Event::SendContinues(SendContinues { chunk: 0, expansion: None, has_topics: false });
         let envelope =
             Envelope { id, app, at: now, send_id: Some(send_id), caused_by: None, trace: None, event };
         let message = envelope.encode().unwrap();
@@ -114,7 +114,7 @@ async fn large_continued_sends_are_planned_a_few_at_a_time() {
             send_id: Some(send_id),
             user: None,
         };
-        let chunk = Chunk { app, send_id, chunk: 0, accepted_at: now, send: Arc::clone(&send) };
+        let chunk = Chunk::named(app, send_id, 0, now, Arc::clone(&send));
         assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
         world.publish(stream, message).await;
     }

@@ -70,7 +70,10 @@ async fn messages_of_unknown_type_are_skipped_and_events_of_other_streams_are_pa
         trace: None,
         event,
     };
-    let homeless = envelope(Event::SendContinues(SendContinues { chunk: 1 })).encode().unwrap();
+    let homeless =
+        envelope(Event::SendContinues(SendContinues { chunk: 1, expansion: None, has_topics: false }))
+            .encode()
+            .unwrap();
     let unknown = String::from_utf8(homeless.clone()).unwrap().replace("SendContinues", "SendPainted");
     world.publish(SENDS, homeless).await;
     world.publish(SENDS, unknown.into_bytes()).await;
@@ -90,7 +93,7 @@ async fn a_message_of_a_newer_version_waits_and_other_sends_are_planned() {
         trace: None,
         event: Event::SendAccepted(Box::new(send_to(vec![person("bob")]))),
     };
-    let newer = String::from_utf8(newer.encode().unwrap()).unwrap().replace("\"v\":1", "\"v\":3");
+    let newer = String::from_utf8(newer.encode().unwrap()).unwrap().replace("\"v\":1", "\"v\":4");
     world.publish(SENDS, newer.clone().into_bytes()).await;
     world.accept(&send_to(vec![person("ada")])).await;
     eventually(SOON, "the other send is planned", async || {

@@ -9,4 +9,5 @@ mod content;
 mod faults;
 mod outcome_events;
 mod retention;
+mod topics;
 mod world;

@@ -2,7 +2,6 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::LINK;
 use actix_web::web::Data;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
@@ -125,15 +124,7 @@ pub(crate) async fn list(
     // Read one category more than the page shows, to find out if there is a next page.
     let categories =
         database(gateway.store.directory().list_categories(caller.app, after, limit + 1)).await?;
-    let (shown, more) =
-        categories.split_at(categories.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
-    let mut response = HttpResponse::Ok();
-    if let Some(last) = shown.last().filter(|_| !more.is_empty()) {
-        let next = cursor::write(last.id);
-        let link = format!("</v3/categories?limit={limit}&cursor={next}>; rel=\"next\"");
-        response.append_header((LINK, link));
-    }
-    Ok(response.json(shown.iter().map(present).collect::<Vec<_>>()))
+    Ok(cursor::linked_page("/v3/categories", limit, &categories, |category| category.id, present))
 }
 
 /// Deletes a category and the users' preferences for it.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use domain::fields::check_identifier;
+use domain::topic::check_topic_identifier;
 use domain::{CategoryId, ItemId, SendId};
 use percent_encoding::percent_decode_str;
 
@@ -44,6 +45,13 @@ impl PathId {
         self.identifier("deviceId")
     }
 
+    /// Parses the id as the identifier of a topic; 400 if it is invalid.
+    pub(crate) fn topic(self) -> Result<String, Failure> {
+        let mut problems = Vec::new();
+        let topic = check_topic_identifier("topic", self.text.unwrap_or_default(), &mut problems);
+        valid_or_problems(topic, problems)
+    }
+
     fn identifier(self, name: &'static str) -> Result<String, Failure> {
         let Some(text) = self.text else {
             return Err(Failure::problem(name, "invalid_character", format!("{name} must be UTF-8")));
@@ -77,6 +85,11 @@ impl PathId {
         let id = self.text.as_deref().and_then(|text| text.parse().ok());
         id.ok_or_else(no_such_request)
     }
+}
+
+/// Creates the 404 for an unknown topic.
+pub(crate) fn no_such_topic() -> Failure {
+    Failure::not_found("no such topic")
 }
 
 /// Creates the 404 for an unknown request.

@@ -9,6 +9,7 @@ use domain::request::{
 };
 use serde_json::{Value, json};
 
+use crate::directory::subscriptions::USERS_OF_A_CHANGE;
 use crate::openapi::describe;
 use crate::routes;
 
@@ -154,6 +155,9 @@ fn the_limits_of_schemas_are_those_of_the_parsers() {
         ("SendRequest/properties/recipients/maxItems", MAX_RECIPIENTS),
         ("SendRequest/properties/idempotencyKey/maxLength", MAX_IDENTIFIER),
         ("NewCategory/properties/name/maxLength", MAX_IDENTIFIER),
+        ("TopicValues/properties/name/maxLength", MAX_IDENTIFIER),
+        ("SubscriptionChanges/properties/add/maxItems", USERS_OF_A_CHANGE),
+        ("SubscriptionChanges/properties/remove/maxItems", USERS_OF_A_CHANGE),
         ("SendData/properties/attachments/maxItems", MAX_ATTACHMENTS),
         ("FileToSend/properties/name/maxLength", MAX_FILE_NAME),
         ("FileToSend/properties/contentType/maxLength", MAX_MEDIA_TYPE),

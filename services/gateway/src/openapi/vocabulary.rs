@@ -45,6 +45,8 @@ words! {
     Uuid = text().format(Some(SchemaFormat::Custom("uuid".to_owned()))).examples(["018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"]);
     /// An identifier that the app chose: 1 to 255 bytes, without control characters.
     Identifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$")).examples(["ada"]);
+    /// An identifier of a topic: 1 to 255 of the characters `A-Z a-z 0-9 : . _ -`.
+    TopicIdentifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[A-Za-z0-9:._-]*$")).examples(["news"]);
     /// An identifier in a header: 1 to 255 printable ASCII characters, without spaces at the ends.
     HeaderIdentifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[!-~]([ -~]*[!-~])?$")).examples(["phone-1"]);
     /// A JSON object with any members.

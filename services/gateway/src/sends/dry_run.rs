@@ -108,7 +108,8 @@ impl Gateway {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
         for number in (0..).take(send.chunks()) {
-            let chunk = Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send) };
+            let chunk =
+                Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send), expansion: None };
             let facts =
                 database(Box::pin(self.store.sends().simulate_facts(std::slice::from_ref(&chunk)))).await?;
             let pairs = web::block(move || pairs(&chunk, &facts, until)).await;
@@ -136,7 +137,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let no_profile = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in
-        decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
+        decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.recipients())
     {
         // The time limit has passed, and the request was answered with 503.
         if Instant::now() >= until {

@@ -33,6 +33,9 @@ const HELP: &str = "Switches:
   max-users=N|default        users that may be created by API calls of users; 1000000 by default
   max-categories=N|default   categories; 1000 by default
   max-devices=N|default      devices of all users together; 2000000 by default
+  max-topics=N|default       topics; 10000 by default
+  max-subscriptions=N|default
+                             subscriptions to all topics together; 10000000 by default
   keep-sends=DAYS|default    days for which sends and their deliveries are kept, if that is shorter than [sends] keep;
                              in any case a day longer than [streams] retention and [delivery] receipt_wait
   disabled=on|off            all calls are refused
@@ -43,7 +46,8 @@ Examples:
   tidings app set shop disabled=off --json";
 
 const NAMES: &str = "secure-mode, hmac, require-exp, token-subject, address-keys, template-profile, cors-origins, \
-    rate-limit, transactional-rate, max-users, max-categories, max-devices, keep-sends and disabled";
+    rate-limit, transactional-rate, max-users, max-categories, max-devices, max-topics, max-subscriptions, \
+    keep-sends and disabled";
 /// Maximum value of a quota.
 const HIGHEST_QUOTA: u32 = 1_000_000_000;
 const QUOTAS: &str = "default, or a whole number from 1 to 1000000000";
@@ -130,6 +134,8 @@ fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
         "max-users" => (number(value, HIGHEST_QUOTA).map(Switch::MaxUsers), QUOTAS),
         "max-categories" => (number(value, HIGHEST_QUOTA).map(Switch::MaxCategories), QUOTAS),
         "max-devices" => (number(value, HIGHEST_QUOTA).map(Switch::MaxDevices), QUOTAS),
+        "max-topics" => (number(value, HIGHEST_QUOTA).map(Switch::MaxTopics), QUOTAS),
+        "max-subscriptions" => (number(value, HIGHEST_QUOTA).map(Switch::MaxSubscriptions), QUOTAS),
         "keep-sends" => (number(value, MOST_DAYS).map(Switch::KeepSends), DAYS),
         "rate-limit" => (rate(value).map(Switch::RateLimit), RATES),
         "transactional-rate" => (rate(value).map(Switch::TransactionalRate), RATES),

@@ -1,11 +1,11 @@
 //! Steps of a restore. Each step can be repeated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use domain::event::SendContinues;
-use domain::{AppId, Envelope, Event, StreamName};
+use domain::{AppId, Envelope, Event, SendId, StreamName};
 use event_log::EventLog;
 use service_kit::clock;
 use store::deliveries::timer::NewTimer;
@@ -22,12 +22,19 @@ const PLANS: usize = 40;
 /// Maximum number of unfinished sends per transaction. A send can be as large as one megabyte.
 const SENDS: i64 = 20;
 
+/// Maximum number of chunks in [`Expanded`]. The subscribers of further chunks are read from the database again.
+const MAX_EXPANDED: usize = 1_000_000;
+
+/// Chunks of sends to topics, each with the stream and sequence of the first message that contains its subscribers.
+type Expanded = BTreeMap<(AppId, SendId, u32), (StreamName, u64)>;
+
 /// A restore in progress.
 pub(super) struct Passes<'a> {
     log: &'a EventLog,
     restore: Restore,
     report: Report,
     apps: BTreeSet<AppId>,
+    expanded: Expanded,
 }
 
 impl<'a> Passes<'a> {
@@ -39,7 +46,7 @@ impl<'a> Passes<'a> {
         report: Report,
     ) -> anyhow::Result<Passes<'a>> {
         restore.doubt_waiting().await?;
-        Ok(Passes { log, restore, report, apps: BTreeSet::new() })
+        Ok(Passes { log, restore, report, apps: BTreeSet::new(), expanded: Expanded::new() })
     }
 
     /// Reads, from one stream, the messages that the backup may lack, and applies them to the database.
@@ -79,7 +86,13 @@ impl<'a> Passes<'a> {
                     self.report.erased += u64::from(self.restore.add_erasure(app, &erased, at).await?);
                 }
                 (Event::SendAccepted(send), Some(send_id)) => {
-                    sends.push(Chunk { app, send_id, chunk: 0, accepted_at: at, send: Arc::from(send) });
+                    sends.push(Chunk::named(app, send_id, 0, at, Arc::from(send)));
+                }
+                (Event::SendContinues(continues), Some(send_id))
+                    if continues.expansion.is_some() && self.expanded.len() < MAX_EXPANDED =>
+                {
+                    let chunk = (app, send_id, continues.chunk);
+                    self.expanded.entry(chunk).or_insert((range.stream, seq));
                 }
                 (Event::DeliveryJob(job), Some(send_id)) => {
                     let handed_out = seq <= range.handed_out;
@@ -109,6 +122,23 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
+    /// Goes on to the chunk after the send's last frozen one, if the log contains its subscribers. Its jobs may already be in the log too,
+    /// so it must go to the same subscribers.
+    async fn expand_from_log(&self, unfinished: &mut UnfinishedSend) -> anyhow::Result<()> {
+        let send = &mut unfinished.send;
+        let chunk = send.chunk + 1;
+        let Some((stream, seq)) = self.expanded.get(&(send.app, send.send_id, chunk)) else {
+            return Ok(());
+        };
+        let record = self.log.message(*stream, *seq).await?;
+        let record = record.with_context(|| format!("message {seq} of {stream} is gone"))?;
+        if let Event::SendContinues(continues) = Envelope::decode(&record.payload)?.event {
+            send.chunk = chunk;
+            send.expansion = continues.expansion.map(Arc::new);
+        }
+        Ok(())
+    }
+
     /// Ends the deliveries whose outcome is not in the log, so that no provider is called for them again.
     pub(super) async fn end_unknown(&mut self) -> anyhow::Result<()> {
         print_progress("ending the deliveries whose outcome is not in the log");
@@ -125,9 +155,12 @@ impl<'a> Passes<'a> {
         print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;
         loop {
-            let page = self.restore.unfinished(after, SENDS).await?;
+            let mut page = self.restore.unfinished(after, SENDS).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some((last.send.app, last.send.send_id));
+            for unfinished in page.iter_mut().filter(|unfinished| unfinished.is_expanding) {
+                self.expand_from_log(unfinished).await?;
+            }
             let timers: Vec<NewTimer> = page
                 .iter()
                 .filter(|unfinished| unfinished.is_open)
@@ -149,7 +182,9 @@ impl<'a> Passes<'a> {
 /// Creates the timer that requests a plan for a chunk. The timer's message is `SendContinues` if the database stores
 /// the body of the send, otherwise `SendAccepted` with the body.
 fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
-    let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
+    let Chunk { app, send_id, chunk, accepted_at, ref send, ref expansion } = unfinished.send;
+    let expansion = expansion.as_deref().cloned();
+    let continues = SendContinues { expansion, ..SendContinues::plain(send, chunk) };
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
     // The id contains the last sequence of the stream. So every run of the command uses the same id until the timer's
     // message is in the stream, and a new id afterwards.
@@ -158,7 +193,7 @@ fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_j
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());
     let (message_id, at, event, due_at) = if send.needs_stored_body() {
         let due_at = send.send_at.filter(|at| chunk == 0 && *at > now).unwrap_or(now);
-        (id, now, Event::SendContinues(SendContinues { chunk }), due_at)
+        (id, now, Event::SendContinues(continues), due_at)
     } else {
         (send_id.0, accepted_at, Event::SendAccepted(Box::new(send.as_ref().clone())), now)
     };

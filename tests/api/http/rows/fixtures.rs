@@ -40,6 +40,7 @@ impl<'a> Fixtures<'a> {
             }
         }
         let mut fixtures = Fixtures { service, shop, bank, made: 0 };
+        fixtures.topic().await;
         let category = fixtures.category().await;
         let choice = json!({"preference": [{"categoryId": category, "channels": [{"channel": "sms", "enabled": true}]}]});
         service.of(&fixtures.shop, "ada", "PATCH /v3/preferences").json(&choice).send().await.is(200);
@@ -69,6 +70,8 @@ impl<'a> Fixtures<'a> {
             "{item}",
             "{request}",
             "{category}",
+            "{topic}",
+            "{open}",
             "{user}",
             "{new}",
             "{device}",
@@ -113,7 +116,7 @@ impl<'a> Fixtures<'a> {
         for nobody in [NOBODY, &Uuid::from_u128(1).to_string()] {
             if row.calls[0].contains("{request}") || nobody == NOBODY {
                 let mut absent = call.to_owned();
-                for name in ["{item}", "{request}", "{category}", "{user}", "{browser}"] {
+                for name in ["{item}", "{request}", "{category}", "{topic}", "{user}", "{browser}"] {
                     absent = absent.replace(name, nobody);
                 }
                 calls.push(self.call(row.by[0], &absent));
@@ -136,6 +139,7 @@ impl<'a> Fixtures<'a> {
                 receipt["requestId"].as_str().unwrap().to_owned()
             }
             "{category}" => self.category().await.to_string(),
+            "{topic}" | "{open}" => self.topic().await,
             "{token}" => {
                 let category = CategoryId(self.category().await);
                 self.service.unsubscribe_token(&self.shop, "ada", category).await
@@ -168,6 +172,16 @@ impl<'a> Fixtures<'a> {
         let body = json!({"identifier": self.new_name(), "name": "News"});
         let created = self.service.by(&self.shop, "POST /v3/categories").json(&body).send().await.is(200);
         created["id"].as_i64().unwrap()
+    }
+
+    /// Creates an open topic to which ada subscribes.
+    async fn topic(&mut self) -> String {
+        let topic = self.new_name();
+        let put = self.service.by(&self.shop, &format!("PUT /v3/topics/{topic}"));
+        put.json(&json!({"open": true})).send().await.is(200);
+        let subscribe = self.service.by(&self.shop, &format!("POST /v3/topics/{topic}/subscriptions"));
+        subscribe.json(&json!({"add": ["ada"]})).send().await.is(200);
+        topic
     }
 
     fn new_name(&mut self) -> String {

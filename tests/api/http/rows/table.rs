@@ -16,8 +16,9 @@ pub(super) enum PermittedCallers {
 }
 
 pub(super) struct Row {
-    /// Method and path of the call, with all aliases. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
-    /// `{browser}`, `{phone}` and `{token}` are placeholders for resources that are created for the call.
+    /// Method and path of the call, with all aliases. `{item}`, `{request}`, `{category}`, `{topic}`, `{open}`, `{user}`, `{new}`,
+    /// `{device}`, `{browser}`, `{phone}` and `{token}` are placeholders for resources that are created for the call. `{topic}` and
+    /// `{open}` are topics; use `{open}` if every user of the app may make the call.
     pub(super) calls: &'static [&'static str],
     pub(super) by: &'static [PermittedCallers],
     pub(super) headers: &'static [(&'static str, &'static str)],
@@ -33,7 +34,7 @@ pub(super) struct Row {
 impl Row {
     /// Returns true if the path names a resource that another app or user may own.
     pub(super) fn names_a_resource(&self) -> bool {
-        ["{item}", "{request}", "{category}", "{user}", "{browser}", "{phone}"]
+        ["{item}", "{request}", "{category}", "{topic}", "{user}", "{browser}", "{phone}"]
             .iter()
             .any(|part| self.calls[0].contains(part))
             && !self.calls[0].starts_with("PUT /v3/users")
@@ -70,6 +71,7 @@ const COUNTS: &[&str] = &["totalCount", "unreadCount", "unseenCount"];
 const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
 const CATEGORY: &[&str] =
     &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
+const TOPIC: &[&str] = &["createdAt", "identifier", "name", "open", "subscribed", "updatedAt"];
 const PREFERENCE: &[&str] = &["category", "categoryId", "channelPreferences", "channels"];
 /// Default values of a row: a call by the app, without a body, answered with 200.
 const PLAIN: Row = Row {
@@ -194,6 +196,35 @@ pub(super) const ROWS: &[Row] = &[
         members: STATUS,
         ..PLAIN
     },
+    Row { calls: &["GET /v3/topics", "GET /v3/topics?limit=1"], by: BOTH, members: TOPIC, ..PLAIN },
+    Row {
+        calls: &["PUT /v3/topics/{new}", "PUT /v3/topics/{topic}"],
+        body: Some(|| json!({"name": "Łódź", "open": true})),
+        has_fixed_members: true,
+        members: TOPIC,
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/topics/{topic}"], members: TOPIC, ..PLAIN },
+    Row { calls: &["DELETE /v3/topics/{topic}"], members: STATUS, ..PLAIN },
+    Row {
+        calls: &["POST /v3/topics/{topic}/subscriptions"],
+        body: Some(|| json!({"remove": ["ada", "bob"]})),
+        has_fixed_members: true,
+        members: &["data", "subscribed", "unsubscribed"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["GET /v3/topics/{topic}/subscriptions"],
+        members: &["identifier", "subscribedAt"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["PUT /v3/topics/{open}/subscription", "DELETE /v3/topics/{open}/subscription"],
+        by: USER,
+        members: STATUS,
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/users/{user}/topics"], ..PLAIN },
     Row {
         calls: &["POST /v3/sdk/connect"],
         by: USER,

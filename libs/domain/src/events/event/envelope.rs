@@ -52,8 +52,10 @@ impl DecodeError {
     }
 }
 
-/// Version of a message with one event. [`bundle`](super::bundle) reads messages with several events.
-const VERSION: u16 = 1;
+/// Version of a message with one event. [`bundle`](super::bundle) reads messages with several events, which have version 2.
+pub(super) const VERSION: u16 = 1;
+/// Version of a message with one event about a send to topics.
+pub(super) const WITH_TOPICS: u16 = 3;
 /// Start of serde's error text for an unknown enum value. The error has no code for this cause, only the text.
 const UNKNOWN_VALUE: &str = "unknown variant `";
 
@@ -99,7 +101,7 @@ impl Envelope {
         serde_json::to_vec(&EnvelopeOut {
             id: self.id,
             kind: self.event.kind(),
-            v: VERSION,
+            v: self.event.version(),
             app: self.app,
             at: self.at,
             send_id: self.send_id,
@@ -120,8 +122,8 @@ impl Envelope {
         let newer = |what| DecodeError::Newer { kind: wire.kind.to_owned(), what };
         let event = match read {
             Err(unknown @ DecodeError::UnknownType(_)) => return Err(unknown),
-            _ if wire.v > VERSION => {
-                return Err(newer(format!("version {}, but this release reads up to {VERSION}", wire.v)));
+            _ if !is_readable(wire.kind, wire.v) => {
+                return Err(newer(format!("this release cannot read its version {}", wire.v)));
             }
             Err(DecodeError::Malformed(error)) if is_of_unknown_value(&error) => {
                 return Err(newer(error.to_string()));
@@ -131,6 +133,11 @@ impl Envelope {
         let EnvelopeIn { id, app, at, send_id, caused_by, trace, .. } = wire;
         Ok(Envelope { id, app, at, send_id, caused_by, trace, event })
     }
+}
+
+/// Returns true if this release can read messages of this type and version.
+fn is_readable(kind: &str, version: u16) -> bool {
+    version <= VERSION || version == WITH_TOPICS && ["SendAccepted", "SendContinues"].contains(&kind)
 }
 
 /// Returns true if the error is about an unknown enum value: only a newer release can have written it.

@@ -99,7 +99,7 @@ impl Restore {
             )
             .execute(&mut *transaction)
             .await?;
-            count += u64::from(parked > 0) + changed.rows_affected();
+            count += u64::from(parked.is_some()) + changed.rows_affected();
         }
         transaction.commit().await?;
         Ok(count)

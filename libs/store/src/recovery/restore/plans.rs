@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::event::{ChunkPlanned, Shape};
 use domain::plan::Decision;
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
-use domain::{AppId, SendId, UserNumber};
+use domain::{AppId, Expansion, SendId, UserNumber};
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -14,6 +14,7 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::recovery::restore::{Restore, number};
 use crate::sends::chunk::Chunk;
+use crate::sends::expansion;
 use crate::sends::plan::{self, Decisions};
 
 /// A planned chunk found in the log.
@@ -96,18 +97,21 @@ async fn restorable<'a>(
         };
         let Json(send) = row.body;
         let FoundPlan { app, send_id, planned } = found;
-        let decided = planned.decided.as_ref().map_or(0, |decided| decided.recipients.len());
-        if decided > 0
-            && decided == send.chunk(planned.chunk).len()
+        let chunk = Chunk {
+            app: *app,
+            send_id: *send_id,
+            chunk: planned.chunk,
+            accepted_at: row.accepted_at.into(),
+            send: Arc::new(send),
+            expansion: planned.expansion.clone().map(Arc::new),
+        };
+        if planned
+            .decided
+            .as_ref()
+            .is_some_and(|decided| decided.recipients.len() == chunk.recipients().len())
+            && (chunk.send.has_topics() || !chunk.recipients().is_empty())
             && seen.insert((app, send_id, planned.chunk))
         {
-            let chunk = Chunk {
-                app: *app,
-                send_id: *send_id,
-                chunk: planned.chunk,
-                accepted_at: row.accepted_at.into(),
-                send: Arc::new(send),
-            };
             chunks.push((chunk, planned));
         }
     }
@@ -121,7 +125,7 @@ fn decided<'a>(
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {
     let first = chunk.chunk.saturating_mul(u32::try_from(CHUNK_RECIPIENTS).unwrap_or(u32::MAX));
     let decided = planned.decided.iter().flat_map(|decided| decided.each());
-    let recipients = chunk.send.chunk(chunk.chunk).iter();
+    let recipients = chunk.recipients().iter();
     (first..)
         .zip(recipients)
         .zip(decided)
@@ -178,7 +182,7 @@ pub(super) async fn add_users(
     Ok(created.cast_unsigned())
 }
 
-/// Inserts the plan rows of the chunks. Stores the category and the template version of each chunk in its request if the
+/// Inserts the plan rows of the chunks, and counts their subscribers. Stores the category and the template version of each chunk in its request if the
 /// request has none.
 async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> Result<(), Error> {
     let template = |planned: &ChunkPlanned| planned.decided.as_ref()?.template;
@@ -190,26 +194,29 @@ async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> R
         categories = category(planned).map(|id| id.0),
         templates = template(planned).map(|(id, _)| id.0),
         versions = template(planned).map(|(_, version)| version),
+        expansions = expansion::stored(chunk),
     }
     sqlx::query!(
         "WITH named AS (
-           SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::int[])
-             AS named (app_id, send_id, turn, category, template, version)
+           SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::int[], $7::jsonb[])
+             AS named (app_id, send_id, turn, category, template, version, expansion)
          ), pinned AS (
            UPDATE request r SET category_id = coalesce(r.category_id, named.category),
              template_id = coalesce(r.template_id, named.template),
              template_version = coalesce(r.template_version, named.version)
            FROM named WHERE (r.app_id, r.send_id) = (named.app_id, named.send_id)
          )
-         INSERT INTO plan (app_id, send_id, turn) SELECT app_id, send_id, turn FROM named",
+         INSERT INTO plan (app_id, send_id, turn, expansion) SELECT app_id, send_id, turn, expansion FROM named",
         &app_id,
         &send_id,
         &turn,
         &categories as &[Option<i64>],
         &templates as &[Option<i64>],
-        &versions as &[Option<i32>]
+        &versions as &[Option<i32>],
+        &expansions as &[Option<Json<Expansion>>]
     )
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    let chunks: Vec<_> = chunks.iter().map(|(chunk, _)| chunk).collect();
+    expansion::add_to_requests(connection, &chunks).await
 }

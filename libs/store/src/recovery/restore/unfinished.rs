@@ -1,8 +1,10 @@
 //! Unfinished sends: some of their chunks may still have to be planned, or their plans published.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use domain::send::CHUNK_RECIPIENTS;
 use domain::{AppId, SendId};
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
@@ -21,6 +23,8 @@ pub struct UnfinishedSend {
     pub send: Chunk,
     /// True if this chunk must be processed; false if all chunks of the send have been processed.
     pub is_open: bool,
+    /// True if this chunk is frozen, and further subscribers of the send's topics may follow.
+    pub is_expanding: bool,
 }
 
 impl Restore {
@@ -90,7 +94,14 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
     )
     .fetch_all(&mut *connection)
     .await?;
-    let recipient = |index: i32| send.send.recipients.get(usize::try_from(index).ok()?);
+    let first = send.chunk as usize * CHUNK_RECIPIENTS;
+    let recipient = |index: i32| {
+        let index = usize::try_from(index).ok()?;
+        match &send.expansion {
+            Some(expansion) if index >= first => expansion.recipients.get(index - first),
+            _ => send.send.recipients.get(index),
+        }
+    };
     let named = named.iter().filter_map(|row| Some((row.user_number, recipient(row.recipient_index)?)));
     let users = named
         .filter(|(_, recipient)| !recipient.is_erased())
@@ -119,20 +130,23 @@ struct StoredRow {
     frozen: Vec<i32>,
 }
 
-/// Determines the next chunk to process. Processing this chunk starts the chunk after it. If all chunks are frozen, the plan
-/// of the last chunk may not have been published. The last chunk is then processed again, but only if the send has several
-/// chunks or is scheduled.
+/// Determines the next chunk to process. Processing this chunk starts the chunk after it. If all chunks whose recipients the send
+/// names are frozen, the plan of the last frozen chunk may not have been published, and further subscribers of its topics may follow.
+/// The last frozen chunk is then processed again, but only if the send has several chunks or is scheduled.
 fn unfinished_send(row: StoredRow) -> UnfinishedSend {
     let Json(send) = row.body;
-    let chunks = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
-    let open = (0..chunks).find(|chunk| !row.frozen.contains(chunk));
-    let next = open.or(send.needs_stored_body().then_some(chunks - 1));
+    let named = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
+    let frozen: HashSet<i32> = row.frozen.into_iter().collect();
+    let open = (0..).find(|chunk| !frozen.contains(chunk)).unwrap_or(named);
+    let next = if open < named { Some(open) } else { send.needs_stored_body().then_some(open - 1) };
     let chunk = Chunk {
         app: AppId(row.app_id),
         send_id: SendId(row.send_id),
         chunk: next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default(),
         accepted_at: row.accepted_at.into(),
         send: Arc::new(send),
+        expansion: None,
     };
-    UnfinishedSend { send: chunk, is_open: next.is_some() }
+    let is_expanding = open >= named && chunk.send.has_topics();
+    UnfinishedSend { send: chunk, is_open: next.is_some(), is_expanding }
 }

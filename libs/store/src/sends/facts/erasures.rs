@@ -22,8 +22,8 @@ impl Facts {
     }
 }
 
-/// Finds the erased recipients of the new chunks. For the first chunk of a send, checks all recipients of the send, because
-/// the body with all recipients may be stored. The transaction must already block erasures in the apps of the chunks.
+/// Finds the erased recipients of the new chunks. For the first chunk of a send, checks everyone whom the send names,
+/// because the body may be stored. The transaction must already block erasures in the apps of the chunks.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -33,10 +33,14 @@ pub(super) async fn read(
     let Some(since) = new().map(|chunk| chunk.accepted_at).min() else {
         return Ok(ErasedRecipients::default());
     };
-    let recipients = new().flat_map(|chunk| {
-        let recipients =
-            if chunk.chunk == 0 { &chunk.send.recipients[..] } else { chunk.send.chunk(chunk.chunk) };
-        recipients.iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
-    });
-    ErasedRecipients::read(connection, since, &recipients.collect::<Vec<_>>()).await
+    let mut named = Vec::new();
+    for chunk in new() {
+        if chunk.chunk == 0 {
+            named.extend(chunk.send.identifiers().map(|identifier| (chunk.app, identifier)));
+        } else {
+            let recipients = chunk.recipients().iter();
+            named.extend(recipients.map(|recipient| (chunk.app, recipient.identifier.as_str())));
+        }
+    }
+    ErasedRecipients::read(connection, since, &named).await
 }

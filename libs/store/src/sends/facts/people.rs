@@ -25,7 +25,7 @@ pub(super) async fn merge_inline_profiles(
 ) -> Result<(), Error> {
     let mut updates = Updates::new();
     for (chunk, _) in chunks.iter().zip(new).filter(|(_, new)| **new) {
-        for recipient in chunk.send.chunk(chunk.chunk) {
+        for recipient in chunk.recipients() {
             if let Some(profile) = &recipient.profile
                 && !facts.is_erased(chunk, &recipient.identifier)
             {
@@ -51,7 +51,7 @@ pub(super) async fn read(
     let named: HashSet<(AppId, &str)> = chunks
         .iter()
         .flat_map(|chunk| {
-            chunk.send.chunk(chunk.chunk).iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
+            chunk.recipients().iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
         })
         .collect();
     let (apps, identifiers): (Vec<i64>, Vec<&str>) =
@@ -75,7 +75,7 @@ pub(super) async fn read(
 pub(super) fn simulate(chunks: &[Chunk], facts: &mut Facts) {
     for chunk in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
-        for recipient in chunk.send.chunk(chunk.chunk) {
+        for recipient in chunk.recipients() {
             if let Some(pairs) = &recipient.profile {
                 let new = || (UserNumber(0), Object::new());
                 let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(new);
@@ -99,7 +99,7 @@ pub(super) async fn read_preferences(
         let Some(category) = facts.category(index).filter(|category| !category.critical) else {
             continue;
         };
-        let recipients = chunk.send.chunk(chunk.chunk).iter();
+        let recipients = chunk.recipients().iter();
         let users = recipients.filter_map(|recipient| facts.user(chunk.app, &recipient.identifier));
         asked.extend(users.map(|(number, _)| (chunk.app.0, number.0, category.id.0)));
     }

@@ -83,7 +83,7 @@ impl ChunkLocks {
 
 /// Returns the app ids and identifiers of the users for whom a chunk contains inline profiles.
 fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
-    let recipients = chunk.send.chunk(chunk.chunk).iter().filter(|recipient| recipient.profile.is_some());
+    let recipients = chunk.recipients().iter().filter(|recipient| recipient.profile.is_some());
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 

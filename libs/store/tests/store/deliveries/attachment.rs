@@ -111,7 +111,7 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
         assert_eq!(fixture.removed(10).await, 0, "{status}");
     }
     sqlx::query("UPDATE delivery SET status = 'failed'").execute(&fixture.pool).await.unwrap();
-    fixture.store.sends().drop_body(app, send_id(4)).await.unwrap();
+    fixture.store.sends().drop_body(app, send_id(4), 0).await.unwrap();
     sqlx::query("DELETE FROM parked").execute(&fixture.pool).await.unwrap();
     fixture.an_hour_later().await;
     assert_eq!(fixture.removed(10).await, 3);

@@ -26,7 +26,7 @@ const LEASE: Duration = Duration::from_secs(60);
 
 fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
     let send = Arc::new(send);
-    [0, 1].map(|chunk| Chunk { app, send_id: send_id(1), chunk, accepted_at: NOW, send: Arc::clone(&send) })
+    [0, 1].map(|chunk| Chunk::named(app, send_id(1), chunk, NOW, Arc::clone(&send)))
 }
 
 /// Returns a send of two chunks over the given channels. All 600 recipients have inline profiles.
@@ -42,7 +42,7 @@ fn to_600(channels: &[Channel]) -> domain::SendRequest {
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::Error> {
     let all = freeze.write_profiles_and_read_facts().await?;
     let decide = |chunk: &Chunk| -> Decisions {
-        let numbered = (chunk.chunk * 500..).zip(chunk.send.chunk(chunk.chunk));
+        let numbered = (chunk.chunk * 500..).zip(chunk.recipients());
         let decided = numbered.map(|(position, recipient)| {
             let person = all.user(chunk.app, &recipient.identifier);
             let facts = plan::SendFacts {
@@ -363,4 +363,24 @@ async fn a_request_with_only_parked_deliveries_is_cancelled() {
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
     assert!(matches!(claim, Claim::NotDue(state) if state.status == Status::Cancelled));
+}
+
+#[tokio::test]
+async fn a_send_with_many_deliveries_is_cancelled_in_steps() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [first, _] = chunks(app, to_600(&[Channel::Email]));
+    fixture.freeze(&[first]).await;
+    fixture
+        .run("INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+              SELECT app_id, gen_random_uuid(), send_id, recipient_index + 1000 * n, user_number, channel, target
+              FROM delivery, generate_series(1, 21) n")
+        .await;
+    // 500 deliveries and 10,500 copies wait, and 100 recipients are not planned.
+    assert_eq!(fixture.cancel(app).await, 11_000 + 100);
+    assert_eq!(fixture.cancelled(app).await, 11_000);
+    // An earlier call was interrupted between two steps.
+    fixture.run("UPDATE delivery SET status = 'queued', reason = NULL WHERE recipient_index >= 1000").await;
+    assert_eq!(fixture.cancel(app).await, 10_500);
+    assert_eq!((fixture.cancelled(app).await, fixture.cancel(app).await), (11_000, 0));
 }

@@ -70,7 +70,7 @@ impl Fixture {
             });
             plan::decide_recipient(&send, recipient, person, &plan::SuppressedTargets::new())
         };
-        let decisions: Decisions = (0..).zip(chunk.send.chunk(chunk.chunk).iter().map(decide)).collect();
+        let decisions: Decisions = (0..).zip(chunk.recipients().iter().map(decide)).collect();
         freeze.commit(&facts, std::slice::from_ref(&decisions)).await.unwrap();
         decisions
     }
@@ -100,7 +100,7 @@ pub(crate) fn timer(app: AppId, user: Option<UserNumber>) -> NewTimer {
 }
 
 pub(crate) fn chunk(app: AppId, number: u128, accepted_at: Timestamp, send: SendRequest) -> Chunk {
-    Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
+    Chunk::named(app, send_id(number), 0, accepted_at, Arc::new(send))
 }
 
 pub(crate) fn with_email(identifier: &str) -> Recipient {

@@ -49,6 +49,7 @@ pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) 
                 "lpad(to_hex(n / 5), 32, '0')::uuid"
             }
             ("channel", _) => "'email'",
+            ("topics", _) => "'[[\"news\", 0]]'",
             (_, "int8" | "int4") => "n",
             (_, "int2") => "1",
             (_, "uuid") => "lpad(to_hex(n), 32, '0')::uuid",

@@ -47,7 +47,7 @@ impl Fixture {
 }
 
 fn accepted(app: AppId, recipients: Vec<Recipient>) -> Chunk {
-    Chunk { app, send_id: send_id(1), chunk: 0, accepted_at: NOW, send: Arc::new(send_to(recipients)) }
+    Chunk::named(app, send_id(1), 0, NOW, Arc::new(send_to(recipients)))
 }
 
 fn people(count: usize) -> Vec<Recipient> {
@@ -62,7 +62,15 @@ fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
     let shapes = vec![Shape { in_app: true, skips: vec![(Channel::WebPush, domain::Reason::NoAddress)] }];
     let decided = ChunkDecisions { shapes, recipients: users, ..ChunkDecisions::default() };
     let (in_app, skipped) = (recipients, recipients);
-    let planned = ChunkPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
+    let planned = ChunkPlanned {
+        chunk,
+        recipients,
+        in_app,
+        deliveries,
+        skipped,
+        decided: Some(decided),
+        expansion: None,
+    };
     FoundPlan { app, send_id: send_id(1), planned }
 }
 
@@ -230,7 +238,7 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
         let mut send = send_to(people(1));
         let body_hash = Digest([u8::try_from(number).unwrap(); 32]);
         send.idempotency = Some(IdempotencyKey { key: key.to_owned(), body_hash });
-        Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
+        Chunk::named(app, send_id(number), 0, accepted_at, Arc::new(send))
     };
     let known = ReservedSend { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
     let reservation = Reservation { app, key: "known".to_owned(), send: known };

@@ -19,7 +19,7 @@ use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 const MOST_TRIES: usize = 20;
 
 pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
-    Chunk { app, send_id: send_id(number), chunk, accepted_at: NOW, send: Arc::new(send.clone()) }
+    Chunk::named(app, send_id(number), chunk, NOW, Arc::new(send.clone()))
 }
 
 fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
@@ -41,7 +41,7 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let first = chunk.chunk * u32::try_from(CHUNK_RECIPIENTS).unwrap();
     (first..)
-        .zip(chunk.send.chunk(chunk.chunk))
+        .zip(chunk.recipients())
         .map(|(position, recipient)| {
             let person = facts.user(chunk.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,

@@ -14,7 +14,7 @@ use crate::{NOW, fixture, recipient, send_id, send_to};
 fn scheduled(app: AppId) -> Chunk {
     let mut send = send_to(vec![recipient("ada")]);
     send.send_at = Some(NOW + Duration::from_secs(60));
-    Chunk { app, send_id: send_id(1), chunk: 0, accepted_at: NOW, send: Arc::new(send) }
+    Chunk::named(app, send_id(1), 0, NOW, Arc::new(send))
 }
 
 fn timer(app: AppId, due_at: Timestamp, number: u128) -> NewTimer {
@@ -32,7 +32,7 @@ async fn a_send_is_scheduled_once() {
     }
     let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(1)]);
-    let kept = fixture.store.sends().find_stored_send(app, send_id(1)).await.unwrap().unwrap();
+    let kept = fixture.store.sends().find_stored_send(app, send_id(1), 0).await.unwrap().unwrap();
     assert_eq!((kept.accepted_at, kept.send.as_ref()), (NOW, Some(&*chunk.send)));
 }
 
@@ -57,11 +57,12 @@ async fn planning_a_scheduled_send_keeps_its_body_until_it_is_dropped() {
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.write_profiles_and_read_facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
-    let body = async || fixture.store.sends().find_stored_send(app, send_id(1)).await.unwrap().unwrap().send;
+    let body =
+        async || fixture.store.sends().find_stored_send(app, send_id(1), 0).await.unwrap().unwrap().send;
     assert_eq!(body().await.as_ref(), Some(&*chunks[0].send));
-    fixture.store.sends().drop_body(other, send_id(1)).await.unwrap();
+    fixture.store.sends().drop_body(other, send_id(1), 0).await.unwrap();
     assert!(body().await.is_some(), "wrong app");
-    fixture.store.sends().drop_body(app, send_id(1)).await.unwrap();
+    fixture.store.sends().drop_body(app, send_id(1), 0).await.unwrap();
     assert_eq!(body().await, None);
-    assert!(fixture.store.sends().find_stored_send(other, send_id(1)).await.unwrap().is_none());
+    assert!(fixture.store.sends().find_stored_send(other, send_id(1), 0).await.unwrap().is_none());
 }

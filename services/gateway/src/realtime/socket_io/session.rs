@@ -123,7 +123,7 @@ impl Session {
         // The same limits on waiting apply as to an HTTP request.
         let room = self.gateway.waiting_room.clone();
         let stranger = Holder::stranger(Peer::of_request(&self.request));
-        match room.serve(stranger, self.open(&connect)).await {
+        match Box::pin(room.serve(stranger, self.open(&connect))).await {
             Ok((connection, user, origin)) => {
                 let client = Client { connection, namespace: namespace.to_owned(), user };
                 self.greet(&client, &sid, &origin, &connect).await?;

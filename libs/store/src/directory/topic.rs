@@ -1,0 +1,219 @@
+//! Topics: named lists of users of an app, to which the app can send.
+//!
+//! A transaction that changes subscriptions locks the topic first, then the users in the order of their numbers, then the
+//! subscriptions. While it holds the lock on the topic, the topic cannot be deleted.
+
+pub mod subscription;
+
+use domain::{AppId, Timestamp, TopicId};
+use sqlx::PgConnection;
+
+use crate::control::quota::{self, Quota};
+use crate::{Directory, Error};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    pub id: TopicId,
+    /// Unique in the app.
+    pub identifier: String,
+    /// Display name.
+    pub name: String,
+    /// True if users may subscribe themselves.
+    pub open: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl Directory<'_> {
+    /// Creates a topic, or changes the given values of an existing topic. Without a `name`, the name of a new topic is its
+    /// identifier. Returns the topic, and true if this call created it.
+    ///
+    /// # Errors
+    /// Returns an error if the quota of topics is reached or the database fails.
+    pub async fn put_topic(
+        self,
+        app: AppId,
+        identifier: &str,
+        name: Option<&str>,
+        open: Option<bool>,
+    ) -> Result<(Topic, bool), Error> {
+        let mut transaction = self.0.begin().await?;
+        let row = sqlx::query_as!(
+            FlaggedRow,
+            r#"INSERT INTO topic AS known (app_id, identifier, name, open)
+             VALUES ($1, $2::text, coalesce($3::text, $2::text), coalesce($4::boolean, false))
+             ON CONFLICT (app_id, identifier) DO UPDATE SET
+               name = coalesce($3::text, known.name), open = coalesce($4::boolean, known.open),
+               updated_at = CASE WHEN $3::text <> known.name OR $4::boolean <> known.open THEN now() ELSE known.updated_at END
+             RETURNING id, identifier, name, open, created_at, updated_at, xmax = 0 AS "flag!""#,
+            app.0,
+            identifier,
+            name,
+            open
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        let (topic, is_new) = row.split();
+        if is_new {
+            quota::check(&mut transaction, app, Quota::Topics).await?;
+        }
+        transaction.commit().await?;
+        Ok((topic, is_new))
+    }
+
+    /// Finds a topic by identifier. Returns None if the app has no such topic.
+    pub async fn find_topic(self, app: AppId, identifier: &str) -> Result<Option<Topic>, Error> {
+        let topic = sqlx::query_as!(
+            Topic,
+            "SELECT id, identifier, name, open, created_at, updated_at FROM topic
+             WHERE app_id = $1 AND identifier = $2",
+            app.0,
+            identifier
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(topic)
+    }
+
+    /// Lists up to `limit` topics of the app whose ids are greater than `after`, in order of creation.
+    pub async fn list_topics(
+        self,
+        app: AppId,
+        after: Option<TopicId>,
+        limit: i64,
+    ) -> Result<Vec<Topic>, Error> {
+        let topics = sqlx::query_as!(
+            Topic,
+            "SELECT id, identifier, name, open, created_at, updated_at FROM topic
+             WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+            app.0,
+            after.map_or(0, |after| after.0),
+            limit
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(topics)
+    }
+
+    /// Lists up to `limit` topics that a user may see: the open ones, and those to which the user subscribes. They have ids
+    /// greater than `after` and are in order of creation. Each topic comes with true if the user subscribes to it. The user may
+    /// be unknown.
+    pub async fn list_visible_topics(
+        self,
+        app: AppId,
+        user: &str,
+        after: Option<TopicId>,
+        limit: i64,
+    ) -> Result<Vec<(Topic, bool)>, Error> {
+        let rows = sqlx::query_as!(
+            FlaggedRow,
+            r#"SELECT t.id, t.identifier, t.name, t.open, t.created_at, t.updated_at,
+               s.user_number IS NOT NULL AS "flag!"
+             FROM topic t LEFT JOIN topic_subscription s ON s.app_id = $1 AND s.topic_id = t.id
+               AND s.user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)
+             WHERE t.app_id = $1 AND t.id > $3 AND (t.open OR s.user_number IS NOT NULL) ORDER BY t.id LIMIT $4"#,
+            app.0,
+            user,
+            after.map_or(0, |after| after.0),
+            limit
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(rows.into_iter().map(FlaggedRow::split).collect())
+    }
+
+    /// Deletes a topic. [`Directory::remove_deleted_subscriptions`] removes its subscriptions later; until then they count
+    /// towards the quota. A topic that is created again with this identifier has no subscribers. Returns false if the app has
+    /// no such topic.
+    pub async fn delete_topic(self, app: AppId, identifier: &str) -> Result<bool, Error> {
+        let deleted = sqlx::query!(
+            "WITH gone AS (DELETE FROM topic WHERE app_id = $1 AND identifier = $2 RETURNING app_id, id)
+             INSERT INTO deleted_topic (app_id, topic_id) SELECT app_id, id FROM gone",
+            app.0,
+            identifier
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
+    async fn topic_id(self, app: AppId, identifier: &str) -> Result<Option<TopicId>, Error> {
+        let id = sqlx::query_scalar!(
+            "SELECT id FROM topic WHERE app_id = $1 AND identifier = $2",
+            app.0,
+            identifier
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(id.map(TopicId))
+    }
+}
+
+/// Locks a topic until the transaction ends. Other transactions that call this function wait; transactions that only
+/// [`share`] the topic do not. Returns None if the app has no such topic.
+async fn lock(connection: &mut PgConnection, app: AppId, identifier: &str) -> Result<Option<TopicId>, Error> {
+    let id = sqlx::query_scalar!(
+        "SELECT id FROM topic WHERE app_id = $1 AND identifier = $2 FOR NO KEY UPDATE",
+        app.0,
+        identifier
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(id.map(TopicId))
+}
+
+/// Prevents the deletion of a topic until the transaction ends. Returns the topic's id, and true if it is open. Returns None
+/// if the app has no such topic.
+async fn share(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+) -> Result<Option<(TopicId, bool)>, Error> {
+    let row = sqlx::query!(
+        "SELECT id, open FROM topic WHERE app_id = $1 AND identifier = $2 FOR KEY SHARE",
+        app.0,
+        identifier
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| (TopicId(row.id), row.open)))
+}
+
+/// Creates a topic that is not open and whose name is its identifier. If another transaction has just created the topic, this
+/// function locks that topic, as [`lock`] does.
+///
+/// # Errors
+/// Returns an error if the quota of topics is reached or the database fails. The caller must then not commit the transaction.
+async fn create(connection: &mut PgConnection, app: AppId, identifier: &str) -> Result<TopicId, Error> {
+    let row = sqlx::query!(
+        r#"INSERT INTO topic AS known (app_id, identifier, name) VALUES ($1, $2, $2)
+         ON CONFLICT (app_id, identifier) DO UPDATE SET name = known.name
+         RETURNING id, xmax = 0 AS "created!""#,
+        app.0,
+        identifier
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if row.created {
+        quota::check(connection, app, Quota::Topics).await?;
+    }
+    Ok(TopicId(row.id))
+}
+
+/// A row of the table `topic`, and one more column.
+struct FlaggedRow {
+    id: TopicId,
+    identifier: String,
+    name: String,
+    open: bool,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    flag: bool,
+}
+
+impl FlaggedRow {
+    fn split(self) -> (Topic, bool) {
+        let FlaggedRow { id, identifier, name, open, created_at, updated_at, flag } = self;
+        (Topic { id, identifier, name, open, created_at, updated_at }, flag)
+    }
+}

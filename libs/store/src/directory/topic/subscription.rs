@@ -1,0 +1,311 @@
+//! Subscriptions of users to topics.
+
+use std::collections::{HashMap, HashSet};
+
+use domain::content::Object;
+use domain::{AppId, Timestamp, TopicId, UserNumber};
+use sqlx::PgConnection;
+
+use crate::control::quota::{self, Quota};
+use crate::database::instant::instant;
+use crate::directory::device::claim_user;
+use crate::directory::topic::{create, lock, share};
+use crate::{Directory, Error};
+
+/// Result of a change of one user's subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionChange {
+    Subscribed,
+    AlreadySubscribed,
+    Unsubscribed,
+    NotSubscribed,
+    /// The app has no such user.
+    UnknownUser,
+}
+
+/// Result of a user's request to subscribe to a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscribeResult {
+    /// The user subscribes to the topic, because of this request or of an earlier one.
+    Subscribed,
+    /// The app has no such topic.
+    NoTopic,
+    /// The topic is not open, so users may not subscribe themselves.
+    Closed,
+}
+
+/// A user who subscribes to a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscriber {
+    pub number: UserNumber,
+    /// The app's identifier of the user.
+    pub identifier: String,
+    pub subscribed_at: Timestamp,
+}
+
+/// A topic to which a user subscribes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscribedTopic {
+    pub id: TopicId,
+    /// The app's identifier of the topic.
+    pub identifier: String,
+    /// Display name.
+    pub name: String,
+    /// True if users may subscribe themselves.
+    pub open: bool,
+    pub subscribed_at: Timestamp,
+}
+
+impl Directory<'_> {
+    /// Subscribes the users in `add` to a topic, and unsubscribes those in `remove`. No user may be named twice. If `add` is
+    /// not empty, creates the topic if it does not exist; the new topic is not open. Existing subscriptions keep their time,
+    /// the others get the time `at`. Returns the result for each user, in the order of `add` and then `remove`. Returns None
+    /// if the topic does not exist and `add` is empty.
+    ///
+    /// # Errors
+    /// Returns an error and changes nothing if a quota is reached or the database fails.
+    pub async fn change_subscriptions(
+        self,
+        app: AppId,
+        topic: &str,
+        add: &[String],
+        remove: &[String],
+        at: Timestamp,
+    ) -> Result<Option<Vec<(String, SubscriptionChange)>>, Error> {
+        let mut transaction = self.0.begin().await?;
+        let id = match lock(&mut transaction, app, topic).await? {
+            Some(id) => id,
+            None if add.is_empty() => return Ok(None),
+            None => create(&mut transaction, app, topic).await?,
+        };
+        let named: Vec<&str> = add.iter().chain(remove).map(String::as_str).collect();
+        let users = lock_users(&mut transaction, app, &named).await?;
+        let removed = delete(&mut transaction, app, id, &numbers(&users, remove)).await?;
+        let added = insert(&mut transaction, app, id, &numbers(&users, add), at).await?;
+        if !added.is_empty() {
+            quota::check(&mut transaction, app, Quota::Subscriptions).await?;
+        }
+        transaction.commit().await?;
+        let change = |identifier: &String, changed: &HashSet<i64>, yes, no| {
+            let change = match users.get(identifier) {
+                Some(number) if changed.contains(number) => yes,
+                Some(_) => no,
+                None => SubscriptionChange::UnknownUser,
+            };
+            (identifier.clone(), change)
+        };
+        let subscribed = add.iter().map(|identifier| {
+            change(identifier, &added, SubscriptionChange::Subscribed, SubscriptionChange::AlreadySubscribed)
+        });
+        let unsubscribed = remove.iter().map(|identifier| {
+            change(identifier, &removed, SubscriptionChange::Unsubscribed, SubscriptionChange::NotSubscribed)
+        });
+        Ok(Some(subscribed.chain(unsubscribed).collect()))
+    }
+
+    /// Subscribes a user to an open topic, at the user's own request. Creates the user if the user does not exist. An existing
+    /// subscription keeps its time; a new one gets the time `at`.
+    ///
+    /// # Errors
+    /// Returns an error and changes nothing if a quota is reached or the database fails.
+    pub async fn subscribe_user(
+        self,
+        app: AppId,
+        topic: &str,
+        identifier: &str,
+        at: Timestamp,
+    ) -> Result<SubscribeResult, Error> {
+        let _turn = self.0.writers.turn(app, identifier).await;
+        let mut transaction = self.0.begin().await?;
+        let Some((topic, is_open)) = share(&mut transaction, app, topic).await? else {
+            return Ok(SubscribeResult::NoTopic);
+        };
+        if !is_open {
+            return Ok(SubscribeResult::Closed);
+        }
+        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
+        let added = insert(&mut transaction, app, topic, &[user.0], at).await?;
+        if !added.is_empty() {
+            quota::check(&mut transaction, app, Quota::Subscriptions).await?;
+        }
+        transaction.commit().await?;
+        Ok(SubscribeResult::Subscribed)
+    }
+
+    /// Unsubscribes a user from a topic, open or not, at the user's own request. Does nothing if the user does not subscribe to
+    /// the topic. Returns false if the app has no such topic.
+    pub async fn unsubscribe_user(self, app: AppId, topic: &str, identifier: &str) -> Result<bool, Error> {
+        let Some(topic) = self.topic_id(app, topic).await? else { return Ok(false) };
+        sqlx::query!(
+            "DELETE FROM topic_subscription WHERE app_id = $1 AND topic_id = $2
+               AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $3)",
+            app.0,
+            topic.0,
+            identifier
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(true)
+    }
+
+    /// Lists up to `limit` subscribers of a topic whose numbers are greater than `after`, in the order of their numbers.
+    /// Returns None if the app has no such topic.
+    pub async fn list_subscribers(
+        self,
+        app: AppId,
+        topic: &str,
+        after: Option<UserNumber>,
+        limit: i64,
+    ) -> Result<Option<Vec<Subscriber>>, Error> {
+        let Some(topic) = self.topic_id(app, topic).await? else { return Ok(None) };
+        let subscribers = sqlx::query_as!(
+            Subscriber,
+            "SELECT u.number, u.identifier, s.subscribed_at FROM (
+               SELECT user_number, subscribed_at FROM topic_subscription
+               WHERE app_id = $1 AND topic_id = $2 AND user_number > $3 ORDER BY user_number LIMIT $4
+             ) AS s JOIN app_user u ON u.app_id = $1 AND u.number = s.user_number ORDER BY u.number",
+            app.0,
+            topic.0,
+            after.map_or(0, |after| after.0),
+            limit
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(Some(subscribers))
+    }
+
+    /// Lists up to `limit` topics to which a user subscribes and whose ids are greater than `after`, in order of creation.
+    /// Returns None if the app has no such user.
+    pub async fn list_topics_of_user(
+        self,
+        app: AppId,
+        identifier: &str,
+        after: Option<TopicId>,
+        limit: i64,
+    ) -> Result<Option<Vec<SubscribedTopic>>, Error> {
+        let user = sqlx::query_scalar!(
+            "SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2",
+            app.0,
+            identifier
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        let Some(user) = user else { return Ok(None) };
+        let topics = sqlx::query_as!(
+            SubscribedTopic,
+            "SELECT t.id, t.identifier, t.name, t.open, s.subscribed_at
+             FROM topic_subscription s JOIN topic t ON t.app_id = $1 AND t.id = s.topic_id
+             WHERE s.app_id = $1 AND s.user_number = $2 AND s.topic_id > $3 ORDER BY s.topic_id LIMIT $4",
+            app.0,
+            user,
+            after.map_or(0, |after| after.0),
+            limit
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(Some(topics))
+    }
+
+    /// Removes up to `limit` subscriptions of a deleted topic, except those that another transaction has locked. If none are
+    /// left, also removes the record of the topic. Returns the number of removed rows, which is 0 if there is nothing to
+    /// remove now. Several processes may call this function at once.
+    pub async fn remove_deleted_subscriptions(self, limit: u32) -> Result<u64, Error> {
+        let mut transaction = self.0.begin().await?;
+        let topic = sqlx::query!(
+            "SELECT app_id, topic_id FROM deleted_topic ORDER BY app_id, topic_id LIMIT 1 FOR UPDATE SKIP LOCKED"
+        )
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(topic) = topic else { return Ok(0) };
+        let subscriptions = sqlx::query!(
+            "DELETE FROM topic_subscription WHERE app_id = $1 AND topic_id = $2 AND user_number = ANY(ARRAY(
+               SELECT user_number FROM topic_subscription WHERE app_id = $1 AND topic_id = $2
+               ORDER BY user_number LIMIT $3 FOR UPDATE SKIP LOCKED
+             ))",
+            topic.app_id,
+            topic.topic_id,
+            i64::from(limit)
+        )
+        .execute(&mut *transaction)
+        .await?;
+        let topics = sqlx::query!(
+            "DELETE FROM deleted_topic WHERE app_id = $1 AND topic_id = $2
+               AND NOT EXISTS (SELECT FROM topic_subscription WHERE app_id = $1 AND topic_id = $2)",
+            topic.app_id,
+            topic.topic_id
+        )
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(subscriptions.rows_affected() + topics.rows_affected())
+    }
+}
+
+/// Returns the users' numbers by identifier, without unknown users. The users cannot be erased until the transaction ends.
+async fn lock_users(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifiers: &[&str],
+) -> Result<HashMap<String, i64>, Error> {
+    let rows = sqlx::query!(
+        "SELECT number, identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)
+         ORDER BY number FOR KEY SHARE",
+        app.0,
+        identifiers as &[&str]
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.identifier, row.number)).collect())
+}
+
+/// Returns the numbers of the known users among `identifiers`.
+fn numbers(users: &HashMap<String, i64>, identifiers: &[String]) -> Vec<i64> {
+    identifiers.iter().filter_map(|identifier| users.get(identifier).copied()).collect()
+}
+
+/// Adds subscriptions, and returns the numbers of the users who did not subscribe to the topic before.
+async fn insert(
+    connection: &mut PgConnection,
+    app: AppId,
+    topic: TopicId,
+    users: &[i64],
+    at: Timestamp,
+) -> Result<HashSet<i64>, Error> {
+    if users.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let added = sqlx::query_scalar!(
+        "INSERT INTO topic_subscription (app_id, topic_id, user_number, subscribed_at)
+         SELECT $1::bigint, $2::bigint, number, $4::timestamptz FROM unnest($3::bigint[]) AS named (number) ORDER BY number
+         ON CONFLICT (app_id, topic_id, user_number) DO NOTHING RETURNING user_number",
+        app.0,
+        topic.0,
+        users,
+        instant(at)
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(added.into_iter().collect())
+}
+
+/// Removes subscriptions, and returns the numbers of the users who subscribed to the topic before.
+async fn delete(
+    connection: &mut PgConnection,
+    app: AppId,
+    topic: TopicId,
+    users: &[i64],
+) -> Result<HashSet<i64>, Error> {
+    if users.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let removed = sqlx::query_scalar!(
+        "DELETE FROM topic_subscription WHERE app_id = $1 AND topic_id = $2 AND user_number = ANY($3)
+         RETURNING user_number",
+        app.0,
+        topic.0,
+        users
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(removed.into_iter().collect())
+}

@@ -1,0 +1,50 @@
+//! Chunks whose recipients are subscribers of the send's topics.
+
+use domain::Expansion;
+use domain::send::Recipient;
+use planning::no_further_subscribers;
+use store::Store;
+use store::sends::chunk::Chunk;
+use store::sends::plan::Decisions;
+
+use crate::chunk_messages::FrozenChunk;
+
+/// Finds the subscribers to whom the next chunk of the send goes; None if the send names the recipients of that chunk. A cancelled send
+/// ends with a chunk without recipients.
+pub(crate) async fn next_expansion(
+    store: &Store,
+    frozen: &FrozenChunk<'_>,
+) -> Result<Option<Expansion>, store::Error> {
+    if !frozen.expands_next() {
+        return Ok(None);
+    }
+    if frozen.facts.is_cancelled(frozen.chunk) {
+        return Ok(Some(no_further_subscribers(frozen.chunk)));
+    }
+    planning::next_expansion(store, frozen.chunk).await.map(Some)
+}
+
+/// Returns true if the decisions of a frozen chunk are about its recipients. Always true if the send names the recipients.
+pub(crate) fn is_of_recipients(decisions: &Decisions, chunk: &Chunk) -> bool {
+    let decided = decisions.iter().map(|(_, decision)| decision.identifier.as_str());
+    chunk.expansion.is_none()
+        || decided.eq(chunk.recipients().iter().map(|recipient| recipient.identifier.as_str()))
+}
+
+impl FrozenChunk<'_> {
+    /// Returns the expansion of the chunk without the identifiers of subscribers who were erased before the chunk was planned.
+    pub(crate) fn expansion_without_erased(&self) -> Option<Expansion> {
+        let mut expansion = self.chunk.expansion.as_deref().cloned()?;
+        for (recipient, (_, decision)) in expansion.recipients.iter_mut().zip(self.decisions) {
+            if decision.identifier.is_empty() {
+                *recipient = Recipient::erased();
+            }
+        }
+        Some(expansion)
+    }
+
+    /// Returns true if the recipients of the next chunk are subscribers of the send's topics.
+    fn expands_next(&self) -> bool {
+        !self.chunk.is_last() && self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
+    }
+}

@@ -1,0 +1,362 @@
+//! The subscriptions of users to topics: `/v3/topics/{topic}/subscriptions` and `/v3/users/{identifier}/topics` for the app, and
+//! `/v3/topics/{topic}/subscription` for users.
+
+use std::collections::HashSet;
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use domain::fields::{Fields, check_identifier, check_plain_json};
+use domain::{Problem, Timestamp, UserNumber};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::Value;
+use service_kit::clock;
+use store::directory::topic::subscription::{
+    SubscribeResult, SubscribedTopic, Subscriber, SubscriptionChange,
+};
+use utoipa::ToSchema;
+
+use crate::access::caller::{AppCaller, UserCaller};
+use crate::gateway::Gateway;
+use crate::http::body::Body;
+use crate::http::cursor;
+use crate::http::failure::{Failure, valid_or_problems};
+use crate::http::handling::Handling;
+use crate::http::path_id::{PathId, no_such_topic};
+use crate::http::query::Query;
+use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
+use crate::openapi::topic::SubscriptionChanges;
+use crate::openapi::vocabulary::{Count, Cursor, Identifier, Time, TopicIdentifier};
+
+/// Maximum number of users whose subscriptions one request changes.
+pub const USERS_OF_A_CHANGE: usize = 1_000;
+/// Maximum number of subscriptions in an answer; also the default limit.
+const MOST_SUBSCRIPTIONS: i64 = 1_000;
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = SubscriptionsChanged, example = json!({"subscribed": 1, "unsubscribed": 0, "data": [
+    {"identifier": "ada", "status": "subscribed"},
+    {"identifier": "bob", "status": "unknownUser"},
+    {"identifier": "eve", "status": "notSubscribed"},
+]}))]
+struct Answer {
+    /// Number of users who subscribe to the topic because of this request.
+    #[schema(value_type = Count)]
+    subscribed: usize,
+    /// Number of users who no longer subscribe to the topic because of this request.
+    #[schema(value_type = Count)]
+    unsubscribed: usize,
+    /// The result for each user of the request: first the users in `add`, then those in `remove`.
+    data: Vec<ChangeBody>,
+}
+
+/// Result for a user of the request.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SubscriptionChanged)]
+struct ChangeBody {
+    #[schema(value_type = Identifier)]
+    identifier: String,
+    #[schema(inline)]
+    status: ChangeStatus,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum ChangeStatus {
+    Subscribed,
+    AlreadySubscribed,
+    Unsubscribed,
+    NotSubscribed,
+    UnknownUser,
+}
+
+/// A user who subscribes to the topic.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Subscriber, example = json!({"identifier": "ada", "subscribedAt": "2027-01-31T09:00:00.000Z"}))]
+struct SubscriberBody<'a> {
+    #[schema(value_type = Identifier)]
+    identifier: &'a str,
+    #[schema(value_type = Time)]
+    subscribed_at: Timestamp,
+}
+
+/// A topic to which the user subscribes.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SubscribedTopic, example = json!({
+    "identifier": "news", "name": "News", "open": true, "subscribedAt": "2027-01-31T09:00:00.000Z",
+}))]
+struct SubscribedTopicBody<'a> {
+    #[schema(value_type = TopicIdentifier)]
+    identifier: &'a str,
+    name: &'a str,
+    /// True if users may subscribe themselves.
+    open: bool,
+    #[schema(value_type = Time)]
+    subscribed_at: Timestamp,
+}
+
+/// Subscribes users to a topic and unsubscribes others.
+///
+/// If the request subscribes users and the topic does not exist, the topic is created with its identifier as the name; users may
+/// not subscribe themselves to it. The answer has a result for each user. An unknown user does not affect the others, and is not
+/// created.
+#[utoipa::path(
+    post,
+    path = "/v3/topics/{topic}/subscriptions",
+    operation_id = "changeSubscriptions",
+    tag = "topics",
+    security(("app" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    request_body = SubscriptionChanges,
+    responses(
+        (status = 200, description = "The result for each user.", body = Answer),
+        (
+            status = 403,
+            description = "The app has reached its quota of topics or of subscriptions (`quota_reached`), or is disabled."
+        ),
+    ),
+)]
+pub(crate) async fn change(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json().await?;
+    let topic = id.topic()?;
+    let (add, remove) = read_changes(body, handling.strict)?;
+    let changing =
+        gateway.store.directory().change_subscriptions(caller.app, &topic, &add, &remove, clock::now());
+    let changes = database(changing).await?.ok_or_else(no_such_topic)?;
+    let count = |wanted| changes.iter().filter(|(_, change)| *change == wanted).count();
+    Ok(HttpResponse::Ok().json(Answer {
+        subscribed: count(SubscriptionChange::Subscribed),
+        unsubscribed: count(SubscriptionChange::Unsubscribed),
+        data: changes.into_iter().map(ChangeBody::from).collect(),
+    }))
+}
+
+/// Lists the subscribers of a topic, in the order in which the users were created.
+///
+/// The answer has at most 1,000 subscribers. If more exist, the header `Link` leads to the next page (`rel="next"`, RFC 8288).
+#[utoipa::path(
+    get,
+    path = "/v3/topics/{topic}/subscriptions",
+    operation_id = "listSubscriptions",
+    tag = "topics",
+    security(("app" = [])),
+    params(
+        ("topic" = TopicIdentifier, Path, description = "The topic's identifier."),
+        ("limit" = Option<i64>, Query, description = "Maximum number of subscribers; 1000 by default.", minimum = 1, maximum = 1000),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The cursor in the `Link` of an earlier answer."),
+    ),
+    responses((status = 200, description = "The subscribers.", body = Vec<SubscriberBody>)),
+)]
+pub(crate) async fn list(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let topic = id.topic()?;
+    let mut problems = Vec::new();
+    let limit = read_limit(&query, &mut problems);
+    let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
+    valid_or_problems(Some(()), problems)?;
+    // Read one subscriber more than the page shows, to find out if there is a next page.
+    let listing = gateway.store.directory().list_subscribers(caller.app, &topic, after, limit + 1);
+    let subscribers = database(listing).await?.ok_or_else(no_such_topic)?;
+    let path = format!("/v3/topics/{topic}/subscriptions");
+    Ok(cursor::linked_page(&path, limit, &subscribers, |subscriber| subscriber.number, subscriber_body))
+}
+
+/// Lists the topics to which a user subscribes, in order of creation.
+///
+/// The answer has at most 1,000 topics. If more exist, the header `Link` leads to the next page (`rel="next"`, RFC 8288).
+#[utoipa::path(
+    get,
+    path = "/v3/users/{identifier}/topics",
+    operation_id = "listTopicsOfUser",
+    tag = "topics",
+    security(("app" = [])),
+    params(
+        ("identifier" = Identifier, Path, description = "The user's identifier."),
+        ("limit" = Option<i64>, Query, description = "Maximum number of topics; 1000 by default.", minimum = 1, maximum = 1000),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The cursor in the `Link` of an earlier answer."),
+    ),
+    responses((status = 200, description = "The topics of the user.", body = Vec<SubscribedTopicBody>)),
+)]
+pub(crate) async fn list_of_user(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let user = id.user()?;
+    let mut problems = Vec::new();
+    let limit = read_limit(&query, &mut problems);
+    let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
+    valid_or_problems(Some(()), problems)?;
+    // Read one topic more than the page shows, to find out if there is a next page.
+    let listing = gateway.store.directory().list_topics_of_user(caller.app, &user, after, limit + 1);
+    let topics = database(listing).await?.ok_or_else(|| Failure::not_found("no such user"))?;
+    let path = format!("/v3/users/{}/topics", utf8_percent_encode(&user, NON_ALPHANUMERIC));
+    Ok(cursor::linked_page(&path, limit, &topics, |topic| topic.id, topic_body))
+}
+
+/// Subscribes the user to a topic.
+///
+/// Users may subscribe themselves only to open topics. The app's backend can subscribe its users to any topic. A missing user is
+/// created. Repeating the call changes nothing.
+#[utoipa::path(
+    put,
+    path = "/v3/topics/{topic}/subscription",
+    operation_id = "subscribeToTopic",
+    tag = "topics",
+    security(("user" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    responses(
+        (status = 200, description = "The user subscribes to the topic.", body = StatusBody),
+        (
+            status = 403,
+            description = "The topic is not open (`topic_closed`), a quota of the app is reached (`quota_reached`), or the app is disabled."
+        ),
+    ),
+)]
+pub(crate) async fn subscribe(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let topic = id.topic()?;
+    let subscribing =
+        gateway.store.directory().subscribe_user(caller.app.id, &topic, &caller.user, clock::now());
+    match database(subscribing).await? {
+        SubscribeResult::Subscribed => Ok(status_body(StatusCode::OK, "the user subscribes to the topic")),
+        SubscribeResult::NoTopic => Err(no_such_topic()),
+        SubscribeResult::Closed => {
+            let message = "the topic is not open; only the app's backend can subscribe users to it, with \
+                           POST /v3/topics/{topic}/subscriptions";
+            Err(Failure::refused(StatusCode::FORBIDDEN, "topic_closed", message))
+        }
+    }
+}
+
+/// Unsubscribes the user from a topic.
+///
+/// Users may unsubscribe from every topic, open or not. Repeating the call changes nothing.
+#[utoipa::path(
+    delete,
+    path = "/v3/topics/{topic}/subscription",
+    operation_id = "unsubscribeFromTopic",
+    tag = "topics",
+    security(("user" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    responses((status = 200, description = "The user does not subscribe to the topic.", body = StatusBody)),
+)]
+pub(crate) async fn unsubscribe(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let topic = id.topic()?;
+    let unsubscribing = gateway.store.directory().unsubscribe_user(caller.app.id, &topic, &caller.user);
+    if database(unsubscribing).await? {
+        Ok(status_body(StatusCode::OK, "the user does not subscribe to the topic"))
+    } else {
+        Err(no_such_topic())
+    }
+}
+
+fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
+    query.number("limit", 1..=MOST_SUBSCRIPTIONS, problems).unwrap_or(MOST_SUBSCRIPTIONS)
+}
+
+/// Reads the identifiers of the users to subscribe and to unsubscribe. Each user is in one list only, and there only once.
+fn read_changes(body: Value, strict: bool) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let lists = Fields::open("", body, &mut problems).map(|mut fields| {
+        if !fields.has("add") && !fields.has("remove") {
+            let message = "add or remove is required, an array of user identifiers";
+            problems.push(Problem::new("add", "required", message));
+        }
+        let mut list = |key| fields.array(key, &mut problems).unwrap_or_default();
+        let (add, remove) = (list("add"), list("remove"));
+        fields.finish(strict, &mut problems);
+        (add, remove)
+    });
+    let (add, remove) = valid_or_problems(lists, problems)?;
+    if add.len() + remove.len() > USERS_OF_A_CHANGE {
+        let field = if add.len() >= remove.len() { "add" } else { "remove" };
+        let message = format!(
+            "add and remove must have at most {USERS_OF_A_CHANGE} users together; send the others in another request"
+        );
+        return Err(Failure::problem(field, "too_many", message));
+    }
+    let mut problems = Vec::new();
+    let add = read_identifiers("add", add, &mut problems);
+    let remove = read_identifiers("remove", remove, &mut problems);
+    let added: HashSet<&str> = add.iter().map(|(_, identifier)| identifier.as_str()).collect();
+    problems.extend(remove.iter().filter(|(_, identifier)| added.contains(identifier.as_str())).map(
+        |(path, identifier)| {
+            let message =
+                format!("{path} is {identifier:?}, which add names too; name the user in one of the lists");
+            Problem::new(path, "conflicting", message)
+        },
+    ));
+    let identifiers =
+        |list: Vec<(String, String)>| list.into_iter().map(|(_, identifier)| identifier).collect();
+    valid_or_problems(Some((identifiers(add), identifiers(remove))), problems)
+}
+
+/// Returns the identifiers of a list with their paths. An identifier that the list repeats is returned once.
+fn read_identifiers(path: &str, elements: Vec<Value>, problems: &mut Vec<Problem>) -> Vec<(String, String)> {
+    let mut seen = HashSet::new();
+    let mut identifiers = Vec::with_capacity(elements.len());
+    for (index, element) in elements.into_iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let Value::String(text) = element else {
+            let message = format!("{path} must be a string, the identifier of a user");
+            problems.push(Problem::new(path, "invalid_type", message));
+            continue;
+        };
+        if let Some(identifier) = check_identifier(&path, text, problems)
+            && seen.insert(identifier.clone())
+        {
+            identifiers.push((path, identifier));
+        }
+    }
+    identifiers
+}
+
+impl From<(String, SubscriptionChange)> for ChangeBody {
+    fn from((identifier, change): (String, SubscriptionChange)) -> ChangeBody {
+        let status = match change {
+            SubscriptionChange::Subscribed => ChangeStatus::Subscribed,
+            SubscriptionChange::AlreadySubscribed => ChangeStatus::AlreadySubscribed,
+            SubscriptionChange::Unsubscribed => ChangeStatus::Unsubscribed,
+            SubscriptionChange::NotSubscribed => ChangeStatus::NotSubscribed,
+            SubscriptionChange::UnknownUser => ChangeStatus::UnknownUser,
+        };
+        ChangeBody { identifier, status }
+    }
+}
+
+fn subscriber_body(subscriber: &Subscriber) -> SubscriberBody<'_> {
+    SubscriberBody { identifier: &subscriber.identifier, subscribed_at: subscriber.subscribed_at }
+}
+
+fn topic_body(topic: &SubscribedTopic) -> SubscribedTopicBody<'_> {
+    SubscribedTopicBody {
+        identifier: &topic.identifier,
+        name: &topic.name,
+        open: topic.open,
+        subscribed_at: topic.subscribed_at,
+    }
+}

@@ -1,0 +1,206 @@
+//! `/v3/topics`: the topics of an app.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use domain::content::Object;
+use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
+use domain::{Problem, Timestamp};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::Value;
+use store::directory::topic::Topic;
+use utoipa::ToSchema;
+
+use crate::access::caller::{AppCaller, Caller};
+use crate::gateway::Gateway;
+use crate::http::body::Body;
+use crate::http::cursor;
+use crate::http::failure::{Failure, valid_or_problems};
+use crate::http::handling::Handling;
+use crate::http::path_id::{PathId, no_such_topic};
+use crate::http::query::Query;
+use crate::http::status_body::{StatusBody, status_body};
+use crate::http::waiting::database;
+use crate::openapi::topic::TopicValues;
+use crate::openapi::vocabulary::{Cursor, Time, TopicIdentifier};
+
+/// Maximum number of topics in an answer; also the default limit.
+const MOST_TOPICS: i64 = 1_000;
+
+/// A topic: a named list of users to which the app can send.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Topic, example = json!({
+    "identifier": "news", "name": "News", "open": true, "subscribed": null,
+    "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
+}))]
+struct TopicBody<'a> {
+    #[schema(value_type = TopicIdentifier)]
+    identifier: &'a str,
+    name: &'a str,
+    /// True if users may subscribe themselves.
+    open: bool,
+    /// True if the user subscribes to the topic. Null unless the call lists topics for a user.
+    subscribed: Option<bool>,
+    #[schema(value_type = Time)]
+    created_at: Timestamp,
+    #[schema(value_type = Time)]
+    updated_at: Timestamp,
+}
+
+/// Lists the topics, in order of creation.
+///
+/// A call for a user lists only the topics that are open, and those to which the user subscribes. The answer has at most 1,000
+/// topics. If more exist, the header `Link` leads to the next page (`rel="next"`, RFC 8288).
+#[utoipa::path(
+    get,
+    path = "/v3/topics",
+    operation_id = "listTopics",
+    tag = "topics",
+    security(("either" = [])),
+    params(
+        ("limit" = Option<i64>, Query, description = "Maximum number of topics; 1000 by default.", minimum = 1, maximum = 1000),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The cursor in the `Link` of an earlier answer."),
+    ),
+    responses((status = 200, description = "The topics.", body = Vec<TopicBody>)),
+)]
+pub(crate) async fn list(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let mut problems = Vec::new();
+    let limit = query.number("limit", 1..=MOST_TOPICS, &mut problems).unwrap_or(MOST_TOPICS);
+    let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
+    let named_user = if caller.by_app { query.text("userIdentifier", &mut problems) } else { None };
+    valid_or_problems(Some(()), problems)?;
+    let directory = gateway.store.directory();
+    // Read one topic more than the page shows, to find out if there is a next page.
+    let topics: Vec<(Topic, Option<bool>)> = match &caller.user {
+        Some(user) => {
+            let visible = database(directory.list_visible_topics(caller.app, user, after, limit + 1)).await?;
+            visible.into_iter().map(|(topic, subscribed)| (topic, Some(subscribed))).collect()
+        }
+        None => {
+            let all = database(directory.list_topics(caller.app, after, limit + 1)).await?;
+            all.into_iter().map(|topic| (topic, None)).collect()
+        }
+    };
+    // The next page is for the same user.
+    let path = match named_user {
+        Some(user) => format!("/v3/topics?userIdentifier={}", utf8_percent_encode(&user, NON_ALPHANUMERIC)),
+        None => "/v3/topics".to_owned(),
+    };
+    Ok(cursor::linked_page(
+        &path,
+        limit,
+        &topics,
+        |(topic, _)| topic.id,
+        |(topic, subscribed)| present(topic, *subscribed),
+    ))
+}
+
+/// Creates a topic, or changes the given values of an existing one.
+#[utoipa::path(
+    put,
+    path = "/v3/topics/{topic}",
+    operation_id = "putTopic",
+    tag = "topics",
+    security(("app" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    request_body = Option<TopicValues>,
+    responses(
+        (status = 200, description = "The topic.", body = TopicBody),
+        (status = 403, description = "The app has reached its quota of topics (`quota_reached`), or is disabled."),
+    ),
+)]
+pub(crate) async fn put(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.optional_json().await?;
+    let identifier = id.topic()?;
+    let (name, open) = read_values(body, handling.strict)?;
+    let putting = gateway.store.directory().put_topic(caller.app, &identifier, name.as_deref(), open);
+    let (topic, _) = database(putting).await?;
+    Ok(HttpResponse::Ok().json(present(&topic, None)))
+}
+
+/// Gets a topic.
+#[utoipa::path(
+    get,
+    path = "/v3/topics/{topic}",
+    operation_id = "getTopic",
+    tag = "topics",
+    security(("app" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    responses((status = 200, description = "The topic.", body = TopicBody)),
+)]
+pub(crate) async fn retrieve(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let identifier = id.topic()?;
+    let topic = database(gateway.store.directory().find_topic(caller.app, &identifier)).await?;
+    let topic = topic.ok_or_else(no_such_topic)?;
+    Ok(HttpResponse::Ok().json(present(&topic, None)))
+}
+
+/// Deletes a topic and its subscriptions.
+///
+/// If a topic with this identifier is created again, it has no subscribers. The subscriptions of a deleted topic count towards
+/// the quota until the service has removed them, which may take a few minutes.
+#[utoipa::path(
+    delete,
+    path = "/v3/topics/{topic}",
+    operation_id = "deleteTopic",
+    tag = "topics",
+    security(("app" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    responses((status = 200, description = "The topic is deleted.", body = StatusBody)),
+)]
+pub(crate) async fn delete(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let identifier = id.topic()?;
+    if database(gateway.store.directory().delete_topic(caller.app, &identifier)).await? {
+        Ok(status_body(StatusCode::OK, "the topic was deleted"))
+    } else {
+        Err(no_such_topic())
+    }
+}
+
+/// Reads the name and the flag `open`. A missing body has neither.
+fn read_values(body: Option<Value>, strict: bool) -> Result<(Option<String>, Option<bool>), Failure> {
+    let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let values = Fields::open("", body, &mut problems).map(|mut fields| {
+        let name = fields.string("name", MAX_IDENTIFIER, &mut problems);
+        if name.as_deref() == Some("") {
+            problems.push(Problem::new("name", "empty", "name must not be empty"));
+        }
+        let open = fields.flag("open", &mut problems);
+        fields.finish(strict, &mut problems);
+        (name, open)
+    });
+    valid_or_problems(values, problems)
+}
+
+fn present(topic: &Topic, subscribed: Option<bool>) -> TopicBody<'_> {
+    TopicBody {
+        identifier: &topic.identifier,
+        name: &topic.name,
+        open: topic.open,
+        subscribed,
+        created_at: topic.created_at,
+        updated_at: topic.updated_at,
+    }
+}
