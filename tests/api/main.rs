@@ -66,6 +66,7 @@ mod sends {
     pub(crate) mod overrides;
     mod send;
     mod status;
+    mod topics;
 }
 mod service;
 mod signer;

@@ -232,6 +232,7 @@ mod tests {
             app: domain::AppId(1),
             title: String::new(),
             recipients: ["a".to_owned(), "b".to_owned()].into(),
+            to_topic: false,
             channels: Vec::new(),
             is_small: false,
         };

@@ -72,6 +72,8 @@ pub(crate) struct IntendedSend {
     pub(crate) title: String,
     /// Identifiers of users, in the order of the send.
     pub(crate) recipients: Vec<String>,
+    /// True if the send names a topic to which the recipients subscribe.
+    pub(crate) to_topic: bool,
     pub(crate) channels: Vec<Channel>,
     /// True if one of the small apps made the send.
     pub(crate) is_small: bool,

@@ -222,11 +222,16 @@ fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
     sends
 }
 
-/// Creates users, and returns the push endpoints of those who have a browser.
+/// Creates users and the topics to which they subscribe, and returns the push endpoints of those who have a browser.
 async fn create_users(api: &Api, users: Vec<usize>, push_origin: &str) -> BTreeMap<usize, String> {
     for users in users.chunks(USERS_AT_ONCE) {
         let documents: Vec<Value> = users.iter().map(|user| people::document(*user)).collect();
         api.create_users(&documents).await;
+    }
+    for (topic, subscribers) in notice::topics(&users) {
+        let subscribers: Vec<String> = subscribers.into_iter().map(identifier).collect();
+        let call = api.call(Method::POST, &format!("/v3/topics/{topic}/subscriptions"));
+        Api::answer(call.json(&json!({"add": subscribers})), 200).await;
     }
     let with_browser: Vec<usize> = users.into_iter().filter(|user| people::has_browser(*user)).collect();
     let mut browsers = BTreeMap::new();

@@ -5,9 +5,11 @@ use std::time::Duration;
 use domain::Timestamp;
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock;
-use suite::numbered_send;
+use suite::{Api, numbered_send};
+use testkit::eventually;
 
 use crate::providers::{DEAD_DOMAIN, FULL_DOMAIN, SILENT, SLOW_DOMAIN};
 use crate::system::System;
@@ -17,6 +19,13 @@ const AT_ONCE: usize = 8;
 const CHANNELS: [&str; 5] = ["inApp", "email", "sms", "mobilePush", "webPush"];
 /// Number of recipients of a large send.
 const LARGE: usize = 700;
+
+/// Number of subscribers of the topic `fans`, which is enough for two chunks.
+const FANS: usize = 600;
+/// Number of subscribers who do not leave it.
+const LOYAL: usize = 550;
+
+const SOON: Duration = Duration::from_secs(60);
 
 /// A send that was confirmed.
 pub(crate) struct ConfirmedSend {
@@ -34,6 +43,8 @@ pub(crate) struct Load {
     pub(crate) erased: Vec<String>,
     /// Scheduled requests that were cancelled before they were due.
     pub(crate) cancelled: Vec<String>,
+    /// Number of subscribers of the topic `fans`.
+    fans: usize,
     next: usize,
 }
 
@@ -56,8 +67,17 @@ fn identifier(number: usize) -> String {
     format!("person-{number}")
 }
 
+/// Returns true if the send with this number goes to the topic `fans`.
+fn is_to_fans(number: usize) -> bool {
+    number % 60 == 20
+}
+
+fn fan(number: usize) -> String {
+    format!("fan-{number}")
+}
+
 impl Load {
-    /// Creates the users.
+    /// Creates the users and a topic.
     pub(crate) async fn begin(system: &System) -> Load {
         let users: Vec<_> = (0..PEOPLE)
             .map(|number| json!({"identifier": identifier(number), "profile": person(number)}))
@@ -67,19 +87,25 @@ impl Load {
             let browser = system.providers.push_service.subscribe(None).unwrap();
             system.api.subscribe(&identifier(number), &browser.subscription()).await;
         }
-        Load { sends: Vec::new(), erased: Vec::new(), cancelled: Vec::new(), next: 0 }
+        let fans: Vec<String> = (0..FANS).map(fan).collect();
+        let users: Vec<_> = fans.iter().map(|fan| json!({"identifier": fan})).collect();
+        system.api.create_users(&users).await;
+        let call = system.api.call(Method::POST, "/v3/topics/fans/subscriptions");
+        Api::answer(call.json(&json!({"add": fans})), 200).await;
+        Load { sends: Vec::new(), erased: Vec::new(), cancelled: Vec::new(), fans: FANS, next: 0 }
     }
 
     /// Makes `count` sends, several concurrently, and returns when each is confirmed.
     pub(crate) async fn send(&mut self, system: &System, count: usize) {
         let numbers = self.next..self.next + count;
         self.next += count;
-        let sending = stream::iter(numbers).map(|number| Load::one(system, number));
+        let fans = self.fans;
+        let sending = stream::iter(numbers).map(|number| Load::one(system, number, fans));
         self.sends.extend(sending.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
     }
 
-    async fn one(system: &System, number: usize) -> ConfirmedSend {
-        let (recipients, mut body) = compose(number);
+    async fn one(system: &System, number: usize, fans: usize) -> ConfirmedSend {
+        let (recipients, mut body) = compose(number, fans);
         if number % 9 == 4 {
             body["sendAt"] = json!(later(Duration::from_secs(2 + (number % 5) as u64)));
         }
@@ -92,6 +118,20 @@ impl Load {
         ConfirmedSend { number, id, key, body, recipients }
     }
 
+    /// Makes the last fans leave their topic. This happens after the dump, which still contains their subscriptions.
+    pub(crate) async fn lose_fans(&mut self, system: &System) {
+        for sent in self.sends.iter().filter(|sent| is_to_fans(sent.number)) {
+            eventually(SOON, "a send to the topic is completed", async || {
+                (system.api.request(&sent.id).await["status"] == "completed").then_some(())
+            })
+            .await;
+        }
+        let leaving: Vec<String> = (LOYAL..FANS).map(fan).collect();
+        let call = system.api.call(Method::POST, "/v3/topics/fans/subscriptions");
+        Api::answer(call.json(&json!({"remove": leaving})), 200).await;
+        self.fans = LOYAL;
+    }
+
     /// Erases users and cancels a scheduled send. This happens after the dump.
     pub(crate) async fn erase_and_cancel(&mut self, system: &System) {
         // The user `fleeting` is created after the dump, and no send names this user.
@@ -100,7 +140,7 @@ impl Load {
             system.api.erase(&identifier).await;
             self.erased.push(identifier);
         }
-        let (recipients, mut body) = compose(self.next);
+        let (recipients, mut body) = compose(self.next, self.fans);
         body["sendAt"] = json!(later(Duration::from_secs(40)));
         let sent = Load::deliver(system, self.next, recipients, body).await;
         self.next += 1;
@@ -110,7 +150,7 @@ impl Load {
     }
 }
 
-fn compose(number: usize) -> (Vec<String>, Value) {
+fn compose(number: usize, fans: usize) -> (Vec<String>, Value) {
     if number % 60 == 37 {
         // A large send has two chunks.
         let recipients: Vec<_> = (0..LARGE).map(|person| format!("crowd-{number}-{person}")).collect();
@@ -119,6 +159,11 @@ fn compose(number: usize) -> (Vec<String>, Value) {
         let mut body = numbered_send::body(number, &[], &["inApp"], "bulk");
         body["sendTo"] = json!({"recipients": named});
         return (recipients, body);
+    }
+    if is_to_fans(number) {
+        let mut body = numbered_send::body(number, &[], &["inApp"], "transactional");
+        body["sendTo"] = json!({"topics": ["fans"]});
+        return ((0..fans).map(fan).collect(), body);
     }
     let mut recipients: Vec<String> =
         (0..3).map(|place| identifier((number * 7 + place * 5) % PEOPLE)).collect();

@@ -27,6 +27,7 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
 
     // Dump while sends are being made, so that the snapshot contains only some of them.
     let dump = tokio::join!(backup::dump(&system), load.send(&system, 80)).0;
+    load.lose_fans(&system).await;
     load.send(&system, 40).await;
     load.erase_and_cancel(&system).await;
     load.send(&system, 40).await;

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::Channel;
+use domain::send::CHUNK_RECIPIENTS;
 use uuid::Uuid;
 
 use crate::journal::Line;
-use crate::record::{Delivery, IntendedSend, Record};
+use crate::record::{Delivery, IntendedSend, Record, User};
 
 pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String> {
     let lost = record.confirmed().filter(|(_, request)| !record.log.sends.contains(request));
@@ -21,7 +22,7 @@ pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String>
 
 /// Every plan, item and delivery belongs to a client's send, and has a recipient and channel that this send names.
 pub(crate) fn nothing_was_unrequested(record: &Record) -> Vec<String> {
-    let asked = record.by_title();
+    let (asked, numbers) = (record.by_title(), record.numbers());
     let mut wrong = Vec::new();
     for (id, request) in &record.tables.requests {
         let Some(asked) = asked.get(request.title.as_str()).filter(|asked| asked.app == request.app) else {
@@ -29,7 +30,7 @@ pub(crate) fn nothing_was_unrequested(record: &Record) -> Vec<String> {
             continue;
         };
         for (name, planned) in &request.recipients {
-            let is_requested = at(asked, planned.index) == Some(name);
+            let is_requested = at(asked, &numbers, planned.index) == Some(name);
             if !is_requested || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
                 wrong
                     .push(format!("request {id}: planned {planned:?} for {name}, the client sent {asked:?}"));
@@ -67,7 +68,7 @@ fn misdelivered(record: &Record) -> Vec<String> {
     let (titles, numbers) = (record.by_title(), record.numbers());
     let is_right = |delivery: &Delivery| {
         let asked = client_send_of(record, &titles, delivery.send)?;
-        let user = (asked.app, at(asked, delivery.index)?.clone());
+        let user = (asked.app, at(asked, &numbers, delivery.index)?.clone());
         let targets = record.targets.get(&user)?.get(&delivery.channel)?;
         let is_named = asked.app == delivery.app && asked.channels.contains(&delivery.channel);
         let is_theirs = numbers.get(&user) == Some(&delivery.user) && targets.contains(&delivery.target);
@@ -87,9 +88,16 @@ fn client_send_of<'r>(
     titles.get(record.tables.requests.get(&send)?.title.as_str()).copied()
 }
 
-/// Recipient at a position of a send.
-fn at(asked: &IntendedSend, index: i32) -> Option<&String> {
-    asked.recipients.get(usize::try_from(index).ok()?)
+/// Recipient at a position of a send. The first chunk of a send to a topic is empty, and its subscribers follow in the order of their
+/// numbers.
+fn at<'r>(asked: &'r IntendedSend, numbers: &BTreeMap<&User, i64>, index: i32) -> Option<&'r String> {
+    let index = usize::try_from(index).ok()?;
+    if !asked.to_topic {
+        return asked.recipients.get(index);
+    }
+    let mut subscribers: Vec<&String> = asked.recipients.iter().collect();
+    subscribers.sort_by_key(|name| numbers.get(&(asked.app, (*name).clone())));
+    subscribers.get(index.checked_sub(CHUNK_RECIPIENTS)?).copied()
 }
 
 /// All 202s for one idempotency key name the same request, and the send was planned only once.

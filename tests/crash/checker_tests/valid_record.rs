@@ -91,6 +91,7 @@ fn send(record: &mut Record, number: usize, (app, user): (AppId, i64), channels:
         app,
         title: title.clone(),
         recipients,
+        to_topic: false,
         channels: channels.to_vec(),
         is_small: app == SMALL,
     };

@@ -69,6 +69,7 @@ fn asked(scene: &Scene, workload: &Workload, number: usize) -> IntendedSend {
         app: scene.apps[notice.app].id,
         title: notice.title(),
         recipients: notice.recipients.iter().map(|user| identifier(*user)).collect(),
+        to_topic: notice.topic.is_some(),
         is_small: notice.app > 0,
         channels: notice.channels,
     }

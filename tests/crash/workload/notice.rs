@@ -1,5 +1,6 @@
 //! Sends of the workload. Each is derived from its number and the seed, so that every check can derive it again.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{Channel, Timestamp};
@@ -10,6 +11,8 @@ use crate::workload::people::{People, identifier};
 
 /// Share of sends of the largest app, in percent.
 pub(super) const LARGE: usize = 60;
+/// Share of sends to a topic, in percent.
+const TO_TOPIC: usize = 15;
 /// Share of scheduled sends, in percent.
 const SCHEDULED: usize = 5;
 /// Share of sends that the client repeats after their 202, in percent.
@@ -18,6 +21,8 @@ const AGAIN: usize = 10;
 const SOONEST: Duration = Duration::from_secs(2);
 /// Maximum number of recipients of a send.
 const RECIPIENTS: usize = 5;
+/// Maximum number of subscribers of a topic.
+const SUBSCRIBERS: usize = 4;
 /// Average number of recipients of a send.
 pub(crate) const AVERAGE: usize = RECIPIENTS.div_ceil(2);
 /// Share of sends that name each channel, in percent. A send for which no channel is drawn uses the inbox.
@@ -36,6 +41,8 @@ pub(crate) struct Notice {
     pub(crate) app: usize,
     /// Numbers of users, all different.
     pub(crate) recipients: Vec<usize>,
+    /// The topic to which the recipients subscribe, if the send names it instead of them.
+    pub(crate) topic: Option<String>,
     pub(crate) channels: Vec<Channel>,
     /// Time from the first try to the scheduled time; None if the send is not scheduled.
     pub(crate) delay: Option<Duration>,
@@ -52,16 +59,30 @@ pub(super) fn app(dice: Dice, people: People, number: usize) -> usize {
     }
 }
 
+/// The topic to which a user of an app subscribes with the users of the same [`group`].
+pub(super) fn topic(user: usize) -> String {
+    format!("group-{user}")
+}
+
+/// Users of an app, from the one at index `first`, in the order of their numbers.
+fn group(users: &[usize], first: usize, wanted: usize) -> Vec<usize> {
+    let group = (0..wanted.min(users.len())).map(|index| users[(first + index * 7) % users.len()]);
+    group.collect::<BTreeSet<usize>>().into_iter().collect()
+}
+
+/// The topics of an app, each with its subscribers.
+pub(super) fn topics(users: &[usize]) -> impl Iterator<Item = (String, Vec<usize>)> {
+    (0..users.len()).map(|first| (topic(users[first]), group(users, first, SUBSCRIBERS)))
+}
+
 impl Notice {
     pub(crate) fn new(dice: Dice, people: People, ahead: Duration, number: usize) -> Notice {
         let app = app(dice, people, number);
         let users: Vec<usize> = people.of_app(app).collect();
-        let wanted = 1 + dice.below(RECIPIENTS, ("recipients", number));
         let first = dice.below(users.len(), ("first", number));
-        let recipients = (0..wanted.min(users.len())).map(|index| users[(first + index * 7) % users.len()]);
-        let mut recipients: Vec<usize> = recipients.collect();
-        recipients.sort_unstable();
-        recipients.dedup();
+        let topic = dice.percent(TO_TOPIC, ("topic", number)).then(|| topic(users[first]));
+        let drawn = 1 + dice.below(RECIPIENTS, ("recipients", number));
+        let recipients = group(&users, first, if topic.is_some() { SUBSCRIBERS } else { drawn });
         let taken = CHANNELS.iter().filter(|(channel, share)| dice.percent(*share, (number, channel)));
         let mut channels: Vec<Channel> = taken.map(|(channel, _)| *channel).collect();
         if channels.is_empty() {
@@ -71,7 +92,7 @@ impl Notice {
         let delay = || SOONEST + Duration::from_millis(dice.below(further, ("delay", number)) as u64);
         let delay = dice.percent(SCHEDULED, ("scheduled", number)).then(delay);
         let again = dice.percent(AGAIN, ("again", number));
-        Notice { number, app, recipients, channels, delay, again }
+        Notice { number, app, recipients, topic, channels, delay, again }
     }
 
     /// Title of the inbox item; also the subject of the email.
@@ -85,10 +106,14 @@ impl Notice {
 
     pub(crate) fn body(&self, send_at: Option<Timestamp>) -> Value {
         let recipients: Vec<String> = self.recipients.iter().map(|user| identifier(*user)).collect();
+        let send_to = match &self.topic {
+            Some(topic) => json!({"topics": [topic]}),
+            None => json!({"recipients": recipients}),
+        };
         let title = self.title();
         let mut body = json!({
             "notification": {"title": title, "message": format!("{title} is on its way.")},
-            "sendTo": {"recipients": recipients},
+            "sendTo": send_to,
             "override": {"channels": self.channels},
         });
         if let Some(send_at) = send_at {

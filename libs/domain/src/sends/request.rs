@@ -2,6 +2,7 @@
 
 mod attachments;
 mod overrides;
+mod topics;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use attachments::{Files, MAX_ATTACHED, MAX_ATTACHMENTS, MAX_FILE_NAME, MAX_M
 pub use overrides::{
     MAX_COPIES, MAX_EMAIL_PART, MAX_HEADER_VALUE, MAX_HEADERS, MAX_PROVIDER_OVERRIDES, MAX_SENDER,
 };
+pub use topics::{MAX_EXCLUDED, MAX_TOPICS};
 
 /// Maximum number of recipients of one send.
 pub const MAX_RECIPIENTS: usize = 10_000;
@@ -90,7 +92,8 @@ pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, InvalidRe
 
 fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) -> ParsedSend {
     let notification = read_notification(&mut body, rules.strict, problems);
-    let (recipients, deprecated) = read_recipients(&mut body, rules.strict, problems);
+    let Audience { recipients, topics, exclude, deprecated } =
+        read_audience(&mut body, rules.strict, problems);
     let Notification { mut content, template, category } = notification;
     let category = body.identifier("category", problems).or(category);
     let files = read_data(&mut body, &mut content.data, rules.strict, problems);
@@ -109,7 +112,9 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     body.finish(rules.strict, problems);
     let attachments = files.list.clone();
     let additional = json_size(&overrides) + json_size(&attachments);
-    check_fan_out(&content, additional, recipients.len(), problems);
+    // A topic may have any number of subscribers. Its sends may be as large as sends to the maximum number of named recipients.
+    let counted = if topics.is_empty() { recipients.len() } else { MAX_RECIPIENTS };
+    check_fan_out(&content, additional, counted, problems);
     let lane = match lane {
         Some(Lane::Transactional) | None if recipients.len() > TRANSACTIONAL_RECIPIENTS => Lane::Bulk,
         lane => lane.unwrap_or(Lane::Transactional),
@@ -119,8 +124,8 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         template,
         category,
         recipients,
-        topics: Vec::new(),
-        exclude: Vec::new(),
+        topics,
+        exclude,
         channels,
         overrides,
         attachments,
@@ -195,31 +200,47 @@ fn read_template(fields: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
     identifier.or(workflow).map(TemplateRef::Identifier)
 }
 
-fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> (Vec<Recipient>, bool) {
+/// The users to whom a send goes.
+struct Audience {
+    recipients: Vec<Recipient>,
+    topics: Vec<String>,
+    exclude: Vec<String>,
+    /// True if the body has the deprecated member `recipients`.
+    deprecated: bool,
+}
+
+fn read_audience(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Audience {
     let mut lists = Vec::new();
+    let (mut topics, mut exclude) = (Vec::new(), Vec::new());
+    let before = problems.len();
     let deprecated = body.has("recipients");
-    let mut given = deprecated || body.has("sendTo");
     if let Some(mut send_to) = body.object("sendTo", problems) {
-        given = deprecated || send_to.has("recipients");
         lists.extend(send_to.array("recipients", problems).map(|list| ("sendTo.recipients", list)));
-        if send_to.take("topics").is_some() {
-            let message = "sendTo.topics is not available yet; name the recipients";
-            problems.push(Problem::new("sendTo.topics", "not_available", message));
-        }
+        (topics, exclude) = topics::read(&mut send_to, problems);
         send_to.finish(strict, problems);
     }
     lists.extend(body.array("recipients", problems).map(|list| ("recipients", list)));
 
     let count: usize = lists.iter().map(|(_, list)| list.len()).sum();
-    if !given || (count == 0 && !lists.is_empty()) {
-        let message = "sendTo.recipients is required and must name at least one recipient";
+    if topics.is_empty() && count == 0 && problems.len() == before {
+        let message = "sendTo is required and must name at least one recipient or topic";
         problems.push(Problem::new("sendTo.recipients", "required", message));
     }
+    let recipients = read_recipients(lists, count, problems);
+    topics::check_excluded(&exclude, &recipients, problems);
+    Audience { recipients, topics, exclude, deprecated }
+}
+
+fn read_recipients(
+    lists: Vec<(&'static str, Vec<Value>)>,
+    count: usize,
+    problems: &mut Vec<Problem>,
+) -> Vec<Recipient> {
     if count > MAX_RECIPIENTS {
         let message =
             format!("sendTo.recipients names {count} recipients; at most {MAX_RECIPIENTS} are allowed");
         problems.push(Problem::new("sendTo.recipients", "too_many", message));
-        return (Vec::new(), deprecated);
+        return Vec::new();
     }
     let mut seen = HashSet::with_capacity(count);
     let mut recipients = Vec::with_capacity(count);
@@ -229,7 +250,7 @@ fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
             recipients.extend(recipient.filter(|recipient| seen.insert(recipient.identifier.clone())));
         }
     }
-    (recipients, deprecated)
+    recipients
 }
 
 fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Problem>) -> Option<Recipient> {

@@ -1,7 +1,9 @@
 //! Tests of how the body of a send request is read and validated.
 
 use domain::id::TemplateId;
-use domain::request::{MAX_DATA, MAX_MESSAGE, MAX_RECIPIENTS, MAX_TITLE, ParsedSend, SendRules, parse_send};
+use domain::request::{
+    MAX_DATA, MAX_MESSAGE, MAX_RECIPIENTS, MAX_TITLE, MAX_TOPICS, ParsedSend, SendRules, parse_send,
+};
 use domain::send::{Lane, TemplateRef};
 use domain::{Channel, Timestamp};
 use serde_json::{Value, json};
@@ -135,7 +137,22 @@ fn each_problem_names_its_field() {
         (recipients(json!([7])), "sendTo.recipients[0]", "invalid_type"),
         (recipients(json!([{"email": "x"}])), "sendTo.recipients[0].identifier", "required"),
         (recipients(json!([{"identifier": "a", "email": 1}])), "sendTo.recipients[0].email", "invalid_type"),
-        (json!({"sendTo": {"recipients": ["a"], "topics": ["t"]}}), "sendTo.topics", "not_available"),
+        (json!({"sendTo": {"topics": []}}), "sendTo.recipients", "required"),
+        (json!({"sendTo": {"topics": "t"}}), "sendTo.topics", "invalid_type"),
+        (json!({"sendTo": {"topics": [7]}}), "sendTo.topics[0]", "invalid_type"),
+        (json!({"sendTo": {"topics": ["t", "a b"]}}), "sendTo.topics[1]", "invalid_topic"),
+        (
+            json!({"sendTo": {"topics": (0..=MAX_TOPICS).map(|n| n.to_string()).collect::<Vec<_>>()}}),
+            "sendTo.topics",
+            "too_many",
+        ),
+        (json!({"sendTo": {"recipients": ["a"], "exclude": ["b"]}}), "sendTo.exclude", "not_allowed"),
+        (
+            json!({"sendTo": {"topics": ["t"], "recipients": ["a"], "exclude": ["a"]}}),
+            "sendTo.exclude",
+            "conflicting",
+        ),
+        (json!({"sendTo": {"topics": ["t"], "exclude": [""]}}), "sendTo.exclude[0]", "empty"),
         (json!({"data": "x"}), "data", "invalid_type"),
         (json!({"data": {"x": long(MAX_DATA)}}), "data", "too_long"),
         (json!({"data": {"x": 9_007_199_254_740_993_i64}}), "data.x", "unsafe_number"),
@@ -196,9 +213,12 @@ fn all_problems_are_reported_at_once() {
     let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(fields, ["notification.title", "recipients[0]", "override.channels[0]", "lane"]);
     // Missing members are reported together with invalid ones.
-    let found = problems(json!({"notification": {"message": 5}, "sendTo": {"topics": ["t"]}}), rules());
+    let found = problems(
+        json!({"notification": {"message": 5}, "sendTo": {"topics": ["a b"], "recipients": [7]}}),
+        rules(),
+    );
     let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
-    let expected = ["notification.message", "notification.title", "sendTo.topics", "sendTo.recipients"];
+    let expected = ["notification.message", "notification.title", "sendTo.topics[0]", "sendTo.recipients[0]"];
     assert_eq!(fields, expected);
 }
 

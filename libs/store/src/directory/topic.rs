@@ -75,6 +75,20 @@ impl Directory<'_> {
         Ok(topic)
     }
 
+    /// Returns the topics among `identifiers` that the app does not have, in their order.
+    pub async fn unknown_topics(self, app: AppId, identifiers: &[String]) -> Result<Vec<String>, Error> {
+        let unknown = sqlx::query_scalar!(
+            r#"SELECT identifier AS "identifier!" FROM unnest($2::text[]) WITH ORDINALITY AS named (identifier, place)
+               WHERE NOT EXISTS (SELECT FROM topic t WHERE t.app_id = $1 AND t.identifier = named.identifier)
+               ORDER BY place"#,
+            app.0,
+            identifiers
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(unknown)
+    }
+
     /// Lists up to `limit` topics of the app whose ids are greater than `after`, in order of creation.
     pub async fn list_topics(
         self,

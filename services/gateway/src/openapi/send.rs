@@ -7,9 +7,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::openapi::user::Profile;
-use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time};
+use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time, TopicIdentifier};
 
-/// Content and recipients of a send. At least one recipient is required.
+/// Content and recipients of a send. At least one recipient or topic is required.
 #[derive(ToSchema)]
 #[schema(
     as = SendRequest,
@@ -112,9 +112,17 @@ struct Workflow {
 /// Recipients of a send.
 #[derive(ToSchema)]
 pub(crate) struct SendTo {
-    /// At least one recipient is required, here or in the deprecated `recipients` of the send.
+    /// At least one recipient is required, here or in the deprecated `recipients` of the send, unless `topics` names a topic.
     #[schema(max_items = 10000)]
     recipients: Option<Vec<Recipient>>,
+    /// Topics whose subscribers are recipients too: everyone who subscribed before the send was accepted, or up to a second later, and
+    /// still does when the send reaches them. Each gets the send once.
+    #[schema(value_type = Option<Vec<TopicIdentifier>>, max_items = 50)]
+    topics: Option<Vec<String>>,
+    /// Subscribers of the topics that are not recipients, such as the person whose action the send reports. Not allowed without
+    /// topics, and not for users that the send also names as recipients.
+    #[schema(value_type = Option<Vec<Identifier>>, max_items = 1000)]
+    exclude: Option<Vec<String>>,
 }
 
 /// A user: an identifier, or an identifier with a profile.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use domain::fields::MAX_IDENTIFIER;
 use domain::request::{
-    MAX_ATTACHMENTS, MAX_EMAIL_PART, MAX_FILE_NAME, MAX_MEDIA_TYPE, MAX_MESSAGE, MAX_RECIPIENTS,
-    MAX_REFERENCE, MAX_SENDER, MAX_TITLE,
+    MAX_ATTACHMENTS, MAX_EMAIL_PART, MAX_EXCLUDED, MAX_FILE_NAME, MAX_MEDIA_TYPE, MAX_MESSAGE,
+    MAX_RECIPIENTS, MAX_REFERENCE, MAX_SENDER, MAX_TITLE, MAX_TOPICS,
 };
 use serde_json::{Value, json};
 
@@ -152,6 +152,8 @@ fn the_limits_of_schemas_are_those_of_the_parsers() {
         ("NotificationContent/properties/icon/maxLength", MAX_REFERENCE),
         ("NotificationContent/properties/url/maxLength", MAX_REFERENCE),
         ("SendTo/properties/recipients/maxItems", MAX_RECIPIENTS),
+        ("SendTo/properties/topics/maxItems", MAX_TOPICS),
+        ("SendTo/properties/exclude/maxItems", MAX_EXCLUDED),
         ("SendRequest/properties/recipients/maxItems", MAX_RECIPIENTS),
         ("SendRequest/properties/idempotencyKey/maxLength", MAX_IDENTIFIER),
         ("NewCategory/properties/name/maxLength", MAX_IDENTIFIER),

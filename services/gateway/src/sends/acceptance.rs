@@ -122,8 +122,8 @@ impl Gateway {
         }
     }
 
-    /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients; with
-    /// `strict`, also the providers in `override`. It reads the template from the database and not from a cache, because the
+    /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
+    /// topics; with `strict`, also the topics and the providers in `override`. It reads the template from the database and not from a cache, because the
     /// app may have created the template a moment ago.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
         let Submission { app, send, .. } = submission;
@@ -136,6 +136,10 @@ impl Gateway {
         }
         if submission.reject_unknown {
             problems.extend(self.unknown_recipients(*app, send).await?);
+        }
+        if (submission.strict || submission.reject_unknown) && send.has_topics() {
+            let unknown = database(self.store.directory().unknown_topics(*app, &send.topics)).await?;
+            problems.extend(unknown.iter().map(|topic| unknown_topic(topic)));
         }
         if submission.strict && !send.overrides.providers.is_empty() {
             problems.extend(self.unknown_providers(*app, send).await?);
@@ -208,6 +212,11 @@ fn unknown_provider(identifier: &str) -> Problem {
     let message =
         format!("{field} is neither a member of override nor the identifier of a provider of the app");
     Problem::new(field, "unknown_member", message)
+}
+
+fn unknown_topic(identifier: &str) -> Problem {
+    let message = format!("sendTo.topics: the topic {identifier:?} does not exist");
+    Problem::new("sendTo.topics", "unknown_topic", message)
 }
 
 fn unknown_recipient(identifier: &str) -> Problem {

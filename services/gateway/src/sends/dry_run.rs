@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use actix_web::web;
 use domain::content::Object;
 use domain::plan::Decision;
+use domain::request::MAX_RECIPIENTS;
 use domain::send::Recipient;
 use domain::target::masked;
 use domain::{AppId, Channel, Reason, SendId, SendRequest, Status};
-use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size};
+use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size, next_expansion};
 use serde::Serialize;
 use service_kit::clock;
 use store::sends::chunk::Chunk;
@@ -35,7 +36,7 @@ const WITHIN: Duration = Duration::from_millis(2500);
 /// Effect that a send would have.
 #[derive(Default, Serialize, ToSchema)]
 #[schema(example = json!({
-    "recipients": 1,
+    "recipients": 1, "more": false,
     "counts": {"email": {"queued": 1}, "sms": {"skipped": 1}},
     "data": [
         {
@@ -52,8 +53,10 @@ const WITHIN: Duration = Duration::from_millis(2500);
     ],
 }))]
 pub(crate) struct DryRun {
-    /// Number of recipients of the send.
+    /// Number of recipients that the dry run shows.
     recipients: usize,
+    /// True if the topics of the send have more subscribers than the dry run shows: it ends after 10,000 recipients.
+    more: bool,
     /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
@@ -91,7 +94,7 @@ impl Gateway {
         match timeout(within, Box::pin(self.plan_without_writing(app, send, Instant::now() + within))).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let message = "the dry run took too long; name fewer recipients";
+                let message = "the dry run took too long; name fewer recipients or topics";
                 Err(Failure::unavailable(message, "the dry run took too long"))
             }
         }
@@ -106,23 +109,46 @@ impl Gateway {
         until: Instant,
     ) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
-        let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
-        for number in (0..).take(send.chunks()) {
-            let chunk =
-                Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send), expansion: None };
+        let mut outcome = DryRun::default();
+        let mut next = Some(Chunk::named(app, send_id, 0, accepted_at, send));
+        while let Some(chunk) = next {
             let facts =
                 database(Box::pin(self.store.sends().simulate_facts(std::slice::from_ref(&chunk)))).await?;
-            let pairs = web::block(move || pairs(&chunk, &facts, until)).await;
+            let before = outcome.recipients;
+            outcome.recipients += chunk.recipients().len();
+            next = self.chunk_after(&chunk).await?;
+            let pairs = web::block(move || pairs(&chunk, before, &facts, until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);
             }
+            if outcome.recipients >= MAX_RECIPIENTS {
+                outcome.more = next.is_some();
+                break;
+            }
         }
         Ok(outcome)
     }
+
+    /// Returns the next chunk of the send. None after the last one, and if no subscriber follows.
+    async fn chunk_after(&self, chunk: &Chunk) -> Result<Option<Chunk>, Failure> {
+        if chunk.is_last() {
+            return Ok(None);
+        }
+        let mut next = Chunk { chunk: chunk.chunk + 1, expansion: None, ..chunk.clone() };
+        if next.chunk as usize >= chunk.send.chunks() {
+            let expansion = database(next_expansion(&self.store, chunk)).await?;
+            if expansion.recipients.is_empty() {
+                return Ok(None);
+            }
+            next.expansion = Some(Arc::new(expansion));
+        }
+        Ok(Some(next))
+    }
 }
 
-fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
+/// Returns the deliveries of a chunk. `before` is the number of recipients of the chunks before it.
+fn pairs(chunk: &Chunk, before: usize, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let log = |error| {
@@ -136,9 +162,8 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
         .with_template_profile(facts.template_profile(chunk.app));
     let no_profile = Object::new();
     let mut pairs = Vec::new();
-    for ((index, decision), recipient) in
-        decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.recipients())
-    {
+    let decided = decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.recipients());
+    for (place, ((_, decision), recipient)) in decided.enumerate() {
         // The time limit has passed, and the request was answered with 503.
         if Instant::now() >= until {
             break;
@@ -146,7 +171,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
         let profile =
             facts.user(chunk.app, &recipient.identifier).map_or(&no_profile, |(_, profile)| profile);
         let trial =
-            DryRunRecipient { renderer: &renderer, recipient, profile, shown: (index as usize) < SHOWN };
+            DryRunRecipient { renderer: &renderer, recipient, profile, shown: before + place < SHOWN };
         pairs.extend(trial.pairs(decision));
     }
     pairs

@@ -17,7 +17,7 @@ use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
 use crate::http::waiting::database;
-use crate::openapi::vocabulary::{Time, Uuid};
+use crate::openapi::vocabulary::{Time, TopicIdentifier, Uuid};
 
 /// Maximum time to wait until the dispatcher has written a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
@@ -28,7 +28,7 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 #[serde(rename_all = "camelCase")]
 #[schema(as = Request, example = json!({
     "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "status": "completed",
-    "acceptedAt": "2027-01-31T09:00:00.000Z", "sendAt": null, "recipients": 2,
+    "acceptedAt": "2027-01-31T09:00:00.000Z", "sendAt": null, "recipients": 2, "topics": [],
     "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}},
 }))]
 struct RequestBody {
@@ -43,11 +43,23 @@ struct RequestBody {
     accepted_at: Timestamp,
     #[schema(value_type = Option<Time>)]
     send_at: Option<Timestamp>,
+    /// Number of recipients. It grows while the subscribers of the topics are being planned.
     #[schema(minimum = 0)]
     recipients: i32,
+    /// The topics of the send; empty if it has none.
+    topics: Vec<TopicCount>,
     /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+}
+
+/// A topic of a send.
+#[derive(Serialize, ToSchema)]
+struct TopicCount {
+    #[schema(value_type = TopicIdentifier)]
+    topic: String,
+    /// Number of its subscribers among the recipients. A subscriber of several topics counts for the first of them.
+    recipients: u32,
 }
 
 /// Gets the status of a request. Requests are removed 30 days after they were due, unless the operator sets another time.
@@ -69,12 +81,16 @@ pub(crate) async fn retrieve(
     gateway.await_planning(caller.app, request_id).await?;
     let request = database(gateway.store.sends().find_request(caller.app, request_id)).await?;
     let request = request.ok_or_else(no_such_request)?;
+    let status = status(&request);
+    let count = |(topic, recipients): (String, u32)| TopicCount { topic, recipients };
+    let topics = request.topics.into_iter().map(count).collect();
     Ok(HttpResponse::Ok().json(RequestBody {
         request_id,
-        status: status(&request),
+        status,
         accepted_at: request.accepted_at,
         send_at: request.send_at,
         recipients: request.recipients,
+        topics,
         counts: request.counts,
     }))
 }
@@ -110,7 +126,7 @@ fn was_just_accepted(request: SendId) -> bool {
 
 /// Returns the status of the request as a whole; see [`RequestBody::status`].
 fn status(request: &RequestSummary) -> &'static str {
-    let all_planned = request.planned >= i64::from(request.recipients);
+    let all_planned = !request.expanding && request.planned >= i64::from(request.recipients);
     let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());
     match request {
         RequestSummary { cancelled: true, .. } => "cancelled",

@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Row] = &[
         calls: &["POST /v3/notifications?dryRun=true"],
         body: Some(send),
         has_fixed_members: true,
-        members: &["counts", "data", "recipients"],
+        members: &["counts", "data", "more", "recipients"],
         ..PLAIN
     },
     Row { calls: &["GET /v3/notifications"], by: USER, members: LIST, ..PLAIN },
@@ -273,7 +273,7 @@ pub(super) const ROWS: &[Row] = &[
     Row { calls: &["DELETE /v3/users/{user}"], status: 202, members: STATUS, ..PLAIN },
     Row {
         calls: &["GET /v3/requests/{request}"],
-        members: &["acceptedAt", "counts", "recipients", "requestId", "sendAt", "status"],
+        members: &["acceptedAt", "counts", "recipients", "requestId", "sendAt", "status", "topics"],
         ..PLAIN
     },
     Row {
