@@ -1,6 +1,5 @@
-//! Benchmarks of throughput: accepted sends, projected inbox events, deliveries and webhooks per second, and the cost of
-//! live connections. Each is compared with a
-//! bare implementation in the same run.
+//! Benchmarks of throughput: accepted sends, planned recipients, projected inbox events, deliveries and webhooks per second, and the
+//! cost of live connections. Each is compared with a bare implementation in the same run.
 //!
 //! Compare runs only by these ratios, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -15,6 +14,7 @@ mod deliver;
 mod inbox_events;
 mod installation;
 mod live;
+mod plan;
 mod project;
 mod report;
 mod role;
@@ -32,7 +32,7 @@ use crate::installation::Installation;
 use crate::report::Report;
 use crate::role::Role;
 
-/// Measures sends accepted, inbox events projected, deliveries made and webhooks sent per second.
+/// Measures sends accepted, recipients planned, inbox events projected, deliveries made and webhooks sent per second.
 #[derive(Parser)]
 struct Arguments {
     /// Measurement to make; all by default
@@ -44,6 +44,9 @@ struct Arguments {
     /// Seconds for each measurement of accepted sends
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Recipients for each measurement of the dispatcher
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(5_000..=2_000_000))]
+    recipients: u32,
     /// Inbox items for each measurement of the projection
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
@@ -73,6 +76,7 @@ struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Measurement {
     Accept,
+    Plan,
     Project,
     Deliver,
     Webhooks,
@@ -82,6 +86,7 @@ enum Measurement {
 fn main() -> ExitCode {
     match Role::of_this_process() {
         Some(Role::Gateway) => service("tidings-gateway", gateway::run),
+        Some(Role::Dispatcher) => service("tidings-dispatcher", dispatcher::run),
         Some(Role::Inbox) => service("tidings-inbox", inbox::run),
         Some(Role::Email) => service("tidings-email", email::run),
         Some(Role::WebPush) => service("tidings-web-push", web_push::run),
@@ -115,6 +120,9 @@ async fn measure(arguments: &Arguments) {
     if wanted(Measurement::Accept) {
         let span = Duration::from_secs(arguments.seconds);
         report.accept = accept::measure(&installation, arguments.rounds, span).await;
+    }
+    if wanted(Measurement::Plan) {
+        report.plan = plan::measure(&installation, arguments.rounds, arguments.recipients).await;
     }
     if wanted(Measurement::Project) {
         report.project = project::measure(&installation, arguments.rounds, arguments.items).await;

@@ -14,6 +14,7 @@ use crate::connections::CONNECTIONS;
 use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
 use crate::live::LiveReport;
+use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
 
 /// Description of the machine, and all results.
@@ -24,6 +25,7 @@ pub(crate) struct Report {
     cores: usize,
     processor: String,
     pub(crate) accept: Vec<Accepted>,
+    pub(crate) plan: Vec<PlanReport>,
     pub(crate) project: Vec<ProjectionReport>,
     pub(crate) deliver: Vec<DeliveryReport>,
     pub(crate) webhooks: Vec<DeliveryReport>,
@@ -39,6 +41,7 @@ impl Report {
             cores,
             processor: processor(),
             accept: Vec::new(),
+            plan: Vec::new(),
             project: Vec::new(),
             deliver: Vec::new(),
             webhooks: Vec::new(),
@@ -66,6 +69,9 @@ impl fmt::Display for Report {
         writeln!(f, "Medians of the rounds. The load generator and all servers share the machine.")?;
         if !self.accept.is_empty() {
             self.show_accepted(f)?;
+        }
+        if !self.plan.is_empty() {
+            self.show_planned(f)?;
         }
         if !self.project.is_empty() {
             self.show_projected(f)?;
@@ -102,6 +108,28 @@ impl Report {
                 accepted.per_second.of(&self.accept[0].per_second),
                 accepted.p50_millis.median(),
                 accepted.p99_millis.median(),
+                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn show_planned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = "plan, one dispatcher";
+        writeln!(
+            f,
+            "\n{title:<32}{:>14}{:>10}{:>10}{:>24}",
+            "recipients/s", "of bare", "bare/s", "µs own/nats/postgres"
+        )?;
+        for planned in &self.plan {
+            let micros = [&planned.service_micros, &planned.nats_micros, &planned.postgres_micros];
+            writeln!(
+                f,
+                "  {:<30}{:>14.0}{:>10.2}{:>10.0}{:>24}",
+                planned.name,
+                planned.per_second.median(),
+                planned.per_second.of(&planned.bare_per_second),
+                planned.bare_per_second.median(),
                 micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
             )?;
         }

@@ -10,6 +10,7 @@ const VARIABLE: &str = "LOAD_ROLE";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Gateway,
+    Dispatcher,
     Inbox,
     Email,
     WebPush,
@@ -23,8 +24,9 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const ALL: [Role; 9] = [
+    const ALL: [Role; 10] = [
         Role::Gateway,
+        Role::Dispatcher,
         Role::Inbox,
         Role::Email,
         Role::WebPush,
@@ -52,6 +54,7 @@ impl Role {
     fn name(self) -> &'static str {
         match self {
             Role::Gateway => "gateway",
+            Role::Dispatcher => "dispatcher",
             Role::Inbox => "inbox",
             Role::Email => "email",
             Role::WebPush => "web-push",
