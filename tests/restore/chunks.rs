@@ -60,7 +60,7 @@ async fn chunks_published_by_a_timer_or_a_redrive_are_published_again_after_a_re
 
     let settings = Settings { url: installation.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    let chunk = Chunk::named(app, scheduled, 0, NOW, Arc::new(send(Some(NOW))));
+    let chunk = Chunk::listed(app, scheduled, 0, NOW, Arc::new(send(Some(NOW))));
     let timer = NewTimer {
         id: TIMER,
         due_at: NOW,

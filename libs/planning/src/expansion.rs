@@ -8,28 +8,24 @@ use store::sends::chunk::Chunk;
 use store::sends::expansion::{Subscriber, Subscribers};
 use store::{Error, Store};
 
-/// Maximum number of rounds for one chunk. A chunk without recipients follows if all subscribers of so many rounds are left out.
-const ROUNDS: usize = 20;
-
-/// Returns the subscribers of the send's topics to whom the chunk after `chunk` goes, without the users that the send names or excludes.
+/// Finds the recipients of the next chunk of a send to topics: further subscribers, without the users that the send lists or excludes. If
+/// all subscribers that it looks at are left out, the chunk has no recipients, but may not be the last.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn next_expansion(store: &Store, chunk: &Chunk) -> Result<Expansion, Error> {
-    let send = &chunk.send;
+    let (send, after) = (&chunk.send, end(chunk));
     let left_out: HashSet<&str> = send.identifiers().collect();
-    let mut next = no_further_subscribers(chunk);
-    for _ in 0..ROUNDS {
-        let Subscribers { found, up_to } =
-            store.sends().subscribers(chunk.app, &send.topics, chunk.accepted_at, next.up_to).await?;
-        let counted =
-            found.into_iter().filter(|subscriber| !left_out.contains(subscriber.identifier.as_str()));
-        next = expansion(counted, send.topics.len(), up_to.unwrap_or(next.up_to), up_to.is_none());
-        if next.is_last || !next.recipients.is_empty() {
-            break;
-        }
-    }
-    Ok(next)
+    let Subscribers { found, up_to } =
+        store.sends().subscribers(chunk.app, &send.topics, chunk.accepted_at, after).await?;
+    let subscribers =
+        found.into_iter().filter(|subscriber| !left_out.contains(subscriber.identifier.as_str()));
+    Ok(expansion(subscribers, send.topics.len(), up_to.unwrap_or(after), up_to.is_none()))
+}
+
+/// Highest user number that the chunks up to this one cover.
+fn end(chunk: &Chunk) -> UserNumber {
+    chunk.expansion.as_ref().map_or(UserNumber(0), |expansion| expansion.up_to)
 }
 
 fn expansion(
@@ -51,6 +47,5 @@ fn expansion(
 /// Returns the expansion that ends a send: no further subscriber is a recipient.
 #[must_use]
 pub fn no_further_subscribers(chunk: &Chunk) -> Expansion {
-    let up_to = chunk.expansion.as_ref().map_or(UserNumber(0), |expansion| expansion.up_to);
-    expansion(std::iter::empty(), chunk.send.topics.len(), up_to, true)
+    expansion(std::iter::empty(), chunk.send.topics.len(), end(chunk), true)
 }

@@ -12,7 +12,6 @@ CREATE TABLE topic (
     PRIMARY KEY (app_id, id),
     UNIQUE (app_id, identifier)
 );
-CREATE INDEX topic_open ON topic (app_id, id) WHERE open;
 
 -- No reference to `topic`: a topic can have millions of subscriptions, which are removed in steps after their topic.
 CREATE TABLE topic_subscription (

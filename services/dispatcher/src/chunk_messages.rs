@@ -6,10 +6,8 @@ use domain::content::{Content, Object};
 use domain::event::{ChunkDecisions, ChunkPlanned, DeliveryJob, DeliverySettled, SendContinues};
 use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
-use domain::send::{CHUNK_RECIPIENTS, TRANSACTIONAL_RECIPIENTS};
-use domain::{
-    CategoryId, Channel, Envelope, Event, Expansion, Lane, Reason, StreamName, Timestamp, UserNumber,
-};
+use domain::send::CHUNK_RECIPIENTS;
+use domain::{CategoryId, Channel, Envelope, Event, Expansion, Reason, StreamName, Timestamp, UserNumber};
 use planning::{ContentRenderer, TemplateError};
 use service_kit::append::NewEvent;
 use store::deliveries::ledger::DeliveryState;
@@ -215,8 +213,7 @@ impl FrozenChunk<'_> {
     ) -> Result<NewEvent, serde_json::Error> {
         let chunk = self.chunk.chunk + 1;
         let name = format!("{}.{chunk}", self.chunk.send_id);
-        let subscribers = expansion.as_ref().map_or(0, |expansion| expansion.recipients.len());
-        let lane = if subscribers > TRANSACTIONAL_RECIPIENTS { Lane::Bulk } else { self.chunk.send.lane };
+        let lane = self.lane_of_next(expansion.as_ref());
         let continues = SendContinues { expansion, ..SendContinues::plain(&self.chunk.send, chunk) };
         let event = Event::SendContinues(continues);
         self.message_with_stable_id(StreamName::Send(lane), name, event)

@@ -1,7 +1,7 @@
 //! Chunks whose recipients are subscribers of the send's topics.
 
-use domain::Expansion;
-use domain::send::Recipient;
+use domain::send::{Recipient, TRANSACTIONAL_RECIPIENTS};
+use domain::{Expansion, Lane};
 use planning::no_further_subscribers;
 use store::Store;
 use store::sends::chunk::Chunk;
@@ -9,8 +9,8 @@ use store::sends::plan::Decisions;
 
 use crate::chunk_messages::FrozenChunk;
 
-/// Finds the subscribers to whom the next chunk of the send goes; None if the send names the recipients of that chunk. A cancelled send
-/// ends with a chunk without recipients.
+/// Finds the subscribers for the next chunk of the send; None if the send lists the recipients of that chunk. A cancelled send ends with
+/// a chunk without recipients.
 pub(crate) async fn next_expansion(
     store: &Store,
     frozen: &FrozenChunk<'_>,
@@ -32,6 +32,15 @@ pub(crate) fn is_of_recipients(decisions: &Decisions, chunk: &Chunk) -> bool {
 }
 
 impl FrozenChunk<'_> {
+    /// Returns the lane of the next chunk. Many subscribers, and all further ones, are in the bulk lane, so that they do not delay other
+    /// sends.
+    pub(crate) fn lane_of_next(&self, expansion: Option<&Expansion>) -> Lane {
+        let is_large = |expansion: &Expansion| {
+            expansion.recipients.len() > TRANSACTIONAL_RECIPIENTS || !expansion.is_last
+        };
+        if expansion.is_some_and(is_large) { Lane::Bulk } else { self.chunk.send.lane }
+    }
+
     /// Returns the expansion of the chunk without the identifiers of subscribers who were erased before the chunk was planned.
     pub(crate) fn expansion_without_erased(&self) -> Option<Expansion> {
         let mut expansion = self.chunk.expansion.as_deref().cloned()?;

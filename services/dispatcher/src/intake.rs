@@ -244,7 +244,7 @@ impl Intake {
         let kind = envelope.event.kind();
         match (envelope.event, envelope.send_id) {
             (Event::SendAccepted(send), Some(send_id)) => {
-                let chunk = Chunk::named(app, send_id, 0, accepted_at, Arc::from(send));
+                let chunk = Chunk::listed(app, send_id, 0, accepted_at, Arc::from(send));
                 let is_ahead = chunk.send.send_at.is_some_and(|at| at > clock::now());
                 Ok(if is_ahead { MessageAction::Schedule(chunk) } else { MessageAction::Plan(chunk, size) })
             }

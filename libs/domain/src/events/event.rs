@@ -59,7 +59,7 @@ pub struct SendContinues {
     /// The chunk to plan, from 0.
     #[serde(rename = "turn")]
     pub chunk: u32,
-    /// The subscribers to whom the chunk goes. None if the send names the recipients of the chunk, or if the chunk is already frozen.
+    /// The recipients of the chunk, if they are subscribers. None if the send lists them, or if the chunk is already frozen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expansion: Option<Expansion>,
     /// True if the send has topics. Releases before 0.4.0 cannot continue such a send.
@@ -68,7 +68,7 @@ pub struct SendContinues {
 }
 
 impl SendContinues {
-    /// Requests a chunk whose recipients the send names, or that is already frozen.
+    /// Requests a chunk that needs no expansion: the send lists its recipients, or it is already frozen.
     #[must_use]
     pub fn plain(send: &SendRequest, chunk: u32) -> SendContinues {
         SendContinues { chunk, expansion: None, has_topics: send.has_topics() }
@@ -210,7 +210,7 @@ pub struct ChunkPlanned {
     /// The decision for each recipient. None in events that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<ChunkDecisions>,
-    /// The subscribers to whom the chunk goes. None if the send names the recipients of the chunk.
+    /// The recipients of the chunk, if they are subscribers. None if the send lists them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expansion: Option<Expansion>,
 }

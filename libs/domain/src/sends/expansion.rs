@@ -1,18 +1,17 @@
-//! Expansion of topics: the subscribers to whom one chunk of a send goes.
+//! Expansion of topics: the subscribers in one chunk of a send.
 
 use serde::{Deserialize, Serialize};
 
 use crate::UserNumber;
 use crate::send::Recipient;
 
-/// The subscribers of a send's topics to whom one chunk of the send goes. Once it is in the log, it does not change: if the chunk is
-/// processed again, it goes to the same subscribers.
+/// The recipients of one chunk of a send to topics. The log contains them, so a chunk that is processed again has the same recipients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Expansion {
     /// The subscribers, in the order of their user numbers, without users that the send names or excludes.
     pub recipients: Vec<Recipient>,
-    /// The next chunk goes to subscribers whose user numbers are greater than this one.
+    /// Highest user number that this chunk covers. The next chunk begins after it.
     pub up_to: UserNumber,
     /// Number of recipients by topic, in the order of the send's topics. A subscriber of several of them counts for the first one.
     pub by_topic: Vec<u32>,

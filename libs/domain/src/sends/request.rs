@@ -200,7 +200,7 @@ fn read_template(fields: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
     identifier.or(workflow).map(TemplateRef::Identifier)
 }
 
-/// The users to whom a send goes.
+/// Recipients and topics of a send.
 struct Audience {
     recipients: Vec<Recipient>,
     topics: Vec<String>,

@@ -153,8 +153,8 @@ impl Recipient {
 }
 
 impl SendRequest {
-    /// Number of the chunks whose recipients the send names. If it has topics, there is at least one, and further chunks go to the
-    /// subscribers ([`Expansion`](crate::Expansion)).
+    /// Number of chunks for the recipients that the send lists. A send with topics has at least one such chunk, and further chunks for
+    /// the subscribers ([`Expansion`](crate::Expansion)).
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.recipients.len().div_ceil(CHUNK_RECIPIENTS).max(usize::from(self.has_topics()))
@@ -172,7 +172,7 @@ impl SendRequest {
         self.chunks() > 1 || self.has_topics() || self.send_at.is_some()
     }
 
-    /// Returns the recipients that the send names for a chunk; chunks are numbered from 0.
+    /// Returns the listed recipients of a chunk; chunks are numbered from 0.
     #[must_use]
     pub fn chunk(&self, chunk: u32) -> &[Recipient] {
         self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()

@@ -15,14 +15,14 @@ pub struct Chunk {
     /// Time at which the send was accepted.
     pub accepted_at: Timestamp,
     pub send: Arc<domain::SendRequest>,
-    /// The subscribers to whom the chunk goes; None if the send names its recipients.
+    /// The recipients, if they are subscribers; None if the send lists them.
     pub expansion: Option<Arc<Expansion>>,
 }
 
 impl Chunk {
-    /// A chunk whose recipients the send names.
+    /// Creates a chunk of recipients that the send lists.
     #[must_use]
-    pub fn named(
+    pub fn listed(
         app: AppId,
         send_id: SendId,
         chunk: u32,

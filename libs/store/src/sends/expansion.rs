@@ -17,9 +17,6 @@ use crate::{Error, Sends};
 /// of two gateways may differ by this much, and no subscriber may be left out because of that.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
-/// Number of subscriptions that are read from each topic at once. More than a chunk, because those that are too new do not count.
-const WINDOW: i64 = 1_000;
-
 /// A subscriber of at least one of several topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
@@ -40,7 +37,7 @@ pub struct Subscribers {
 
 impl Sends<'_> {
     /// Lists users who subscribe to the topics and did so when the send was accepted, from the first number after `after`. Looks at up to
-    /// 1,000 subscriptions of each topic, so the list may be empty although further subscribers exist. Ignores topics that do not exist.
+    /// 500 subscriptions of each topic, so the list may be empty although further subscribers exist. Ignores topics that do not exist.
     pub async fn subscribers(
         self,
         app: AppId,
@@ -65,7 +62,7 @@ impl Sends<'_> {
                ), eligible AS (
                  SELECT user_number, min(place) AS place FROM next, ended
                  WHERE subscribed_at <= $4 AND user_number <= coalesce(up_to, user_number)
-                 GROUP BY user_number ORDER BY user_number LIMIT $6
+                 GROUP BY user_number ORDER BY user_number LIMIT $5
                )
                SELECT ended.up_to, u.number AS "number?", u.identifier AS "identifier?", eligible.place
                FROM ended LEFT JOIN (
@@ -75,7 +72,6 @@ impl Sends<'_> {
             topics,
             after.0,
             instant(accepted_at + CLOCK_DIFFERENCE),
-            WINDOW,
             most
         )
         .fetch_all(&self.0.pool)

@@ -17,7 +17,7 @@ pub struct StoredSend {
     pub send: Option<domain::SendRequest>,
     /// Approximate size of the body in memory, in bytes.
     pub size: usize,
-    /// The subscribers to whom the requested chunk goes, if the chunk is frozen and the send does not name its recipients.
+    /// The expansion of the requested chunk, if the chunk is frozen and its recipients are subscribers.
     pub frozen: Option<Expansion>,
 }
 

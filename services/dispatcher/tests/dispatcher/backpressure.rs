@@ -156,7 +156,7 @@ async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled
     }
     let now = clock::now();
     let send = Arc::new(SendRequest { send_at: Some(now), ..send_to(vec![person("ada")]) });
-    let chunk = Chunk::named(world.app, send_number(1), 0, now, send);
+    let chunk = Chunk::listed(world.app, send_number(1), 0, now, send);
     let continues =
         world.envelope(Event::SendContinues(SendContinues { chunk: 0, expansion: None, has_topics: false }));
     let envelope = Envelope { send_id: Some(chunk.send_id), ..continues };

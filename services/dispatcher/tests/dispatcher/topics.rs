@@ -141,6 +141,23 @@ async fn a_small_topic_stays_in_the_lane_of_its_send() {
 }
 
 #[tokio::test]
+async fn subscribers_after_many_that_are_too_new_are_reached() {
+    let world = World::start().await;
+    world.subscribe("news", 0..1_100).await;
+    // All but the last one subscribed after the send was accepted.
+    sqlx::query("UPDATE topic_subscription SET subscribed_at = now() + interval '1 minute' WHERE user_number < (SELECT max(user_number) FROM topic_subscription)")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    world.accept(&to_topics(&["news"])).await;
+    testkit::eventually(crate::world::SOON, "the send is done", async || world.is_done().await.then_some(()))
+        .await;
+    assert_eq!(world.reached().await.len(), 1);
+    let planned: Vec<_> = world.plans().await.iter().map(|plan| (plan.chunk, plan.recipients)).collect();
+    assert_eq!(planned, [(0, 0), (1, 0), (2, 0), (3, 1)]);
+}
+
+#[tokio::test]
 async fn a_send_to_an_unknown_topic_ends_without_recipients() {
     let world = World::start().await;
     world.accept(&to_topics(&["nobody"])).await;

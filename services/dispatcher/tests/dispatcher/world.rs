@@ -85,7 +85,7 @@ impl World {
     /// Freezes the first chunk of a send, like a dispatcher that dies before it publishes the messages of the chunk.
     pub(crate) async fn freeze(&self, send_id: SendId, send: &SendRequest) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
-        let chunks = [Chunk::named(self.app, send_id, 0, accepted_at, send)];
+        let chunks = [Chunk::listed(self.app, send_id, 0, accepted_at, send)];
         let mut freeze = self.context.store.sends().freeze(&chunks).await.unwrap();
         let facts = freeze.write_profiles_and_read_facts().await.unwrap();
         let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());

@@ -37,7 +37,7 @@ pub(crate) struct SendBody {
     /// Latest time of sending. A delivery by email, push or SMS that is not sent by then ends as `expired`.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<String>,
-    /// Lane of the send. A send to more than 100 recipients always uses `bulk`.
+    /// Lane of the send. A send to more than 100 recipients always uses `bulk`, and so do the further subscribers of a large topic.
     lane: Option<Lane>,
     /// Treatment of unknown recipients: `skip` them, or `reject` the whole send.
     #[schema(inline)]

@@ -110,7 +110,7 @@ impl Gateway {
     ) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun::default();
-        let mut next = Some(Chunk::named(app, send_id, 0, accepted_at, send));
+        let mut next = Some(Chunk::listed(app, send_id, 0, accepted_at, send));
         while let Some(chunk) = next {
             let facts =
                 database(Box::pin(self.store.sends().simulate_facts(std::slice::from_ref(&chunk)))).await?;
@@ -138,7 +138,7 @@ impl Gateway {
         let mut next = Chunk { chunk: chunk.chunk + 1, expansion: None, ..chunk.clone() };
         if next.chunk as usize >= chunk.send.chunks() {
             let expansion = database(next_expansion(&self.store, chunk)).await?;
-            if expansion.recipients.is_empty() {
+            if expansion.is_last && expansion.recipients.is_empty() {
                 return Ok(None);
             }
             next.expansion = Some(Arc::new(expansion));

@@ -86,7 +86,7 @@ impl<'a> Passes<'a> {
                     self.report.erased += u64::from(self.restore.add_erasure(app, &erased, at).await?);
                 }
                 (Event::SendAccepted(send), Some(send_id)) => {
-                    sends.push(Chunk::named(app, send_id, 0, at, Arc::from(send)));
+                    sends.push(Chunk::listed(app, send_id, 0, at, Arc::from(send)));
                 }
                 (Event::SendContinues(continues), Some(send_id))
                     if continues.expansion.is_some() && self.expanded.len() < MAX_EXPANDED =>

@@ -25,12 +25,12 @@ pub(super) fn read(send_to: &mut Fields, problems: &mut Vec<Problem>) -> (Vec<St
     (topics, exclude)
 }
 
-/// Reports excluded users whom the send also names as recipients.
+/// Reports excluded users that are also recipients of the send.
 pub(super) fn check_excluded(exclude: &[String], recipients: &[Recipient], problems: &mut Vec<Problem>) {
     let named: HashSet<&str> = recipients.iter().map(|recipient| recipient.identifier.as_str()).collect();
     for excluded in exclude.iter().filter(|excluded| named.contains(excluded.as_str())) {
         let message = format!(
-            "sendTo.exclude names {excluded:?}, whom the send also names as a recipient; remove one of them"
+            "sendTo.exclude contains {excluded:?}, which is also a recipient; remove it from one of the lists"
         );
         problems.push(Problem::new("sendTo.exclude", "conflicting", message));
     }

@@ -22,8 +22,8 @@ impl Facts {
     }
 }
 
-/// Finds the erased recipients of the new chunks. For the first chunk of a send, checks everyone whom the send names,
-/// because the body may be stored. The transaction must already block erasures in the apps of the chunks.
+/// Finds the erased recipients of the new chunks. For the first chunk of a send, checks all users that the send
+/// mentions, because the body may be stored. The transaction must already block erasures in the apps of the chunks.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],

@@ -26,7 +26,7 @@ const LEASE: Duration = Duration::from_secs(60);
 
 fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
     let send = Arc::new(send);
-    [0, 1].map(|chunk| Chunk::named(app, send_id(1), chunk, NOW, Arc::clone(&send)))
+    [0, 1].map(|chunk| Chunk::listed(app, send_id(1), chunk, NOW, Arc::clone(&send)))
 }
 
 /// Returns a send of two chunks over the given channels. All 600 recipients have inline profiles.

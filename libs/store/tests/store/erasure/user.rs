@@ -100,7 +100,7 @@ pub(crate) fn timer(app: AppId, user: Option<UserNumber>) -> NewTimer {
 }
 
 pub(crate) fn chunk(app: AppId, number: u128, accepted_at: Timestamp, send: SendRequest) -> Chunk {
-    Chunk::named(app, send_id(number), 0, accepted_at, Arc::new(send))
+    Chunk::listed(app, send_id(number), 0, accepted_at, Arc::new(send))
 }
 
 pub(crate) fn with_email(identifier: &str) -> Recipient {

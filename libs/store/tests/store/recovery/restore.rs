@@ -47,7 +47,7 @@ impl Fixture {
 }
 
 fn accepted(app: AppId, recipients: Vec<Recipient>) -> Chunk {
-    Chunk::named(app, send_id(1), 0, NOW, Arc::new(send_to(recipients)))
+    Chunk::listed(app, send_id(1), 0, NOW, Arc::new(send_to(recipients)))
 }
 
 fn people(count: usize) -> Vec<Recipient> {
@@ -238,7 +238,7 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
         let mut send = send_to(people(1));
         let body_hash = Digest([u8::try_from(number).unwrap(); 32]);
         send.idempotency = Some(IdempotencyKey { key: key.to_owned(), body_hash });
-        Chunk::named(app, send_id(number), 0, accepted_at, Arc::new(send))
+        Chunk::listed(app, send_id(number), 0, accepted_at, Arc::new(send))
     };
     let known = ReservedSend { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
     let reservation = Reservation { app, key: "known".to_owned(), send: known };

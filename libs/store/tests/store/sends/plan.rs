@@ -19,7 +19,7 @@ use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 const MOST_TRIES: usize = 20;
 
 pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
-    Chunk::named(app, send_id(number), chunk, NOW, Arc::new(send.clone()))
+    Chunk::listed(app, send_id(number), chunk, NOW, Arc::new(send.clone()))
 }
 
 fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {

@@ -14,7 +14,7 @@ use crate::{NOW, fixture, recipient, send_id, send_to};
 fn scheduled(app: AppId) -> Chunk {
     let mut send = send_to(vec![recipient("ada")]);
     send.send_at = Some(NOW + Duration::from_secs(60));
-    Chunk::named(app, send_id(1), 0, NOW, Arc::new(send))
+    Chunk::listed(app, send_id(1), 0, NOW, Arc::new(send))
 }
 
 fn timer(app: AppId, due_at: Timestamp, number: u128) -> NewTimer {
