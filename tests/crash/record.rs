@@ -166,6 +166,8 @@ pub(crate) struct Item {
     pub(crate) clicked_at: Option<i64>,
     pub(crate) deleted_at: Option<i64>,
     pub(crate) state: Option<String>,
+    pub(crate) archived_at: Option<i64>,
+    pub(crate) snoozed_until: Option<i64>,
     /// None for a tombstone.
     pub(crate) title: Option<String>,
 }

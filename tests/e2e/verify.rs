@@ -109,7 +109,7 @@ async fn missing_and_extra_items_and_wrong_counters_are_reported_and_counted() {
     let people = inboxes.run(&["verify"]).await;
     assert_eq!(people.code, 1);
     for part in
-        ["Different: the inboxes of 5 of ", "user 4: counters (total/unread/unseen) are ", "user 98: "]
+        ["Different: the inboxes of 5 of ", "user 4: counters (total/unread/unseen/hidden) are ", "user 98: "]
     {
         assert!(people.output.contains(part), "{part}: {}", people.output);
     }

@@ -39,7 +39,11 @@ const OF_BEFORE: &str =
     ALTER TABLE request DROP COLUMN topics, DROP COLUMN expanding;
     ALTER TABLE plan DROP COLUMN expansion;
     DROP INDEX timer_publishes_send;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47)";
+    DROP INDEX inbox_item_snoozed;
+    ALTER TABLE inbox_item DROP COLUMN archived_at, DROP COLUMN snoozed_until;
+    ALTER TABLE inbox_counter DROP COLUMN hidden;
+    CREATE INDEX inbox_item_list ON inbox_item (app_id, user_number, created_at DESC, id DESC) WHERE deleted_at IS NULL;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -89,6 +89,8 @@ fn home(event: &Event) -> StreamName {
         Event::InboxItemsAdded(_)
         | Event::InboxItemsChanged(..)
         | Event::InboxItemStateSet(_)
+        | Event::InboxItemsSnoozed(_)
+        | Event::InboxSnoozesEnded(_)
         | Event::InboxAllChanged(..)
         | Event::UserErased(_) => StreamName::Inbox(0),
     }

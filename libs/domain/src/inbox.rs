@@ -1,6 +1,7 @@
 //! The state of inbox items and its changes.
 
 pub mod fold;
+pub mod item_change;
 
 use crate::Timestamp;
 
@@ -15,6 +16,10 @@ pub struct ItemState {
     pub deleted_at: Option<Timestamp>,
     /// State that the app keeps with the item; None after the item was deleted.
     pub app_state: Option<String>,
+    /// Time when the user archived the item; None if it is not archived. An archived item is not snoozed.
+    pub archived_at: Option<Timestamp>,
+    /// Time until which the item is snoozed; None if it is not snoozed.
+    pub snoozed_until: Option<Timestamp>,
 }
 
 /// A change to one item.
@@ -30,9 +35,13 @@ pub enum ItemChange {
     Unread,
     /// Removed from the inbox.
     Deleted,
+    /// Moved to the archive, which also ends a snooze.
+    Archived,
+    /// Moved from the archive to the list.
+    Unarchived,
 }
 
-/// A change to every item of a user.
+/// A change to every item on a user's list. Archived and snoozed items do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllChange {
     /// Marked seen. Items that were already seen keep their earlier `seen_at`.
@@ -46,12 +55,14 @@ pub enum AllChange {
 /// The inbox counters of a user, or the difference between two states of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Items in the inbox.
+    /// Items on the list: all that are neither archived nor snoozed.
     pub total: i64,
-    /// Items without `clickedAt`.
+    /// Items on the list without `clickedAt`.
     pub unread: i64,
-    /// Items without `seenAt`.
+    /// Items on the list without `seenAt`.
     pub unseen: i64,
+    /// Items that are archived or snoozed.
+    pub hidden: i64,
 }
 
 impl ItemState {
@@ -69,8 +80,39 @@ impl ItemState {
                 self.seen_at = self.seen_at.or(Some(at));
             }
             ItemChange::Unread => self.clicked_at = None,
-            ItemChange::Deleted => (self.deleted_at, self.app_state) = (Some(at), None),
+            ItemChange::Deleted => *self = ItemState { deleted_at: Some(at), ..self.marks() },
+            ItemChange::Archived => {
+                self.archived_at = self.archived_at.or(Some(at));
+                self.snoozed_until = None;
+            }
+            ItemChange::Unarchived => self.archived_at = None,
         }
+    }
+
+    /// Hides the item until the given time, which also moves it out of the archive. A deleted item does not change.
+    pub fn snooze(&mut self, until: Timestamp) {
+        if self.deleted_at.is_none() {
+            (self.snoozed_until, self.archived_at) = (Some(until), None);
+        }
+    }
+
+    /// Ends the snooze of the item if its time is at most `due`, or in any case if `due` is None. The item is then unread and unseen.
+    /// An item that is not snoozed does not change.
+    pub fn end_snooze(&mut self, due: Option<Timestamp>) {
+        let is_due = |until| due.is_none_or(|due| until <= due);
+        if self.snoozed_until.is_some_and(is_due) {
+            (self.snoozed_until, self.seen_at, self.clicked_at) = (None, None, None);
+        }
+    }
+
+    /// Returns true if the item is archived or snoozed. Lists without a filter leave such items out.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        self.archived_at.is_some() || self.snoozed_until.is_some()
+    }
+
+    fn marks(&self) -> ItemState {
+        ItemState { seen_at: self.seen_at, clicked_at: self.clicked_at, ..ItemState::default() }
     }
 
     /// Sets the state that the app keeps with the item, or removes it if None. A deleted item does not change.
@@ -86,10 +128,14 @@ impl ItemState {
         if self.deleted_at.is_some() {
             return Counts::default();
         }
+        if self.is_hidden() {
+            return Counts { hidden: 1, ..Counts::default() };
+        }
         Counts {
             total: 1,
             unread: i64::from(self.clicked_at.is_none()),
             unseen: i64::from(self.seen_at.is_none()),
+            hidden: 0,
         }
     }
 }
@@ -124,6 +170,7 @@ impl std::ops::AddAssign for Counts {
         self.total += other.total;
         self.unread += other.unread;
         self.unseen += other.unseen;
+        self.hidden += other.hidden;
     }
 }
 
@@ -135,6 +182,7 @@ impl std::ops::Sub for Counts {
             total: self.total - other.total,
             unread: self.unread - other.unread,
             unseen: self.unseen - other.unseen,
+            hidden: self.hidden - other.hidden,
         }
     }
 }
@@ -145,30 +193,79 @@ mod tests {
 
     use super::*;
 
-    fn change() -> impl Strategy<Value = ItemChange> {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Step {
+        Change(ItemChange),
+        Snooze(i64),
+        EndSnooze(Option<i64>),
+    }
+
+    impl Step {
+        fn apply(self, item: &mut ItemState, at: Timestamp) {
+            match self {
+                Step::Change(change) => item.apply(change, at),
+                Step::Snooze(until) => item.snooze(Timestamp::from_millis(until)),
+                Step::EndSnooze(due) => item.end_snooze(due.map(Timestamp::from_millis)),
+            }
+        }
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            Just(ItemChange::Seen),
-            Just(ItemChange::Unseen),
-            Just(ItemChange::Read),
-            Just(ItemChange::Unread),
-            Just(ItemChange::Deleted),
+            prop::sample::select(vec![
+                ItemChange::Seen,
+                ItemChange::Unseen,
+                ItemChange::Read,
+                ItemChange::Unread,
+                ItemChange::Deleted,
+                ItemChange::Archived,
+                ItemChange::Unarchived,
+            ])
+            .prop_map(Step::Change),
+            (0..5_i64).prop_map(Step::Snooze),
+            prop::option::of(0..5_i64).prop_map(Step::EndSnooze),
         ]
     }
 
     proptest! {
         #[test]
-        fn read_implies_seen_and_repeats_are_harmless(changes in prop::collection::vec(change(), 0..12)) {
+        fn an_item_is_in_one_place_and_repeats_are_harmless(steps in prop::collection::vec(step(), 0..12)) {
             let mut item = ItemState::default();
-            for (step, &change) in changes.iter().enumerate() {
-                let at = Timestamp::from_millis(step as i64);
-                item.apply(change, at);
+            for (number, &step) in steps.iter().enumerate() {
+                let at = Timestamp::from_millis(number as i64);
+                step.apply(&mut item, at);
                 let once = item.clone();
-                item.apply(change, at + std::time::Duration::from_secs(1));
+                step.apply(&mut item, at + std::time::Duration::from_secs(1));
                 prop_assert_eq!(&item, &once);
                 prop_assert!(item.clicked_at.is_none() || item.seen_at.is_some());
+                let places = [item.deleted_at, item.archived_at, item.snoozed_until];
+                prop_assert!(places.iter().flatten().count() <= 1);
+                let Counts { total, unread, unseen, hidden } = item.counts();
+                prop_assert_eq!(total + hidden, i64::from(item.deleted_at.is_none()));
+                prop_assert!(unread <= total && unseen <= unread);
             }
-            let deleted = changes.contains(&ItemChange::Deleted);
-            prop_assert_eq!(item.counts().total, i64::from(!deleted));
+            let deleted = steps.contains(&Step::Change(ItemChange::Deleted));
+            prop_assert_eq!(item.deleted_at.is_some(), deleted);
         }
+    }
+
+    #[test]
+    fn a_snooze_ends_at_its_time_and_the_item_is_new_again() {
+        let at = Timestamp::from_millis;
+        let mut item = ItemState::default();
+        item.apply(ItemChange::Read, at(1));
+        item.snooze(at(50));
+        item.end_snooze(Some(at(49)));
+        assert_eq!((item.snoozed_until, item.clicked_at), (Some(at(50)), Some(at(1))));
+        item.end_snooze(Some(at(50)));
+        assert_eq!(item, ItemState::default());
+
+        item.apply(ItemChange::Read, at(60));
+        item.end_snooze(None);
+        assert_eq!(item.clicked_at, Some(at(60)), "an item that is not snoozed keeps its marks");
+        item.snooze(at(70));
+        item.apply(ItemChange::Archived, at(61));
+        item.end_snooze(Some(at(70)));
+        assert_eq!((item.archived_at, item.clicked_at), (Some(at(61)), Some(at(60))));
     }
 }

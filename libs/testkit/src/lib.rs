@@ -13,7 +13,7 @@ mod service;
 
 pub use database::Database;
 pub use eventually::eventually;
-pub use inbox_tables::INBOX_TABLES;
+pub use inbox_tables::{INBOX_TABLES, WRONG_COUNTERS};
 pub use installation::Installation;
 pub use servers::Servers;
 pub use service::{SERVICES, Service, binary};

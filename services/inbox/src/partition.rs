@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use domain::StreamName;
 use domain::event::bundle::Part;
-use domain::inbox::fold::{Change, ErasedUsers, Fold, InboxPartition, ItemKey, Step, state_changes};
+use domain::inbox::fold::{ErasedUsers, Fold, InboxPartition, Step};
+use domain::inbox::item_change::{Change, ItemKey, state_changes};
 use domain::structure::json_memory;
 use event_log::EventLog;
 use metrics::histogram;

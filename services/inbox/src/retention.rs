@@ -13,15 +13,15 @@ use anyhow::Context as _;
 use domain::event::ItemsChanged;
 use domain::id::partition;
 use domain::inbox::ItemChange;
-use domain::{AppId, Envelope, Event, ItemId, StreamName, Timestamp, UserNumber};
-use event_log::{EventLog, Message};
+use domain::{AppId, Event, StreamName, Timestamp, UserNumber};
 use metrics::counter;
-use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::INBOX_REMOVED;
 use service_kit::{Context, clock};
 use store::Store;
-use store::inbox::projection::{INBOX, ItemKey};
+use store::inbox::projection::ItemKey;
 use tokio::time::{sleep, timeout};
+
+use crate::publisher::{Publisher, Ready, UserEvent};
 
 /// Pause between rounds.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -50,14 +50,12 @@ pub struct Removed {
 /// Removes items in rounds, each of which does a limited amount of work.
 pub struct Retention {
     store: Store,
-    log: EventLog,
+    publisher: Publisher,
     partitions: u32,
     keep: Duration,
     keep_per_user: u32,
     /// The last inbox whose size was checked.
     checked: (AppId, UserNumber),
-    /// For each partition, the sequence of the last published event.
-    published: BTreeMap<u32, u64>,
 }
 
 /// Runs rounds until the process stops.
@@ -91,12 +89,11 @@ impl Retention {
     pub fn new(context: &Context) -> Retention {
         Retention {
             store: context.store.clone(),
-            log: context.log.clone(),
+            publisher: Publisher::new(context),
             partitions: context.partitions,
             keep: context.config.inbox.keep,
             keep_per_user: context.config.inbox.keep_per_user,
             checked: START,
-            published: BTreeMap::new(),
         }
     }
 
@@ -139,24 +136,18 @@ impl Retention {
 
     /// Checks the next inboxes, and publishes events that delete the oldest items of those that are too large.
     async fn remove_surplus(&mut self, now: Timestamp) -> anyhow::Result<u64> {
-        let mut ready: BTreeMap<u32, bool> = BTreeMap::new();
+        let mut ready = Ready::default();
         let mut removed = 0;
         for _ in 0..PAGES {
             let page = self.store.inbox().inbox_sizes(self.checked, ROWS).await?;
             let is_last = page.len() < ROWS as usize;
             for size in page {
                 self.checked = (size.app, size.user);
-                if size.total <= i64::from(self.keep_per_user) {
+                if size.items <= i64::from(self.keep_per_user) {
                     continue;
                 }
-                let number = partition(size.app, size.user, self.partitions);
-                let is_ready = match ready.get(&number) {
-                    Some(is_ready) => *is_ready,
-                    None => self.is_ready(number).await?,
-                };
-                ready.insert(number, is_ready);
-                if is_ready {
-                    removed += self.delete_surplus(number, size.app, size.user, now).await?;
+                if self.publisher.is_ready(&mut ready, size.app, size.user).await {
+                    removed += self.delete_surplus(size.app, size.user, now).await?;
                 }
                 if removed >= SURPLUS {
                     return Ok(removed);
@@ -167,49 +158,23 @@ impl Retention {
                 break;
             }
         }
-        Ok(removed)
-    }
-
-    /// Returns false if the projection has not applied the last event of this partition yet, or if its stream is nearly full.
-    async fn is_ready(&self, number: u32) -> anyhow::Result<bool> {
-        let stream = StreamName::Inbox(number);
-        let published = self.published.get(&number).copied().unwrap_or(0);
-        let is_applied = self.store.database().checkpoint(INBOX, stream).await? >= published;
-        Ok(is_applied && self.log.state(stream).await?.fill < DISPATCHER_STOPS)
+        ready.failure.map_or(Ok(removed), Err)
     }
 
     /// Publishes an event that deletes the oldest items of an inbox. Returns the number of items; 0 if the inbox is not too large
     /// any more, or if another process has just published the same event.
-    async fn delete_surplus(
-        &mut self,
-        number: u32,
-        app: AppId,
-        user: UserNumber,
-        now: Timestamp,
-    ) -> anyhow::Result<u64> {
+    async fn delete_surplus(&mut self, app: AppId, user: UserNumber, now: Timestamp) -> anyhow::Result<u64> {
         let items = self.store.inbox().surplus_items(app, user, self.keep_per_user, ROWS).await?;
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(0) };
         let count = items.len() as u64;
-        let message = Message {
-            stream: StreamName::Inbox(number),
-            id: Some(format!("surplus {app} {user} {first} {last} {count}")),
-            payload: deletion(app, user, items, now)?.into(),
-        };
-        let ack = self.log.publish(message).await?;
-        self.published.insert(number, ack.seq);
-        let removed = if ack.duplicate { 0 } else { count };
+        let id = format!("surplus {app} {user} {first} {last} {count}");
+        let event = Event::InboxItemsChanged(ItemChange::Deleted, ItemsChanged { user, items });
+        let event = UserEvent { app, user, id, event };
+        let mut removed = 0;
+        for ack in self.publisher.publish(now, vec![event]).await? {
+            removed += if ack?.duplicate { 0 } else { count };
+        }
         counter!(INBOX_REMOVED, "cause" => "count").increment(removed);
         Ok(removed)
     }
-}
-
-/// Encodes the event that deletes these items, as if the user had deleted them.
-fn deletion(
-    app: AppId,
-    user: UserNumber,
-    items: Vec<ItemId>,
-    at: Timestamp,
-) -> Result<Vec<u8>, serde_json::Error> {
-    let event = Event::InboxItemsChanged(ItemChange::Deleted, ItemsChanged { user, items });
-    Envelope { id: clock::new_id(), app, at, send_id: None, caused_by: None, trace: None, event }.encode()
 }

@@ -9,8 +9,7 @@ use store::recovery::shadow::{ChangedItem, Comparison, Difference, Items};
 
 /// Renders differences as JSON.
 pub(crate) fn as_json(shown: &[Difference]) -> Value {
-    let counts =
-        |counts: &Counts| json!({"total": counts.total, "unread": counts.unread, "unseen": counts.unseen});
+    let counts = |Counts { total, unread, unseen, hidden }: &Counts| json!({"total": total, "unread": unread, "unseen": unseen, "hidden": hidden});
     let ids = |items: &Items<_>| json!({"count": items.count, "first": items.first});
     shown
         .iter()
@@ -56,9 +55,11 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
             parts.push(format!("items changed: {}", named(&difference.changed, changed)));
         }
         if difference.kept != difference.recounted || difference.kept != difference.replayed {
-            let counts = |counts: &Counts| format!("{}/{}/{}", counts.total, counts.unread, counts.unseen);
+            let counts = |counts: &Counts| {
+                format!("{}/{}/{}/{}", counts.total, counts.unread, counts.unseen, counts.hidden)
+            };
             parts.push(format!(
-                "counters (total/unread/unseen) are {}, a recount gives {}, the log gives {}",
+                "counters (total/unread/unseen/hidden) are {}, a recount gives {}, the log gives {}",
                 counts(&difference.kept),
                 counts(&difference.recounted),
                 counts(&difference.replayed)

@@ -118,16 +118,43 @@ async fn deliveries(database: &mut PgConnection) -> BTreeMap<Uuid, Delivery> {
 }
 
 async fn items(database: &mut PgConnection) -> BTreeMap<i64, Item> {
-    type Row =
-        (i64, i64, i64, Uuid, Time, Option<Time>, Option<Time>, Option<Time>, Option<String>, Option<String>);
+    type Row = (
+        i64,
+        i64,
+        i64,
+        Uuid,
+        Time,
+        Option<Time>,
+        Option<Time>,
+        Option<Time>,
+        Option<Time>,
+        Option<Time>,
+        Option<String>,
+        Option<String>,
+    );
     let of_inboxes: Vec<Row> = rows(
         database,
-        "SELECT id, app_id, user_number, send_id, created_at, seen_at, clicked_at, deleted_at, state, content->>'title'
+        "SELECT id, app_id, user_number, send_id, created_at, seen_at, clicked_at, deleted_at, archived_at,
+           snoozed_until, state, content->>'title'
          FROM inbox_item",
     )
     .await;
     let millis = |time: Option<Time>| time.map(|time| time.timestamp_millis());
-    let item = |(id, app, user, send, created_at, seen_at, clicked_at, deleted_at, state, title): Row| {
+    let item = |row: Row| {
+        let (
+            id,
+            app,
+            user,
+            send,
+            created_at,
+            seen_at,
+            clicked_at,
+            deleted_at,
+            archived_at,
+            snoozed_until,
+            state,
+            title,
+        ) = row;
         let item = Item {
             app,
             user,
@@ -136,6 +163,8 @@ async fn items(database: &mut PgConnection) -> BTreeMap<i64, Item> {
             seen_at: millis(seen_at),
             clicked_at: millis(clicked_at),
             deleted_at: millis(deleted_at),
+            archived_at: millis(archived_at),
+            snoozed_until: millis(snoozed_until),
             state,
             title,
         };

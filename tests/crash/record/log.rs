@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, bundle};
+use domain::event::{
+    AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, ItemsSnoozed, SnoozesEnded, bundle,
+};
 use domain::inbox::{AllChange, ItemChange, ItemState};
 use domain::{Envelope, Event, ItemId, StreamName, Timestamp};
 use event_log::EventLog;
@@ -109,6 +111,16 @@ impl Replay {
             Event::InboxItemStateSet(ItemStateSet { user, item, state }) => {
                 self.change(app, user.0, item, |of_item| of_item.set_app_state(state));
             }
+            Event::InboxItemsSnoozed(ItemsSnoozed { user, items, until }) => {
+                for item in items {
+                    self.change(app, user.0, item, |state| state.snooze(until));
+                }
+            }
+            Event::InboxSnoozesEnded(SnoozesEnded { user, items, due }) => {
+                for item in items {
+                    self.change(app, user.0, item, |state| state.end_snooze(due));
+                }
+            }
             Event::InboxAllChanged(change, AllItemsChanged { user, up_to }) => {
                 let change = match change {
                     AllChange::Seen => ItemChange::Seen,
@@ -116,7 +128,7 @@ impl Replay {
                     AllChange::Deleted => ItemChange::Deleted,
                 };
                 for (item, state) in self.items.range_mut(..=up_to.0).map(|(_, found)| found) {
-                    if (item.app, item.user) == (app, user.0) {
+                    if (item.app, item.user) == (app, user.0) && !state.is_hidden() {
                         state.apply(change, at);
                     }
                 }
@@ -155,6 +167,8 @@ impl Replay {
                 seen_at: state.seen_at.map(Timestamp::millis),
                 clicked_at: state.clicked_at.map(Timestamp::millis),
                 deleted_at: state.deleted_at.map(Timestamp::millis),
+                archived_at: state.archived_at.map(Timestamp::millis),
+                snoozed_until: state.snoozed_until.map(Timestamp::millis),
                 state: state.app_state,
                 title,
                 ..item

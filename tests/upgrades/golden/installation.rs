@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::inbox::ItemChange;
 use domain::webhook::WebhookEvent;
 use domain::{Channel, Event, Lane, StreamName};
 use serde_json::{Value, json};
@@ -72,6 +73,7 @@ impl GoldenInstallation {
             event => {
                 let read = event.kind().starts_with("InboxItemUn");
                 seed_rows(&installation.pool, 1, read).await;
+                hide_items(&installation.pool, event).await;
             }
         }
         installation
@@ -164,6 +166,20 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
     .unwrap();
 }
 
+/// Hides the two inbox items, if the event returns them to the list.
+async fn hide_items(pool: &PgPool, event: &Event) {
+    let hidden = match event {
+        Event::InboxItemsChanged(ItemChange::Unarchived, _) => "archived_at = '2026-01-01T12:00:00Z'",
+        Event::InboxSnoozesEnded(_) => "snoozed_until = '2126-01-03T03:04:05.678Z'",
+        _ => return,
+    };
+    let statement = format!(
+        "UPDATE inbox_item SET {hidden};
+         UPDATE inbox_counter SET total = 0, unread = 0, unseen = 0, hidden = 2"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(pool).await.unwrap();
+}
+
 /// Inserts the delivery of a further job of a bundle.
 async fn seed_delivery(pool: &PgPool, event: &Event) {
     let Event::DeliveryJob(job) = event else { panic!("not a job: {event:?}") };
@@ -207,9 +223,11 @@ async fn seed_rows(pool: &PgPool, attempt: u32, read: bool) {
     .execute(pool)
     .await
     .unwrap();
-    sqlx::query("INSERT INTO inbox_counter VALUES (7, 42, 2, $1, $1)")
-        .bind(if read { 0_i64 } else { 2 })
-        .execute(pool)
-        .await
-        .unwrap();
+    sqlx::query(
+        "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen) VALUES (7, 42, 2, $1, $1)",
+    )
+    .bind(if read { 0_i64 } else { 2 })
+    .execute(pool)
+    .await
+    .unwrap();
 }

@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use stand_ins::outbox::Outbox;
 
 /// Names of the tables, each with the query for the columns to compare.
-const TABLES: [(&str, &str); 14] = [
+const TABLES: [(&str, &str); 16] = [
     ("app_user", "SELECT number, identifier, profile FROM app_user ORDER BY number"),
     (
         "attempt",
@@ -25,6 +25,13 @@ const TABLES: [(&str, &str); 14] = [
         "SELECT user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state, content
          FROM inbox_item ORDER BY user_number, id",
     ),
+    // Separate, so that the rows of older messages stay as they are.
+    (
+        "inbox_item_hidden",
+        "SELECT id, archived_at, snoozed_until FROM inbox_item
+         WHERE archived_at IS NOT NULL OR snoozed_until IS NOT NULL ORDER BY id",
+    ),
+    ("inbox_counter_hidden", "SELECT user_number, hidden FROM inbox_counter WHERE hidden <> 0 ORDER BY user_number"),
     ("message_failure", "SELECT stream, seq, failures, cause FROM message_failure ORDER BY stream, seq"),
     ("parked", "SELECT stream, send_id, delivery_id, cause FROM parked ORDER BY stream, delivery_id"),
     ("plan", "SELECT send_id, turn FROM plan ORDER BY send_id, turn"),

@@ -6,9 +6,11 @@
 pub mod bundle;
 mod chunk_decisions;
 mod envelope;
+mod inbox_events;
 
 pub use chunk_decisions::{ChunkDecisions, Shape};
 pub use envelope::{DecodeError, Envelope};
+pub use inbox_events::{AllItemsChanged, ItemStateSet, ItemsChanged, ItemsSnoozed, SnoozesEnded, UserErased};
 
 use std::collections::BTreeMap;
 
@@ -18,10 +20,7 @@ use uuid::Uuid;
 use crate::content::{Content, InAppContent, Object};
 use crate::inbox::{AllChange, ItemChange};
 use crate::route::Route;
-use crate::{
-    CategoryId, Channel, DeliveryId, Digest, Expansion, ItemId, Reason, SendRequest, Status, Timestamp,
-    UserNumber,
-};
+use crate::{CategoryId, Channel, DeliveryId, Expansion, Reason, SendRequest, Status, Timestamp, UserNumber};
 
 /// An event, or a job in the case of [`Event::DeliveryJob`].
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +33,16 @@ pub enum Event {
     DeliveryJob(Box<DeliveryJob>),
     /// Items of a send were added to the inboxes of some users.
     InboxItemsAdded(ItemsAdded),
-    /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread` or `…Deleted`: some items of a user changed.
+    /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread`, `…Deleted`, `…Archived` or `…Unarchived`: some items of a user changed.
     InboxItemsChanged(ItemChange, ItemsChanged),
-    /// `InboxAllSeen`, `…Read` or `…Deleted`: every item of a user up to a given id changed.
+    /// `InboxAllSeen`, `…Read` or `…Deleted`: every item on the list of a user changed, up to a given id.
     InboxAllChanged(AllChange, AllItemsChanged),
     /// The app set or removed the state that it keeps with an item.
     InboxItemStateSet(ItemStateSet),
+    /// The user hid some items until a given time.
+    InboxItemsSnoozed(ItemsSnoozed),
+    /// Some items of a user are no longer snoozed.
+    InboxSnoozesEnded(SnoozesEnded),
     /// A user was erased: the user's data must be deleted and must not reappear.
     UserErased(UserErased),
     /// A chunk of a send was planned.
@@ -156,42 +159,6 @@ pub struct ItemsAdded {
     pub recipients: Vec<(UserNumber, u32)>,
 }
 
-/// Data of the events that change some items of a user. The type of the event states the change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ItemsChanged {
-    pub user: UserNumber,
-    pub items: Vec<ItemId>,
-}
-
-/// Data of the events that change all items of a user. The type of the event states the change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AllItemsChanged {
-    pub user: UserNumber,
-    /// The highest id of the items that change. Items that were added later do not change.
-    pub up_to: ItemId,
-}
-
-/// Data of `InboxItemStateSet`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ItemStateSet {
-    pub user: UserNumber,
-    pub item: ItemId,
-    /// The state that the app keeps with the item. None removes the state.
-    pub state: Option<String>,
-}
-
-/// Data of `UserErased`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserErased {
-    /// The user, whose number is never used again.
-    pub user: UserNumber,
-    /// SHA-256 of the app's number, a line feed and the user's identifier. A database that never stored the user recognises the
-    /// identifier by this digest. None in events that an older release wrote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Digest>,
-}
-
 /// Data of `SendPlanned`, the event that reports the plan of one chunk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -298,6 +265,10 @@ types! {
     "InboxItemRead" = InboxItemsChanged(ItemChange::Read),
     "InboxItemUnread" = InboxItemsChanged(ItemChange::Unread),
     "InboxItemDeleted" = InboxItemsChanged(ItemChange::Deleted),
+    "InboxItemArchived" = InboxItemsChanged(ItemChange::Archived),
+    "InboxItemUnarchived" = InboxItemsChanged(ItemChange::Unarchived),
+    "InboxItemSnoozed" = InboxItemsSnoozed,
+    "InboxSnoozeEnded" = InboxSnoozesEnded,
     "InboxAllSeen" = InboxAllChanged(AllChange::Seen),
     "InboxAllRead" = InboxAllChanged(AllChange::Read),
     "InboxAllDeleted" = InboxAllChanged(AllChange::Deleted),

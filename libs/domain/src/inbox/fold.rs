@@ -1,12 +1,13 @@
 //! Folds a batch of inbox events into items to add, and steps that then change items. The steps follow the order of the log.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{AllChange, ItemChange, ItemState};
-use crate::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use super::AllChange;
+use super::item_change::{Change, ItemKey};
+use crate::event::{AllItemsChanged, ItemsAdded, UserErased};
 use crate::id::partition;
 use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 
@@ -32,16 +33,6 @@ pub struct NewItem {
     pub content: Arc<str>,
     /// Id of the event that added the item.
     pub event_id: Uuid,
-}
-
-pub type ItemKey = (AppId, UserNumber, ItemId);
-
-/// The old and the new state of an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateChange {
-    pub key: ItemKey,
-    pub old: ItemState,
-    pub new: ItemState,
 }
 
 /// A change to every item of a user up to a given id.
@@ -127,15 +118,6 @@ pub enum Step {
     Erasure(AppId, UserNumber),
 }
 
-/// A change to a single item.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// A change by the user, such as seen or deleted, and its time.
-    Item(ItemChange, Timestamp),
-    /// The new state that the app keeps with the item. None removes the state.
-    AppState(Option<String>),
-}
-
 impl Fold {
     /// Adds the event with sequence `seq`. If the event erases a user, the user is also added to `erased`. An invalid event
     /// changes nothing.
@@ -150,25 +132,39 @@ impl Fold {
         erased: &mut ErasedUsers,
     ) -> Result<(), FoldError> {
         let (app, at) = (envelope.app, envelope.at);
+        let last = |user| origin.last_before(app, user, seq);
         match &envelope.event {
             Event::InboxItemsAdded(added) => {
                 let items = new_items(origin, seq, envelope, added)?;
                 self.weight += items.len();
                 self.adds.extend(items.into_iter().filter(|item| !erased.contains(&(app, item.user))));
             }
-            Event::InboxItemsChanged(change, ItemsChanged { user, items }) => {
-                let last = origin.last_before(app, *user, seq)?;
-                for &item in items.iter().filter(|&&item| item <= last) {
-                    self.change_item((app, *user, item), Change::Item(*change, at));
-                }
+            Event::InboxItemsChanged(change, items) => {
+                self.change(last(items.user)?, app, items.user, &items.items, &Change::Item(*change, at));
             }
-            Event::InboxItemStateSet(ItemStateSet { user, item, state }) => {
-                if *item <= origin.last_before(app, *user, seq)? {
-                    self.change_item((app, *user, *item), Change::AppState(state.clone()));
-                }
+            Event::InboxItemStateSet(set) => {
+                self.change(
+                    last(set.user)?,
+                    app,
+                    set.user,
+                    &[set.item],
+                    &Change::AppState(set.state.clone()),
+                );
+            }
+            Event::InboxItemsSnoozed(snooze) => {
+                self.change(
+                    last(snooze.user)?,
+                    app,
+                    snooze.user,
+                    &snooze.items,
+                    &Change::Snoozed(snooze.until),
+                );
+            }
+            Event::InboxSnoozesEnded(end) => {
+                self.change(last(end.user)?, app, end.user, &end.items, &Change::SnoozeEnded(end.due));
             }
             &Event::InboxAllChanged(change, AllItemsChanged { user, up_to }) => {
-                let up_to = origin.last_before(app, user, seq)?.min(up_to);
+                let up_to = last(user)?.min(up_to);
                 self.weight += WEIGHT_OF_AN_INBOX;
                 self.steps.push(Step::All(WholeInbox { app, user, up_to, change, at }));
             }
@@ -183,11 +179,15 @@ impl Fold {
         Ok(())
     }
 
-    fn change_item(&mut self, key: ItemKey, change: Change) {
-        self.weight += 1;
+    /// Makes the same change to several items of a user. Ignores ids above `last`, which items get only later.
+    fn change(&mut self, last: ItemId, app: AppId, user: UserNumber, items: &[ItemId], change: &Change) {
+        let existing = items.iter().filter(|&&item| item <= last);
+        let changed: Vec<_> = existing.map(|&item| ((app, user, item), change.clone())).collect();
+        self.weight += changed.len();
         match self.steps.last_mut() {
-            Some(Step::Items(changes)) => changes.push((key, change)),
-            _ => self.steps.push(Step::Items(vec![(key, change)])),
+            Some(Step::Items(changes)) => changes.extend(changed),
+            _ if changed.is_empty() => {}
+            _ => self.steps.push(Step::Items(changed)),
         }
     }
 
@@ -213,24 +213,6 @@ impl Fold {
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
-}
-
-/// Applies changes to the items in `before`, and returns the items whose state has changed. Changes to other items are ignored.
-#[must_use]
-pub fn state_changes(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<StateChange> {
-    let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();
-    for (key, change) in changes {
-        match (after.get_mut(key), change) {
-            (Some(state), Change::Item(change, at)) => state.apply(*change, *at),
-            (Some(state), Change::AppState(app_state)) => state.set_app_state(app_state.clone()),
-            (None, _) => {}
-        }
-    }
-    let changed = before.into_iter().filter_map(|(key, old)| {
-        let new = after.remove(&key).filter(|new| *new != old)?;
-        Some(StateChange { key, old, new })
-    });
-    changed.collect()
 }
 
 fn new_items(

@@ -5,7 +5,7 @@ use domain::inbox::{Counts, ItemState};
 use domain::{AppId, CategoryId, ItemId, SendId, UserNumber};
 
 use crate::database::columns::columns;
-use crate::inbox::list::{InboxItem, ItemCategory};
+use crate::inbox::list::{InboxItem, ItemCategory, counts};
 use crate::inbox::projection::ItemKey;
 use crate::{Error, Inbox};
 
@@ -37,14 +37,15 @@ impl Inbox<'_> {
             CurrentRow,
             r#"SELECT k.app_id AS "app_id!", k.user_number AS "user_number!", k.id AS "id!",
                  counter.total AS "total?", counter.unread AS "unread?", counter.unseen AS "unseen?",
-                 i.send_id AS "send_id?", i.created_at AS "created_at?", i.seen_at AS "seen_at?",
-                 i.clicked_at AS "clicked_at?", i.state AS "state?", i.content AS "content?",
+                 counter.hidden AS "hidden?", i.send_id AS "send_id?", i.created_at AS "created_at?", i.seen_at AS "seen_at?",
+                 i.clicked_at AS "clicked_at?", i.state AS "state?", i.archived_at AS "archived_at?",
+                 i.snoozed_until AS "snoozed_until?", i.content AS "content?",
                  c.id AS "category_id?", c.identifier AS "category_identifier?", c.name AS "category_name?"
                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k (app_id, user_number, id, place)
                LEFT JOIN inbox_counter counter ON counter.app_id = k.app_id AND counter.user_number = k.user_number
                LEFT JOIN LATERAL (
                  SELECT item.user_number, item.send_id, item.created_at, item.seen_at, item.clicked_at, item.state,
-                   item.category_id, CASE WHEN item.deleted_at IS NULL THEN item.content::text END AS content
+                   item.archived_at, item.snoozed_until, item.category_id, CASE WHEN item.deleted_at IS NULL THEN item.content::text END AS content
                  FROM inbox_item item WHERE item.app_id = k.app_id AND item.id = k.id OFFSET 0
                ) AS i ON i.user_number = k.user_number
                LEFT JOIN category c ON c.app_id = k.app_id AND c.id = i.category_id
@@ -86,11 +87,14 @@ struct CurrentRow {
     total: Option<i64>,
     unread: Option<i64>,
     unseen: Option<i64>,
+    hidden: Option<i64>,
     send_id: Option<uuid::Uuid>,
     created_at: Option<DateTime<Utc>>,
     seen_at: Option<DateTime<Utc>>,
     clicked_at: Option<DateTime<Utc>>,
     state: Option<String>,
+    archived_at: Option<DateTime<Utc>>,
+    snoozed_until: Option<DateTime<Utc>>,
     content: Option<String>,
     category_id: Option<i64>,
     category_identifier: Option<String>,
@@ -109,6 +113,8 @@ impl From<CurrentRow> for CurrentItem {
                 clicked_at: row.clicked_at.map(Into::into),
                 deleted_at: None,
                 app_state: row.state,
+                archived_at: row.archived_at.map(Into::into),
+                snoozed_until: row.snoozed_until.map(Into::into),
             },
             category: row.category_id.map(|id| ItemCategory {
                 id: CategoryId(id),
@@ -119,11 +125,7 @@ impl From<CurrentRow> for CurrentItem {
         });
         CurrentItem {
             key: (AppId(row.app_id), user, id),
-            counts: Counts {
-                total: row.total.unwrap_or_default(),
-                unread: row.unread.unwrap_or_default(),
-                unseen: row.unseen.unwrap_or_default(),
-            },
+            counts: counts(row.total, row.unread, row.unseen, row.hidden),
             send: row.send_id.map(SendId),
             item,
         }

@@ -68,6 +68,20 @@ pub struct InboxFilter<'a> {
     pub seen: Option<bool>,
     /// True for items for which the app has set a state, false for items without a state.
     pub has_state: Option<bool>,
+    /// Where the items are.
+    pub place: Place,
+}
+
+/// Place of an item that is not deleted. An item is at one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The list of the inbox, which the counters cover.
+    #[default]
+    List,
+    /// The archive.
+    Archive,
+    /// The snoozed items, which return to the list.
+    Snoozed,
 }
 
 /// A page of an inbox, and the counters that were read in the same statement.
@@ -93,7 +107,7 @@ impl Inbox<'_> {
     pub async fn inbox_owner(self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
         let row = sqlx::query!(
             r#"SELECT u.number, coalesce(c.total, 0) AS "total!", coalesce(c.unread, 0) AS "unread!",
-                 coalesce(c.unseen, 0) AS "unseen!"
+                 coalesce(c.unseen, 0) AS "unseen!", coalesce(c.hidden, 0) AS "hidden!"
                FROM app_user u LEFT JOIN inbox_counter c ON c.app_id = u.app_id AND c.user_number = u.number
                WHERE u.app_id = $1 AND u.identifier = $2"#,
             app.0,
@@ -103,7 +117,7 @@ impl Inbox<'_> {
         .await?;
         Ok(row.map(|row| InboxOwner {
             user: UserNumber(row.number),
-            counts: Counts { total: row.total, unread: row.unread, unseen: row.unseen },
+            counts: Counts { total: row.total, unread: row.unread, unseen: row.unseen, hidden: row.hidden },
         }))
     }
 
@@ -116,7 +130,8 @@ impl Inbox<'_> {
         stream: StreamName,
     ) -> Result<InboxMoment, Error> {
         let row = sqlx::query!(
-            r#"SELECT p.seq, c.total AS "total?", c.unread AS "unread?", c.unseen AS "unseen?" FROM checkpoint p
+            r#"SELECT p.seq, c.total AS "total?", c.unread AS "unread?", c.unseen AS "unseen?", c.hidden AS "hidden?"
+               FROM checkpoint p
                LEFT JOIN inbox_counter c ON c.app_id = $1 AND c.user_number = $2
                WHERE p.projection = $3 AND p.stream = $4"#,
             app.0,
@@ -127,7 +142,7 @@ impl Inbox<'_> {
         .fetch_optional(&self.0.pool)
         .await?;
         Ok(row.map_or_else(InboxMoment::default, |row| InboxMoment {
-            counts: counts(row.total, row.unread, row.unseen),
+            counts: counts(row.total, row.unread, row.unseen, row.hidden),
             position: row.seq.cast_unsigned(),
         }))
     }
@@ -154,6 +169,8 @@ impl Inbox<'_> {
             filter.read,
             filter.seen,
             filter.has_state,
+            filter.place == Place::Archive,
+            filter.place == Place::Snoozed,
             DateTime::<Utc>::from(before),
             before_id.0,
             offset,
@@ -163,7 +180,7 @@ impl Inbox<'_> {
         .await?;
         let mut page = InboxPage::default();
         for row in rows {
-            page.counts = counts(row.total, row.unread, row.unseen);
+            page.counts = counts(row.total, row.unread, row.unseen, row.hidden);
             if let (Some(id), Some(user_number), Some(created_at), Some(content)) =
                 (row.id, row.user_number, row.created_at, row.content)
             {
@@ -174,6 +191,8 @@ impl Inbox<'_> {
                     seen_at: row.seen_at,
                     clicked_at: row.clicked_at,
                     state: row.state,
+                    archived_at: row.archived_at,
+                    snoozed_until: row.snoozed_until,
                     content,
                     category_id: row.category_id,
                     category_identifier: row.category_identifier,
@@ -200,7 +219,8 @@ impl Inbox<'_> {
                    AND ($4::boolean IS NULL OR (i.clicked_at IS NOT NULL) = $4)
                    AND ($5::boolean IS NULL OR (i.seen_at IS NOT NULL) = $5)
                    AND ($6::boolean IS NULL OR (i.state IS NOT NULL) = $6)
-                 LIMIT $7
+                   AND (i.archived_at IS NOT NULL) = $7 AND (i.snoozed_until IS NOT NULL) = $8
+                 LIMIT $9
                ) AS counted"#,
             app.0,
             user.0,
@@ -208,6 +228,8 @@ impl Inbox<'_> {
             filter.read,
             filter.seen,
             filter.has_state,
+            filter.place == Place::Archive,
+            filter.place == Place::Snoozed,
             MAX_COUNTED
         )
         .fetch_one(&self.0.pool)
@@ -226,8 +248,8 @@ impl Inbox<'_> {
         // `OFFSET 0` makes the planner use the primary key instead of the index on items that are not deleted.
         let row = sqlx::query_as!(
             ItemRow,
-            r#"SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS "content!",
-                 c.id AS "category_id?", c.identifier AS "category_identifier?", c.name AS "category_name?"
+            r#"SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
+                 i.content::text AS "content!", c.id AS "category_id?", c.identifier AS "category_identifier?", c.name AS "category_name?"
                FROM (SELECT * FROM inbox_item WHERE app_id = $1 AND id = $2 OFFSET 0) AS i
                LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id
                WHERE i.deleted_at IS NULL AND EXISTS (
@@ -272,11 +294,17 @@ impl Inbox<'_> {
 }
 
 /// Builds the counters of an inbox from a row. A user without a row of counters has no items.
-fn counts(total: Option<i64>, unread: Option<i64>, unseen: Option<i64>) -> Counts {
+pub(super) fn counts(
+    total: Option<i64>,
+    unread: Option<i64>,
+    unseen: Option<i64>,
+    hidden: Option<i64>,
+) -> Counts {
     Counts {
         total: total.unwrap_or_default(),
         unread: unread.unwrap_or_default(),
         unseen: unseen.unwrap_or_default(),
+        hidden: hidden.unwrap_or_default(),
     }
 }
 
@@ -288,6 +316,8 @@ struct ItemRow {
     seen_at: Option<DateTime<Utc>>,
     clicked_at: Option<DateTime<Utc>>,
     state: Option<String>,
+    archived_at: Option<DateTime<Utc>>,
+    snoozed_until: Option<DateTime<Utc>>,
     content: String,
     category_id: Option<i64>,
     category_identifier: Option<String>,
@@ -310,6 +340,8 @@ impl From<ItemRow> for InboxItem {
                 clicked_at: row.clicked_at.map(Into::into),
                 deleted_at: None,
                 app_state: row.state,
+                archived_at: row.archived_at.map(Into::into),
+                snoozed_until: row.snoozed_until.map(Into::into),
             },
             category,
             content: row.content,

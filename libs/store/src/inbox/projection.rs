@@ -3,7 +3,8 @@
 
 mod change;
 
-pub use domain::inbox::fold::{ItemKey, NewItem, StateChange, WholeInbox};
+pub use domain::inbox::fold::{NewItem, WholeInbox};
+pub use domain::inbox::item_change::{ItemKey, StateChange};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -134,17 +135,19 @@ impl InboxTransaction {
                 total = counts.total,
                 unread = counts.unread,
                 unseen = counts.unseen,
+                hidden = counts.hidden,
             }
             sqlx::query!(
-                "INSERT INTO inbox_counter AS c (app_id, user_number, total, unread, unseen)
-                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+                "INSERT INTO inbox_counter AS c (app_id, user_number, total, unread, unseen, hidden)
+                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
                  ON CONFLICT (app_id, user_number) DO UPDATE SET total = c.total + excluded.total,
-                   unread = c.unread + excluded.unread, unseen = c.unseen + excluded.unseen",
+                   unread = c.unread + excluded.unread, unseen = c.unseen + excluded.unseen, hidden = c.hidden + excluded.hidden",
                 &app_id,
                 &user_number,
                 &total,
                 &unread,
-                &unseen
+                &unseen,
+                &hidden
             )
             .execute(&mut *self.transaction)
             .await?;

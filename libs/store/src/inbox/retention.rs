@@ -20,7 +20,8 @@ use crate::{Error, Inbox};
 pub struct InboxSize {
     pub app: AppId,
     pub user: UserNumber,
-    pub total: i64,
+    /// Items that are not deleted, including archived and snoozed ones.
+    pub items: i64,
 }
 
 impl Inbox<'_> {
@@ -83,8 +84,8 @@ impl Inbox<'_> {
         most: u32,
     ) -> Result<Vec<InboxSize>, Error> {
         let rows = sqlx::query!(
-            "SELECT app_id, user_number, total FROM inbox_counter WHERE (app_id, user_number) > ($1, $2)
-             ORDER BY app_id, user_number LIMIT $3",
+            r#"SELECT app_id, user_number, total + hidden AS "items!" FROM inbox_counter WHERE (app_id, user_number) > ($1, $2)
+             ORDER BY app_id, user_number LIMIT $3"#,
             app.0,
             user.0,
             i64::from(most)
@@ -96,7 +97,7 @@ impl Inbox<'_> {
             .map(|row| InboxSize {
                 app: AppId(row.app_id),
                 user: UserNumber(row.user_number),
-                total: row.total,
+                items: row.items,
             })
             .collect())
     }
@@ -112,7 +113,7 @@ impl Inbox<'_> {
         let ids = sqlx::query_scalar!(
             "SELECT id FROM inbox_item WHERE app_id = $1 AND user_number = $2 AND deleted_at IS NULL
              ORDER BY created_at, id LIMIT coalesce(
-               (SELECT least(greatest(total - $3, 0), $4) FROM inbox_counter WHERE app_id = $1 AND user_number = $2), 0)",
+               (SELECT least(greatest(total + hidden - $3, 0), $4) FROM inbox_counter WHERE app_id = $1 AND user_number = $2), 0)",
             app.0,
             user.0,
             i64::from(keep),
@@ -135,7 +136,7 @@ impl InboxTransaction {
             RemovedRow,
             "DELETE FROM inbox_item i USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS old (app_id, user_number, id)
              WHERE (i.app_id, i.user_number, i.id) = (old.app_id, old.user_number, old.id)
-             RETURNING i.app_id, i.user_number, i.seen_at, i.clicked_at, i.deleted_at",
+             RETURNING i.app_id, i.user_number, i.seen_at, i.clicked_at, i.deleted_at, i.archived_at, i.snoozed_until",
             &app_id,
             &user_number,
             &id
@@ -156,6 +157,8 @@ struct RemovedRow {
     seen_at: Option<DateTime<Utc>>,
     clicked_at: Option<DateTime<Utc>>,
     deleted_at: Option<DateTime<Utc>>,
+    archived_at: Option<DateTime<Utc>>,
+    snoozed_until: Option<DateTime<Utc>>,
 }
 
 impl RemovedRow {
@@ -165,6 +168,8 @@ impl RemovedRow {
             clicked_at: self.clicked_at.map(Into::into),
             deleted_at: self.deleted_at.map(Into::into),
             app_state: None,
+            archived_at: self.archived_at.map(Into::into),
+            snoozed_until: self.snoozed_until.map(Into::into),
         };
         state.counts()
     }

@@ -39,7 +39,7 @@ pub(crate) struct InboxCounts {
 )]
 pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     let owner = database(gateway.store.inbox().inbox_owner(caller.app.id, &caller.user)).await?;
-    let Counts { total, unread, unseen } = owner.map(|owner| owner.counts).unwrap_or_default();
+    let Counts { total, unread, unseen, hidden: _ } = owner.map(|owner| owner.counts).unwrap_or_default();
     let counts = InboxCounts { unread_count: unread, unseen_count: unseen, total_count: total };
     Ok(HttpResponse::Ok().json(counts))
 }

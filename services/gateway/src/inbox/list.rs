@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::inbox::Counts;
 use domain::{ItemId, Problem, Timestamp, UserNumber};
 use serde::Serialize;
-use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart};
+use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart, Place};
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
@@ -167,6 +167,7 @@ impl Page {
             read: is(Filter::Read, Filter::Unread),
             seen: is(Filter::Seen, Filter::Unseen),
             has_state: (self.filter == Some(Filter::Interacted)).then_some(true),
+            place: Place::List,
         }
     }
 

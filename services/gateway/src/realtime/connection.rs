@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use crate::http::shares::holder::Holder;
     use crate::http::shares::room::{PARTS, Room};
-    use crate::realtime::update::{Changes, StreamTag};
+    use crate::realtime::update::{Changes, DeleteReason, StreamTag};
 
     fn connection() -> Connection {
         let app = AppId(1);
@@ -345,7 +345,12 @@ mod tests {
         assert!(matches!(updates[0].kind, Kind::Created { item: ItemId(2), .. }));
         assert!(matches!(updates[1].kind, Kind::Created { item: ItemId(1), .. }), "still new for the client");
         assert_eq!((updates[0].moment, updates[1].moment), (None, created(3, 1).moment));
-        let kind = Kind::Deleted { item: ItemId(1), send: None, counts: Counts::default() };
+        let kind = Kind::Deleted {
+            item: ItemId(1),
+            send: None,
+            reason: DeleteReason::Deleted,
+            counts: Counts::default(),
+        };
         connection.push(created(1, 1));
         connection.push(Update { moment: None, kind });
         assert!(matches!(taken(&connection)[..], [Update { kind: Kind::Deleted { .. }, .. }]));

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use domain::event::{
+    AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, ItemsSnoozed, SnoozesEnded, UserErased,
+};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, Envelope, Event, ItemId, UserNumber};
 use tokio::time::{Duration, Instant};
@@ -17,6 +19,7 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 /// A change to an inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// The item was added to the list, or returned to it.
     Added(ItemId),
     Changed(ItemId, Changes),
     Deleted(ItemId),
@@ -94,6 +97,7 @@ impl Recent {
                         *user,
                         match change {
                             ItemChange::Deleted => Change::Deleted(item),
+                            ItemChange::Unarchived => Change::Added(item),
                             change => Change::Changed(item, Changes::of(*change)),
                         },
                     );
@@ -101,6 +105,13 @@ impl Recent {
             }
             Event::InboxItemStateSet(ItemStateSet { user, item, .. }) => {
                 push(*user, Change::Changed(*item, Changes { state: true, ..Changes::default() }));
+            }
+            Event::InboxItemsSnoozed(ItemsSnoozed { user, items, .. }) => {
+                let hidden = Changes { hidden: true, ..Changes::default() };
+                items.iter().for_each(|&item| push(*user, Change::Changed(item, hidden)));
+            }
+            Event::InboxSnoozesEnded(SnoozesEnded { user, items, .. }) => {
+                items.iter().for_each(|&item| push(*user, Change::Added(item)));
             }
             &Event::InboxAllChanged(change, AllItemsChanged { user, up_to }) => {
                 push(user, Change::All(change, up_to));

@@ -12,7 +12,7 @@ use store::inbox::projection::ItemKey;
 use crate::inbox::bulk::MAX_IDS;
 use crate::realtime::connection::{Connection, count_reset};
 use crate::realtime::recent::{Change, Entry};
-use crate::realtime::update::{self, Changes, Kind, Moment, ResetReason, StreamTag, Update};
+use crate::realtime::update::{self, Changes, DeleteReason, Kind, Moment, ResetReason, StreamTag, Update};
 
 /// Maximum number of changes in a report. A client's queue has room for more.
 const MOST_CHANGES: usize = MAX_IDS;
@@ -184,6 +184,13 @@ impl Report {
         counts: Counts,
     ) -> Option<Kind> {
         let (row, content) = current.items.get(&(self.user.0, self.user.1, item))?;
+        let leaves = |reason| Some(Kind::Deleted { item, send: row.send, reason, counts });
+        if let Some(state) = row.item.as_ref().map(|item| &item.state).filter(|state| state.is_hidden()) {
+            let reason =
+                if state.archived_at.is_some() { DeleteReason::Archived } else { DeleteReason::Snoozed };
+            // The client does not show the item, unless it was hidden just now.
+            return if changes.hidden || added { leaves(reason) } else { None };
+        }
         match content.clone() {
             // The content cannot be written, which is logged.
             None if row.item.is_some() => None,
@@ -191,7 +198,7 @@ impl Report {
             Some(content) => Some(Kind::Updated { item, content, changes, counts }),
             // A repeated event adds no second item of its send.
             None if added && row.send.is_none() => None,
-            None => Some(Kind::Deleted { item, send: row.send, counts }),
+            None => leaves(DeleteReason::Deleted),
         }
     }
 

@@ -38,18 +38,18 @@ pub(crate) struct Update {
     pub(crate) kind: Kind,
 }
 
-/// Content of an update. Counts cover the whole inbox.
+/// Content of an update. Counts cover all items on the list.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// The connection is established.
     Ready { counts: Counts, resumed: bool },
-    /// An item was added.
+    /// An item was added to the list, or returned to it.
     Created { item: ItemId, content: Arc<RawValue>, counts: Counts },
     /// An item changed.
     Updated { item: ItemId, content: Arc<RawValue>, changes: Changes, counts: Counts },
-    /// An item was deleted. The send that added it is known while the inbox has a row of the item.
-    Deleted { item: ItemId, send: Option<SendId>, counts: Counts },
-    /// All items up to an id changed.
+    /// An item left the list. The send that added it is known while the inbox has a row of the item.
+    Deleted { item: ItemId, send: Option<SendId>, reason: DeleteReason, counts: Counts },
+    /// All items on the list up to an id changed.
     AllChanged { change: AllChange, up_to: ItemId, counts: Counts },
     /// Updates were lost: the client must fetch its items again.
     Reset(ResetReason),
@@ -67,6 +67,17 @@ pub(crate) struct Changes {
     pub(crate) read: bool,
     pub(crate) unread: bool,
     pub(crate) state: bool,
+    /// The item was archived or snoozed.
+    pub(crate) hidden: bool,
+}
+
+/// Reason why an item left the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DeleteReason {
+    Deleted,
+    Archived,
+    Snoozed,
 }
 
 /// Reason why updates were lost.
@@ -136,7 +147,8 @@ impl Changes {
             ItemChange::Unseen => Changes { unseen: true, ..none },
             ItemChange::Read => Changes { read: true, ..none },
             ItemChange::Unread => Changes { unread: true, ..none },
-            ItemChange::Deleted => none,
+            ItemChange::Archived => Changes { hidden: true, ..none },
+            ItemChange::Deleted | ItemChange::Unarchived => none,
         }
     }
 
@@ -149,6 +161,7 @@ impl Changes {
             read: later.read || self.read && !is_undone,
             unread: later.unread || self.unread && !later.read,
             state: self.state | later.state,
+            hidden: self.hidden | later.hidden,
         }
     }
 }
@@ -239,9 +252,12 @@ impl Kind {
             Kind::Created { content, counts, .. } | Kind::Updated { content, counts, .. } => {
                 Data { notification: Some(content), ..Data::counting(*counts) }
             }
-            &Kind::Deleted { item, send, counts } => {
-                Data { id: Some(item), request_id: Some(send), ..Data::counting(counts) }
-            }
+            &Kind::Deleted { item, send, reason, counts } => Data {
+                id: Some(item),
+                request_id: Some(send),
+                reason: Some(serde_json::to_value(reason)?),
+                ..Data::counting(counts)
+            },
             &Kind::AllChanged { change, up_to, counts } => {
                 Data { change: Some(all_change(change)), up_to: Some(up_to), ..Data::counting(counts) }
             }

@@ -4,7 +4,9 @@ use domain::event::UserErased;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{Event, UserNumber};
 
-use crate::world::{APP, WRONG_COUNTERS, World, added, all_changed, changed, envelope};
+use testkit::WRONG_COUNTERS;
+
+use crate::world::{APP, World, added, all_changed, changed, envelope};
 
 fn erased(user: i64) -> Vec<u8> {
     envelope(None, Event::UserErased(UserErased { user: UserNumber(user), digest: None }))

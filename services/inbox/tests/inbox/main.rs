@@ -6,5 +6,6 @@ mod model;
 mod projection;
 mod retention;
 mod retention_model;
+mod snoozes;
 mod whole_inbox;
 mod world;

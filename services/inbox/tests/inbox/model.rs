@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::content::InAppContent;
-use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use domain::event::{
+    AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, ItemsSnoozed, SnoozesEnded, UserErased,
+};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 use proptest::prelude::*;
@@ -13,19 +15,51 @@ use proptest::test_runner::TestRunner;
 use sqlx::Row as _;
 use uuid::Uuid;
 
-use crate::world::{NOW, STREAM, WRONG_COUNTERS, World};
+use testkit::WRONG_COUNTERS;
+
+use crate::world::{NOW, STREAM, World};
 
 const USERS: i64 = 3;
 const CASES: u32 = 24;
+/// Snoozes end after this time, so the service does not end them by itself.
+const FAR: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 86_400);
 
 /// An event. `item` names an item by the event that added it, counted from the first event, and by its index in that event.
 #[derive(Clone, Debug)]
 enum Step {
-    Added { send: u8, users: Vec<i64> },
-    Changed { user: i64, item: (u64, u32), change: ItemChange },
-    StateSet { user: i64, item: (u64, u32), state: Option<String> },
-    AllChanged { user: i64, item: (u64, u32), change: AllChange },
-    Erased { user: i64 },
+    Added {
+        send: u8,
+        users: Vec<i64>,
+    },
+    Changed {
+        user: i64,
+        item: (u64, u32),
+        change: ItemChange,
+    },
+    StateSet {
+        user: i64,
+        item: (u64, u32),
+        state: Option<String>,
+    },
+    /// Times are in milliseconds after [`FAR`].
+    Snoozed {
+        user: i64,
+        item: (u64, u32),
+        until: u32,
+    },
+    SnoozeEnded {
+        user: i64,
+        item: (u64, u32),
+        due: Option<u32>,
+    },
+    AllChanged {
+        user: i64,
+        item: (u64, u32),
+        change: AllChange,
+    },
+    Erased {
+        user: i64,
+    },
 }
 
 /// The events of a log, the number of events in each published batch, and the index of the event from which the events are read
@@ -42,12 +76,17 @@ fn case() -> impl Strategy<Value = Case> {
         Just(ItemChange::Read),
         Just(ItemChange::Unread),
         Just(ItemChange::Deleted),
+        Just(ItemChange::Archived),
+        Just(ItemChange::Unarchived),
     ];
     let all =
         prop_oneof![3 => Just(AllChange::Seen), 3 => Just(AllChange::Read), 1 => Just(AllChange::Deleted)];
     let step = prop_oneof![
         8 => (0..16_u8, prop::collection::vec(user(), 1..4)).prop_map(|(send, users)| Step::Added { send, users }),
-        10 => (user(), item(), change).prop_map(|(user, item, change)| Step::Changed { user, item, change }),
+        14 => (user(), item(), change).prop_map(|(user, item, change)| Step::Changed { user, item, change }),
+        4 => (user(), item(), 0..5_u32).prop_map(|(user, item, until)| Step::Snoozed { user, item, until }),
+        4 => (user(), item(), prop::option::of(0..5_u32))
+            .prop_map(|(user, item, due)| Step::SnoozeEnded { user, item, due }),
         4 => (user(), item(), prop::option::of("[ab]"))
             .prop_map(|(user, item, state)| Step::StateSet { user, item, state }),
         4 => (user(), item(), all).prop_map(|(user, item, change)| Step::AllChanged { user, item, change }),
@@ -56,7 +95,7 @@ fn case() -> impl Strategy<Value = Case> {
     (prop::collection::vec(step, 1..40), prop::collection::vec(1..12_usize, 1..6), 0..40_u64)
 }
 
-/// A row of the model. `seen`, `read` and `deleted` contain the number of the step that set them.
+/// A row of the model. `seen`, `read`, `deleted` and `archived` contain the number of the step that set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     send: u8,
@@ -64,6 +103,14 @@ struct Row {
     read: Option<i64>,
     deleted: Option<i64>,
     state: Option<String>,
+    archived: Option<i64>,
+    snoozed: Option<i64>,
+}
+
+impl Row {
+    fn is_listed(&self) -> bool {
+        self.archived.is_none() && self.snoozed.is_none()
+    }
 }
 
 /// Rows by user and id.
@@ -88,7 +135,20 @@ fn expected(steps: &[Step], first: u64) -> Rows {
             }
             Step::Changed { user, item, change } => {
                 let item = id(*item, first).0;
-                change_items(&mut rows, |&key| key == (*user, item), *change, at);
+                change_items(&mut rows, |&key, _| key == (*user, item), *change, at);
+            }
+            Step::Snoozed { user, item, until } => {
+                let row = rows.get_mut(&(*user, id(*item, first).0));
+                if let Some(row) = row.filter(|row| row.deleted.is_none()) {
+                    (row.snoozed, row.archived) = (Some(i64::from(*until)), None);
+                }
+            }
+            Step::SnoozeEnded { user, item, due } => {
+                let row = rows.get_mut(&(*user, id(*item, first).0));
+                let is_due = |until| due.is_none_or(|due| until <= i64::from(due));
+                if let Some(row) = row.filter(|row| row.snoozed.is_some_and(is_due)) {
+                    (row.snoozed, row.seen, row.read) = (None, None, None);
+                }
             }
             Step::StateSet { user, item, state } => {
                 let row = rows.get_mut(&(*user, id(*item, first).0));
@@ -103,7 +163,10 @@ fn expected(steps: &[Step], first: u64) -> Rows {
                     AllChange::Deleted => ItemChange::Deleted,
                 };
                 let up_to = id(*item, first).0;
-                change_items(&mut rows, |(owner, item)| owner == user && *item <= up_to, change, at);
+                let is_meant = |(owner, item): &(i64, i64), row: &Row| {
+                    owner == user && *item <= up_to && row.is_listed()
+                };
+                change_items(&mut rows, is_meant, change, at);
             }
             Step::Erased { user } => {
                 rows.retain(|(owner, _), _| owner != user);
@@ -114,15 +177,19 @@ fn expected(steps: &[Step], first: u64) -> Rows {
     rows
 }
 
-fn change_items(rows: &mut Rows, is_meant: impl Fn(&(i64, i64)) -> bool, change: ItemChange, at: i64) {
-    let meant = rows.iter_mut().filter(|(key, row)| is_meant(key) && row.deleted.is_none());
+fn change_items(rows: &mut Rows, is_meant: impl Fn(&(i64, i64), &Row) -> bool, change: ItemChange, at: i64) {
+    let meant = rows.iter_mut().filter(|(key, row)| is_meant(key, row) && row.deleted.is_none());
     for (_, row) in meant {
         match change {
             ItemChange::Seen => row.seen = row.seen.or(Some(at)),
             ItemChange::Unseen => (row.seen, row.read) = (None, None),
             ItemChange::Read => (row.seen, row.read) = (row.seen.or(Some(at)), row.read.or(Some(at))),
             ItemChange::Unread => row.read = None,
-            ItemChange::Deleted => (row.deleted, row.state) = (Some(at), None),
+            ItemChange::Deleted => {
+                (row.deleted, row.state, row.archived, row.snoozed) = (Some(at), None, None, None);
+            }
+            ItemChange::Archived => (row.archived, row.snoozed) = (row.archived.or(Some(at)), None),
+            ItemChange::Unarchived => row.archived = None,
         }
     }
 }
@@ -147,6 +214,22 @@ fn event(app: AppId, step: &Step, at: Timestamp, first: u64) -> Vec<u8> {
         Step::StateSet { user, item, state } => {
             Event::InboxItemStateSet(ItemStateSet { user: UserNumber(user), item: id(item, first), state })
         }
+        Step::Snoozed { user, item, until } => {
+            let until = NOW + FAR + std::time::Duration::from_millis(until.into());
+            Event::InboxItemsSnoozed(ItemsSnoozed {
+                user: UserNumber(user),
+                items: vec![id(item, first)],
+                until,
+            })
+        }
+        Step::SnoozeEnded { user, item, due } => {
+            let due = due.map(|due| NOW + FAR + std::time::Duration::from_millis(due.into()));
+            Event::InboxSnoozesEnded(SnoozesEnded {
+                user: UserNumber(user),
+                items: vec![id(item, first)],
+                due,
+            })
+        }
         Step::AllChanged { user, item, change } => {
             Event::InboxAllChanged(change, AllItemsChanged { user: UserNumber(user), up_to: id(item, first) })
         }
@@ -162,11 +245,14 @@ impl World {
             "SELECT user_number, id, send_id, state, content IS NULL AS blank,
                (extract(epoch FROM seen_at) * 1000)::bigint - $2 AS seen,
                (extract(epoch FROM clicked_at) * 1000)::bigint - $2 AS read,
-               (extract(epoch FROM deleted_at) * 1000)::bigint - $2 AS deleted
+               (extract(epoch FROM deleted_at) * 1000)::bigint - $2 AS deleted,
+               (extract(epoch FROM archived_at) * 1000)::bigint - $2 AS archived,
+               (extract(epoch FROM snoozed_until) * 1000)::bigint - $3 AS snoozed
              FROM inbox_item WHERE app_id = $1",
         )
         .bind(app.0)
         .bind(NOW.millis())
+        .bind((NOW + FAR).millis())
         .fetch_all(&self.pool)
         .await
         .unwrap();
@@ -177,7 +263,9 @@ impl World {
             assert_eq!(row.get::<bool, _>("blank"), deleted.is_some());
             let state = row.get("state");
             let send = u8::try_from(send.as_u128()).unwrap();
-            ((row.get("user_number"), row.get("id")), Row { send, seen, read, deleted, state })
+            let (archived, snoozed) = (row.get("archived"), row.get("snoozed"));
+            let value = Row { send, seen, read, deleted, state, archived, snoozed };
+            ((row.get("user_number"), row.get("id")), value)
         };
         rows.iter().map(row).collect()
     }

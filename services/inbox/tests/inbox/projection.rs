@@ -7,9 +7,9 @@ use domain::id::partition;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId, Timestamp, UserNumber};
 use store::inbox::projection::INBOX;
-use testkit::eventually;
+use testkit::{WRONG_COUNTERS, eventually};
 
-use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, envelope, items, stop};
+use crate::world::{APP, SOON, STREAM, World, added, changed, envelope, items, stop};
 
 #[tokio::test]
 async fn repeated_events_add_nothing() {

@@ -10,9 +10,9 @@ use domain::{Event, ItemId, Timestamp, UserNumber};
 use inbox::{Rebuild, Removed};
 use service_kit::clock;
 use store::Settings;
-use testkit::eventually;
+use testkit::{WRONG_COUNTERS, eventually};
 
-use crate::world::{APP, NOW, SOON, WRONG_COUNTERS, World, all_changed, changed, envelope, stop};
+use crate::world::{APP, NOW, SOON, World, all_changed, changed, envelope, stop};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Age at which the tests remove items.

@@ -15,7 +15,9 @@ use proptest::test_runner::TestRunner;
 use sqlx::Row as _;
 use uuid::Uuid;
 
-use crate::world::{NOW, STREAM, WRONG_COUNTERS, World};
+use testkit::WRONG_COUNTERS;
+
+use crate::world::{NOW, STREAM, World};
 
 const CASES: u32 = 24;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -57,6 +59,8 @@ fn case() -> impl Strategy<Value = Vec<Step>> {
         Just(ItemChange::Read),
         Just(ItemChange::Unread),
         Just(ItemChange::Deleted),
+        Just(ItemChange::Archived),
+        Just(ItemChange::Unarchived),
     ];
     let all =
         prop_oneof![3 => Just(AllChange::Seen), 3 => Just(AllChange::Read), 1 => Just(AllChange::Deleted)];
@@ -77,6 +81,7 @@ struct Row {
     is_seen: bool,
     is_read: bool,
     is_deleted: bool,
+    is_archived: bool,
 }
 
 /// Rows by app (0 or 1), user and id.
@@ -91,7 +96,9 @@ fn apply(row: &mut Row, change: ItemChange) {
         ItemChange::Unseen => (row.is_seen, row.is_read) = (false, false),
         ItemChange::Read => (row.is_seen, row.is_read) = (true, true),
         ItemChange::Unread => row.is_read = false,
-        ItemChange::Deleted => row.is_deleted = true,
+        ItemChange::Deleted => (row.is_deleted, row.is_archived) = (true, false),
+        ItemChange::Archived => row.is_archived = true,
+        ItemChange::Unarchived => row.is_archived = false,
     }
 }
 
@@ -106,7 +113,7 @@ fn remove(rows: &mut Rows, now: Timestamp) {
             .collect();
         listed.sort_unstable_by(|one, other| other.cmp(one));
         for (_, key) in listed.into_iter().skip(KEEP_PER_USER) {
-            rows.get_mut(&key).unwrap().is_deleted = true;
+            apply(rows.get_mut(&key).unwrap(), ItemChange::Deleted);
         }
     }
 }
@@ -148,8 +155,14 @@ impl Run<'_> {
                         .iter()
                         .any(|((of, owner, _), row)| (of, owner) == (app, user) && row.send == *send);
                     if !is_known {
-                        let (is_seen, is_read, is_deleted) = (false, false, false);
-                        let row = Row { send: *send, created: created_at, is_seen, is_read, is_deleted };
+                        let row = Row {
+                            send: *send,
+                            created: created_at,
+                            is_seen: false,
+                            is_read: false,
+                            is_deleted: false,
+                            is_archived: false,
+                        };
                         self.model.insert((*app, *user, id), row);
                     }
                 }
@@ -171,7 +184,10 @@ impl Run<'_> {
                     AllChange::Read => ItemChange::Read,
                     AllChange::Deleted => ItemChange::Deleted,
                 };
-                let inbox = self.model.iter_mut().filter(|((of, owner, _), _)| (of, owner) == (app, user));
+                let inbox = self
+                    .model
+                    .iter_mut()
+                    .filter(|((of, owner, _), row)| (of, owner) == (app, user) && !row.is_archived);
                 inbox.for_each(|(_, row)| apply(row, change));
             }
             Step::Round { day } => {
@@ -188,7 +204,8 @@ impl Run<'_> {
         self.world.projected().await;
         let rows = sqlx::query(
             "SELECT app_id, user_number, id, send_id, (extract(epoch FROM created_at) * 1000)::bigint AS created,
-               seen_at IS NOT NULL AS seen, clicked_at IS NOT NULL AS read, deleted_at IS NOT NULL AS deleted
+               seen_at IS NOT NULL AS seen, clicked_at IS NOT NULL AS read, deleted_at IS NOT NULL AS deleted,
+               archived_at IS NOT NULL AS archived
              FROM inbox_item WHERE app_id = ANY($1)",
         )
         .bind(self.apps.map(|app| app.0).to_vec())
@@ -204,6 +221,7 @@ impl Run<'_> {
                 is_seen: row.get("seen"),
                 is_read: row.get("read"),
                 is_deleted: row.get("deleted"),
+                is_archived: row.get("archived"),
             };
             ((app, row.get("user_number"), row.get("id")), value)
         };

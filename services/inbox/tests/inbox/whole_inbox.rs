@@ -5,7 +5,9 @@ use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{Event, ItemId, UserNumber};
 
-use crate::world::{APP, WRONG_COUNTERS, World, added, all_changed, changed, envelope};
+use testkit::WRONG_COUNTERS;
+
+use crate::world::{APP, World, added, all_changed, changed, envelope};
 
 #[tokio::test]
 async fn changes_of_one_batch_are_made_in_the_order_of_the_log() {

@@ -146,14 +146,3 @@ pub(crate) fn all_changed(seq: u64, change: AllChange) -> Vec<u8> {
     let up_to = ItemId::derive(seq, 0, 1, 511).unwrap();
     envelope(None, Event::InboxAllChanged(change, AllItemsChanged { user: UserNumber(1), up_to }))
 }
-
-/// Counts the users whose stored counters differ from a new count of their items.
-pub(crate) const WRONG_COUNTERS: &str = "
-    SELECT count(*) FROM inbox_counter AS kept
-    FULL JOIN (
-        SELECT app_id, user_number, count(*) AS total, count(*) FILTER (WHERE clicked_at IS NULL) AS unread,
-               count(*) FILTER (WHERE seen_at IS NULL) AS unseen
-        FROM inbox_item WHERE deleted_at IS NULL GROUP BY app_id, user_number
-    ) AS counted USING (app_id, user_number)
-    WHERE (kept.total, kept.unread, kept.unseen)
-      IS DISTINCT FROM (coalesce(counted.total, 0), coalesce(counted.unread, 0), coalesce(counted.unseen, 0))";

@@ -8,18 +8,20 @@ WITH place AS MATERIALIZED (
     AND ($4::boolean IS NULL OR (i.clicked_at IS NOT NULL) = $4)
     AND ($5::boolean IS NULL OR (i.seen_at IS NOT NULL) = $5)
     AND ($6::boolean IS NULL OR (i.state IS NOT NULL) = $6)
-    AND (i.created_at, i.id) < ($7, $8)
-  ORDER BY i.created_at DESC, i.id DESC OFFSET $9 LIMIT $10
+    AND (i.archived_at IS NOT NULL) = $7 AND (i.snoozed_until IS NOT NULL) = $8
+    AND (i.created_at, i.id) < ($9, $10)
+  ORDER BY i.created_at DESC, i.id DESC OFFSET $11 LIMIT $12
 )
-SELECT counter.total AS "total?", counter.unread AS "unread?", counter.unseen AS "unseen?", item.id AS "id?", item.user_number AS "user_number?",
-  item.created_at AS "created_at?", item.seen_at AS "seen_at?", item.clicked_at AS "clicked_at?", item.state AS "state?",
+SELECT counter.total AS "total?", counter.unread AS "unread?", counter.unseen AS "unseen?", counter.hidden AS "hidden?",
+  item.id AS "id?", item.user_number AS "user_number?", item.created_at AS "created_at?", item.seen_at AS "seen_at?",
+  item.clicked_at AS "clicked_at?", item.state AS "state?", item.archived_at AS "archived_at?", item.snoozed_until AS "snoozed_until?",
   item.content AS "content?", item.category_id AS "category_id?", item.category_identifier AS "category_identifier?",
   item.category_name AS "category_name?"
 FROM (VALUES (1)) AS one
 LEFT JOIN inbox_counter counter ON counter.app_id = $1 AND counter.user_number = $2
 LEFT JOIN LATERAL (
-  SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS content,
-    c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name
+  SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
+    i.content::text AS content, c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name
   FROM place JOIN inbox_item i ON i.app_id = $1 AND i.id = place.id
   LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id
 ) AS item ON true

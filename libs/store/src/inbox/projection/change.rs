@@ -13,7 +13,7 @@ use crate::database::instant::instant;
 /// timeout.
 const ROWS: i64 = 50_000;
 
-/// Changes at most [`ROWS`] items of a user. The first argument is the condition that selects the items. The second is the
+/// Changes at most [`ROWS`] items on a user's list. The first argument is the condition that selects the items. The second is the
 /// list of assignments, in which `$4` is the time of the change. Returns the number of changed items, how many of them were
 /// unread before, and how many were unseen before.
 macro_rules! change_all {
@@ -22,7 +22,8 @@ macro_rules! change_all {
             CountsBefore,
             r#"WITH meant AS (
                  SELECT id, clicked_at IS NULL AS unread, seen_at IS NULL AS unseen FROM inbox_item
-                 WHERE app_id = $1 AND user_number = $2 AND id <= $3 AND deleted_at IS NULL AND "#
+                 WHERE app_id = $1 AND user_number = $2 AND id <= $3 AND deleted_at IS NULL
+                   AND archived_at IS NULL AND snoozed_until IS NULL AND "#
                 + $meant
                 + r#" LIMIT $5
                ), changed AS (
@@ -76,7 +77,7 @@ impl InboxTransaction {
             id = item.0,
         }
         let rows = sqlx::query!(
-            "SELECT app_id, user_number, id, seen_at, clicked_at, deleted_at, state FROM inbox_item
+            "SELECT app_id, user_number, id, seen_at, clicked_at, deleted_at, state, archived_at, snoozed_until FROM inbox_item
              JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS named (app_id, user_number, id)
                USING (app_id, user_number, id)",
             &app_id,
@@ -91,6 +92,8 @@ impl InboxTransaction {
                 clicked_at: row.clicked_at.map(Into::into),
                 deleted_at: row.deleted_at.map(Into::into),
                 app_state: row.state,
+                archived_at: row.archived_at.map(Into::into),
+                snoozed_until: row.snoozed_until.map(Into::into),
             };
             ((AppId(row.app_id), UserNumber(row.user_number), ItemId(row.id)), state)
         });
@@ -110,12 +113,16 @@ impl InboxTransaction {
             clicked_at = changed.new.clicked_at.map(instant),
             deleted_at = changed.new.deleted_at.map(instant),
             state = changed.new.app_state.as_deref(),
+            archived_at = changed.new.archived_at.map(instant),
+            snoozed_until = changed.new.snoozed_until.map(instant),
         }
         sqlx::query!(
             "UPDATE inbox_item i SET seen_at = new.seen_at, clicked_at = new.clicked_at, deleted_at = new.deleted_at,
-               state = new.state, content = CASE WHEN new.deleted_at IS NULL THEN i.content END
+               state = new.state, archived_at = new.archived_at, snoozed_until = new.snoozed_until,
+               content = CASE WHEN new.deleted_at IS NULL THEN i.content END
              FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
-               $7::text[]) AS new (app_id, user_number, id, seen_at, clicked_at, deleted_at, state)
+               $7::text[], $8::timestamptz[], $9::timestamptz[])
+               AS new (app_id, user_number, id, seen_at, clicked_at, deleted_at, state, archived_at, snoozed_until)
              WHERE (i.app_id, i.user_number, i.id) = (new.app_id, new.user_number, new.id)",
             &app_id,
             &user_number,
@@ -123,7 +130,9 @@ impl InboxTransaction {
             &seen_at as &[Option<DateTime<Utc>>],
             &clicked_at as &[Option<DateTime<Utc>>],
             &deleted_at as &[Option<DateTime<Utc>>],
-            &state as &[Option<&str>]
+            &state as &[Option<&str>],
+            &archived_at as &[Option<DateTime<Utc>>],
+            &snoozed_until as &[Option<DateTime<Utc>>]
         )
         .execute(&mut *self.transaction)
         .await?;
@@ -133,7 +142,7 @@ impl InboxTransaction {
         Ok(())
     }
 
-    /// Applies a change to all items of a user whose ids are at most `up_to`.
+    /// Applies a change to all items on a user's list whose ids are at most `up_to`.
     pub async fn change_all(&mut self, inbox: WholeInbox) -> Result<(), Error> {
         loop {
             let connection = &mut *self.transaction;
@@ -149,7 +158,8 @@ impl InboxTransaction {
                     change_all!("true", "deleted_at = $4, content = NULL, state = NULL", inbox, connection)
                 }
             };
-            self.count(inbox.app, inbox.user, inbox.change.difference(Counts { total, unread, unseen }));
+            let changed = Counts { total, unread, unseen, hidden: 0 };
+            self.count(inbox.app, inbox.user, inbox.change.difference(changed));
             if total < ROWS {
                 return Ok(());
             }

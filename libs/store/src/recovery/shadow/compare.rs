@@ -141,21 +141,28 @@ fn lines(connection: &mut PgConnection, from: Option<DateTime<Utc>>) -> BoxStrea
         InboxRow,
         r#"SELECT app_id AS "app_id!", user_number AS "user_number!", coalesce(i.items, 0) AS "items!",
              coalesce(i.checksum, 0) AS "checksum!", coalesce(i.total, 0) AS "total!",
-             coalesce(i.unread, 0) AS "unread!", coalesce(i.unseen, 0) AS "unseen!",
+             coalesce(i.unread, 0) AS "unread!", coalesce(i.unseen, 0) AS "unseen!", coalesce(i.hidden, 0) AS "hidden!",
              coalesce(i.all_total, 0) AS "all_total!", coalesce(i.all_unread, 0) AS "all_unread!",
-             coalesce(i.all_unseen, 0) AS "all_unseen!",
+             coalesce(i.all_unseen, 0) AS "all_unseen!", coalesce(i.all_hidden, 0) AS "all_hidden!",
              coalesce(c.total, 0) AS "kept_total!", coalesce(c.unread, 0) AS "kept_unread!",
-             coalesce(c.unseen, 0) AS "kept_unseen!"
+             coalesce(c.unseen, 0) AS "kept_unseen!", coalesce(c.hidden, 0) AS "kept_hidden!"
            FROM (
              SELECT app_id, user_number, count(*) FILTER (WHERE compared) AS items,
                bit_xor(hashtextextended(item::text, 0)) FILTER (WHERE compared) AS checksum,
-               count(*) FILTER (WHERE compared AND deleted_at IS NULL) AS total,
-               count(*) FILTER (WHERE compared AND deleted_at IS NULL AND clicked_at IS NULL) AS unread,
-               count(*) FILTER (WHERE compared AND deleted_at IS NULL AND seen_at IS NULL) AS unseen,
-               count(*) FILTER (WHERE deleted_at IS NULL) AS all_total,
-               count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS all_unread,
-               count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS all_unseen
-             FROM inbox_item AS item CROSS JOIN LATERAL (SELECT $1::timestamptz IS NULL OR created_at >= $1 AS compared) AS age
+               count(*) FILTER (WHERE compared AND listed) AS total,
+               count(*) FILTER (WHERE compared AND listed AND clicked_at IS NULL) AS unread,
+               count(*) FILTER (WHERE compared AND listed AND seen_at IS NULL) AS unseen,
+               count(*) FILTER (WHERE compared AND hidden) AS hidden,
+               count(*) FILTER (WHERE listed) AS all_total,
+               count(*) FILTER (WHERE listed AND clicked_at IS NULL) AS all_unread,
+               count(*) FILTER (WHERE listed AND seen_at IS NULL) AS all_unseen,
+               count(*) FILTER (WHERE hidden) AS all_hidden
+             FROM inbox_item AS item
+             CROSS JOIN LATERAL (
+               SELECT $1::timestamptz IS NULL OR created_at >= $1 AS compared,
+                 deleted_at IS NULL AND archived_at IS NULL AND snoozed_until IS NULL AS listed,
+                 deleted_at IS NULL AND (archived_at IS NOT NULL OR snoozed_until IS NOT NULL) AS hidden
+             ) AS place
              GROUP BY app_id, user_number
            ) AS i
            FULL JOIN inbox_counter AS c USING (app_id, user_number) ORDER BY app_id, user_number"#,
@@ -165,8 +172,8 @@ fn lines(connection: &mut PgConnection, from: Option<DateTime<Utc>>) -> BoxStrea
     Box::pin(rows.map_ok(|row| line(&row)).map_err(Error::from))
 }
 
-/// A row of [`lines`]. `total`, `unread` and `unseen` are computed from the compared items, the counters with the prefix `all`
-/// from all items. The stored counters have the prefix `kept`.
+/// A row of [`lines`]. Counters without a prefix are computed from the compared items, the counters with the prefix `all` from all
+/// items. The stored counters have the prefix `kept`.
 struct InboxRow {
     app_id: i64,
     user_number: i64,
@@ -175,21 +182,25 @@ struct InboxRow {
     total: i64,
     unread: i64,
     unseen: i64,
+    hidden: i64,
     all_total: i64,
     all_unread: i64,
     all_unseen: i64,
+    all_hidden: i64,
     kept_total: i64,
     kept_unread: i64,
     kept_unseen: i64,
+    kept_hidden: i64,
 }
 
 fn line(row: &InboxRow) -> Line {
+    let counts = |total, unread, unseen, hidden| Counts { total, unread, unseen, hidden };
     let inbox = Inbox {
         items: row.items,
         checksum: row.checksum,
-        compared: Counts { total: row.total, unread: row.unread, unseen: row.unseen },
-        recounted: Counts { total: row.all_total, unread: row.all_unread, unseen: row.all_unseen },
-        kept: Counts { total: row.kept_total, unread: row.kept_unread, unseen: row.kept_unseen },
+        compared: counts(row.total, row.unread, row.unseen, row.hidden),
+        recounted: counts(row.all_total, row.all_unread, row.all_unseen, row.all_hidden),
+        kept: counts(row.kept_total, row.kept_unread, row.kept_unseen, row.kept_hidden),
     };
     ((AppId(row.app_id), UserNumber(row.user_number)), inbox)
 }

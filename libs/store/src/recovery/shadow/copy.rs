@@ -27,6 +27,8 @@ struct Item {
     state: Option<String>,
     content: Option<String>,
     event_id: Uuid,
+    archived_at: Option<DateTime<Utc>>,
+    snoozed_until: Option<DateTime<Utc>>,
 }
 
 impl Shadow {
@@ -52,7 +54,7 @@ impl Shadow {
             let items = sqlx::query_as!(
                 Item,
                 "SELECT app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
-                   content::text AS content, event_id
+                   content::text AS content, event_id, archived_at, snoozed_until
                  FROM inbox_item WHERE (app_id, id) > ($1, $2) ORDER BY app_id, id LIMIT $3",
                 last.0,
                 last.1,
@@ -67,10 +69,11 @@ impl Shadow {
         }
         let mut transaction = self.store.begin().await?;
         sqlx::query!(
-            "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen)
-             SELECT app_id, user_number, count(*), count(*) FILTER (WHERE clicked_at IS NULL),
-               count(*) FILTER (WHERE seen_at IS NULL)
-             FROM inbox_item WHERE deleted_at IS NULL GROUP BY app_id, user_number"
+            "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen, hidden)
+             SELECT app_id, user_number, count(*) FILTER (WHERE listed), count(*) FILTER (WHERE listed AND clicked_at IS NULL),
+               count(*) FILTER (WHERE listed AND seen_at IS NULL), count(*) FILTER (WHERE NOT listed)
+             FROM inbox_item CROSS JOIN LATERAL (SELECT archived_at IS NULL AND snoozed_until IS NULL AS listed) AS place
+             WHERE deleted_at IS NULL GROUP BY app_id, user_number"
         )
         .execute(&mut *transaction)
         .await?;
@@ -107,16 +110,19 @@ async fn insert(connection: &mut PgConnection, items: &[Item]) -> Result<(), Err
         state = item.state.as_deref(),
         content = item.content.as_deref(),
         event_id = item.event_id,
+        archived_at = item.archived_at,
+        snoozed_until = item.snoozed_until,
     }
     sqlx::query!(
         "INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at,
-           deleted_at, state, content, event_id)
+           deleted_at, state, content, event_id, archived_at, snoozed_until)
          SELECT app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
-           content::json, event_id
+           content::json, event_id, archived_at, snoozed_until
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::timestamptz[],
-           $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::uuid[])
+           $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::uuid[],
+           $13::timestamptz[], $14::timestamptz[])
            AS copied (app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, deleted_at, state,
-             content, event_id)
+             content, event_id, archived_at, snoozed_until)
          WHERE NOT EXISTS (SELECT FROM erased e WHERE (e.app_id, e.user_number) = (copied.app_id, copied.user_number))",
         &app_id,
         &user_number,
@@ -129,7 +135,9 @@ async fn insert(connection: &mut PgConnection, items: &[Item]) -> Result<(), Err
         &deleted_at as &[Option<DateTime<Utc>>],
         &state as &[Option<&str>],
         &content as &[Option<&str>],
-        &event_id
+        &event_id,
+        &archived_at as &[Option<DateTime<Utc>>],
+        &snoozed_until as &[Option<DateTime<Utc>>]
     )
     .execute(connection)
     .await?;

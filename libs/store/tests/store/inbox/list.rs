@@ -4,7 +4,7 @@ use domain::content::Object;
 use domain::inbox::Counts;
 use domain::{AppId, ItemId, Timestamp, UserNumber};
 use store::directory::category::NewCategory;
-use store::inbox::list::{InboxFilter, InboxItem, InboxPage, MAX_COUNTED, PageStart};
+use store::inbox::list::{InboxFilter, InboxItem, InboxPage, MAX_COUNTED, PageStart, Place};
 
 use crate::{Fixture, fixture};
 
@@ -83,6 +83,10 @@ async fn filters_apply_to_lists_and_counts_alike() {
         .unwrap();
     fixture.run("UPDATE inbox_item SET seen_at = now() WHERE id IN (2, 3)").await;
     fixture.run("UPDATE inbox_item SET clicked_at = now(), state = 'done' WHERE id = 3").await;
+    fixture.add_items(app, ada, 5, 3).await;
+    fixture.run("UPDATE inbox_item SET archived_at = now() WHERE id IN (5, 6)").await;
+    fixture.run("UPDATE inbox_item SET seen_at = now() WHERE id = 6").await;
+    fixture.run("UPDATE inbox_item SET snoozed_until = now() WHERE id = 7").await;
 
     let none = InboxFilter::default();
     let category = Some("orders");
@@ -95,6 +99,9 @@ async fn filters_apply_to_lists_and_counts_alike() {
         (InboxFilter { category, ..none }, vec![2, 1]),
         (InboxFilter { category, seen: Some(false), ..none }, vec![1]),
         (InboxFilter { category: Some("unknown"), ..none }, vec![]),
+        (InboxFilter { place: Place::Archive, ..none }, vec![6, 5]),
+        (InboxFilter { place: Place::Archive, seen: Some(true), ..none }, vec![6]),
+        (InboxFilter { place: Place::Snoozed, ..none }, vec![7]),
     ];
     for (filter, expected) in cases {
         assert_eq!(fixture.ids(app, ada, filter, FIRST).await, expected, "{filter:?}");
@@ -154,7 +161,7 @@ async fn looking_up_the_owner_and_listing_both_return_the_counters() {
     let owner = fixture.store.inbox().inbox_owner(app, "ada").await.unwrap().unwrap();
     assert_eq!((owner.user, owner.counts), (ada, Counts::default()));
     sqlx::query(
-        "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen) VALUES ($1, $2, 3, 2, 1)",
+        "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen, hidden) VALUES ($1, $2, 3, 2, 1, 4)",
     )
     .bind(app.0)
     .bind(ada.0)
@@ -162,7 +169,7 @@ async fn looking_up_the_owner_and_listing_both_return_the_counters() {
     .await
     .unwrap();
     let owner = fixture.store.inbox().inbox_owner(app, "ada").await.unwrap().unwrap();
-    let counts = Counts { total: 3, unread: 2, unseen: 1 };
+    let counts = Counts { total: 3, unread: 2, unseen: 1, hidden: 4 };
     assert_eq!(owner.counts, counts);
     let empty = fixture.store.inbox().list_inbox(app, ada, InboxFilter::default(), FIRST, 3).await.unwrap();
     assert_eq!(empty, InboxPage { counts, items: Vec::new() });

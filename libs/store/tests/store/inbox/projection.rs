@@ -54,14 +54,18 @@ impl Fixture {
     }
 
     async fn counters(&self) -> BTreeMap<(i64, i64), Counts> {
-        self.counted("SELECT app_id, user_number, total, unread, unseen FROM inbox_counter").await
+        self.counted("SELECT app_id, user_number, total, unread, unseen, hidden FROM inbox_counter").await
     }
 
     async fn recounted(&self) -> BTreeMap<(i64, i64), Counts> {
         self.counted(
-            "SELECT app_id, user_number, count(*) AS total, count(*) FILTER (WHERE clicked_at IS NULL) AS unread,
-               count(*) FILTER (WHERE seen_at IS NULL) AS unseen
-             FROM inbox_item WHERE deleted_at IS NULL GROUP BY app_id, user_number",
+            "SELECT app_id, user_number, count(*) FILTER (WHERE listed) AS total,
+               count(*) FILTER (WHERE listed AND clicked_at IS NULL) AS unread,
+               count(*) FILTER (WHERE listed AND seen_at IS NULL) AS unseen, count(*) FILTER (WHERE NOT listed) AS hidden
+             FROM (
+               SELECT *, archived_at IS NULL AND snoozed_until IS NULL AS listed FROM inbox_item WHERE deleted_at IS NULL
+             ) AS existing
+             GROUP BY app_id, user_number",
         )
         .await
     }
@@ -69,8 +73,8 @@ impl Fixture {
     async fn counted(&self, statement: &'static str) -> BTreeMap<(i64, i64), Counts> {
         let rows = sqlx::query(statement).fetch_all(&self.pool).await.unwrap();
         let counts = rows.iter().map(|row| {
-            let counts =
-                Counts { total: row.get("total"), unread: row.get("unread"), unseen: row.get("unseen") };
+            let (total, unread) = (row.get("total"), row.get("unread"));
+            let counts = Counts { total, unread, unseen: row.get("unseen"), hidden: row.get("hidden") };
             ((row.get("app_id"), row.get("user_number")), counts)
         });
         counts.filter(|(_, counts)| *counts != Counts::default()).collect()
@@ -270,8 +274,15 @@ async fn a_dead_event_is_kept_with_its_cause_and_no_longer_counted() {
 
 #[tokio::test]
 async fn counters_equal_a_recount_after_any_batches() {
-    const CHANGES: [ItemChange; 5] =
-        [ItemChange::Seen, ItemChange::Unseen, ItemChange::Read, ItemChange::Unread, ItemChange::Deleted];
+    const CHANGES: [ItemChange; 7] = [
+        ItemChange::Seen,
+        ItemChange::Unseen,
+        ItemChange::Read,
+        ItemChange::Unread,
+        ItemChange::Deleted,
+        ItemChange::Archived,
+        ItemChange::Unarchived,
+    ];
     const ALL_CHANGES: [AllChange; 3] = [AllChange::Seen, AllChange::Read, AllChange::Deleted];
     let fixture = fixture().await;
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
@@ -293,7 +304,11 @@ async fn counters_equal_a_recount_after_any_batches() {
             .map(|(key, old)| {
                 let mut new = old.clone();
                 for _ in 0..number(4) {
-                    new.apply(CHANGES[usize::try_from(number(5)).unwrap()], NOW);
+                    match usize::try_from(number(9)).unwrap() {
+                        7 => new.snooze(NOW),
+                        8 => new.end_snooze(Some(NOW)),
+                        change => new.apply(CHANGES[change], NOW),
+                    }
                 }
                 StateChange { key, old, new }
             })

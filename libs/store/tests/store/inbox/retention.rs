@@ -64,7 +64,7 @@ impl Fixture {
 }
 
 const fn counts(total: i64, unread: i64, unseen: i64) -> Counts {
-    Counts { total, unread, unseen }
+    Counts { total, unread, unseen, hidden: 0 }
 }
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn the_surplus_of_an_inbox_is_its_oldest_existing_items() {
     assert_eq!(surplus(shop, ADA, 9, 10).await, [0_i64; 0]);
     assert_eq!(surplus(bank, BOB, 1, 10).await, [0_i64; 0], "an inbox without counters");
 
-    let size = |app, user, total| InboxSize { app, user, total };
+    let size = |app, user, items| InboxSize { app, user, items };
     let all = [size(shop, ADA, 4), size(shop, BOB, 2), size(bank, ADA, 1)];
     let start = (AppId(0), UserNumber(0));
     assert_eq!(fixture.store.inbox().inbox_sizes(start, 10).await.unwrap(), all);
