@@ -16,7 +16,7 @@ use anyhow::Context;
 pub(crate) struct Arguments;
 
 /// The version in the manifests of the repository.
-const WRITTEN_FOR: &str = "0.4.0";
+const WRITTEN_FOR: &str = "0.5.0";
 /// The folders of the packages. Each may import only from the folders before it.
 const FOLDERS: [&str; 3] = ["client", "inbox", "react"];
 

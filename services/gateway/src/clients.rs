@@ -85,7 +85,7 @@ pub(crate) async fn newest(
     operation_id = "getClientFileOfRelease",
     tag = "operation",
     params(
-        ("version" = String, Path, description = "The release of the gateway, such as `0.4.0`."),
+        ("version" = String, Path, description = "The release of the gateway, such as `0.5.0`."),
         ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`."),
         ("file" = String, Path, description = "The file's name."),
     ),

@@ -200,7 +200,7 @@ def check_install():
             if first.index("Job") > first.index("Deployment"):
                 problem("install", "creates services before the migration")
             journal.write_text("")
-            upgraded = helm("upgrade", "t", CHART, "--values", values, "--set", "image.tag=0.4.0", "--wait", "--timeout", "60s")
+            upgraded = helm("upgrade", "t", CHART, "--values", values, "--set", "image.tag=0.5.0", "--wait", "--timeout", "60s")
             if upgraded.returncode or "Job/t-tidings-migrate" not in journal.read_text():
                 problem("upgrade", f"fails, or runs no migration: {upgraded.stderr}")
             helm("uninstall", "t")
