@@ -35,6 +35,8 @@ const RATE: u32 = 1_000;
 const SPAN: Duration = Duration::from_secs(10);
 /// Connections that are opened at the same time.
 const OPENING: usize = 64;
+/// Time between the openings of two connections. An app may open 250 per second with a public key.
+const OPEN_EVERY: Duration = Duration::from_millis(5);
 /// Calls in each measurement of the API.
 const CALLS: usize = 1_000;
 /// Distance between the users of consecutive changes.
@@ -159,7 +161,9 @@ async fn open_all(
     let opening = Arc::new(Semaphore::new(OPENING));
     let opened = Arc::new(AtomicUsize::new(0));
     let mut reading = JoinSet::new();
+    let mut pace = interval(OPEN_EVERY);
     for index in 0..connections {
+        pace.tick().await;
         let request = format!(
             "GET /v3/stream HTTP/1.1\r\nHost: {address}\r\nX-SERVICE-API-KEY: {}\r\nX-SERVICE-USER-ID: {}\r\n\
              X-Forwarded-For: 10.{}.{}.{}\r\n\r\n",

@@ -35,7 +35,7 @@ const OF_BEFORE: &str =
     ALTER TABLE suppression DROP COLUMN user_number;
     ALTER TABLE request DROP COLUMN delivery_ids;
     DROP TABLE topic_subscription, deleted_topic, topic;
-    ALTER TABLE app DROP COLUMN max_topics, DROP COLUMN max_subscriptions;
+    ALTER TABLE app DROP COLUMN max_topics, DROP COLUMN max_subscriptions, DROP COLUMN realtime_connections;
     ALTER TABLE request DROP COLUMN topics, DROP COLUMN expanding;
     ALTER TABLE plan DROP COLUMN expansion;
     DROP INDEX timer_publishes_send;
@@ -43,7 +43,7 @@ const OF_BEFORE: &str =
     ALTER TABLE inbox_item DROP COLUMN archived_at, DROP COLUMN snoozed_until;
     ALTER TABLE inbox_counter DROP COLUMN hidden;
     CREATE INDEX inbox_item_list ON inbox_item (app_id, user_number, created_at DESC, id DESC) WHERE deleted_at IS NULL;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

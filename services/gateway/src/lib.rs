@@ -44,6 +44,7 @@ pub mod limits {
     pub use crate::http::waiting::STEP;
     pub use crate::realtime::audience::PER_USER;
     pub use crate::realtime::connection::{QUEUED, QUEUED_BYTES};
+    pub use crate::realtime::entrance::OPENED_PER_SECOND;
     pub use crate::realtime::socket_io::packet::MAX_FRAME;
     pub use crate::realtime::socket_io::session::{CONNECT_WITHIN, PACKETS};
 }

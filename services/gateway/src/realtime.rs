@@ -8,6 +8,7 @@
 pub(crate) mod audience;
 pub(crate) mod connection;
 mod credentials;
+pub(crate) mod entrance;
 mod feed;
 mod hub;
 mod lobby;

@@ -89,6 +89,7 @@ fn docs_limits_states_the_limits_of_live_connections() {
     let connections = service_kit::Config::default().gateway.realtime_connections;
     let rows = [
         ("live connections (`/v3/stream`, `/socket.io/`)", connections.to_string()),
+        ("live connections opened per second", limits::OPENED_PER_SECOND.to_string()),
         ("live connections of a user; the oldest is closed", limits::PER_USER.to_string()),
         (
             "updates that wait for a client; more become a reset",

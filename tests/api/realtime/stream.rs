@@ -304,6 +304,19 @@ async fn connections_are_limited_and_a_gateway_may_hold_none() {
     })
     .await;
 
+    let app = service.app("small").await;
+    let most = std::num::NonZeroU32::new(2);
+    let limited = store::control::switch::Switch::RealtimeConnections(most);
+    service.context.store.control().set_switches(app.id, &[limited], "test").await.unwrap();
+    let lives = [Live::open(&service, &app, "ada").await, Live::open(&service, &app, "bob").await];
+    service.of(&app, "cyd", "GET /v3/stream").send().await.fails(503, "unavailable");
+    drop(lives);
+    eventually(SOON, "the app may open connections again", async || {
+        let call = service.of(&app, "cyd", "GET /v3/stream").send();
+        tokio::time::timeout(Duration::from_millis(300), call).await.is_err().then_some(())
+    })
+    .await;
+
     let none = Service::start_configured(|config| config.gateway.realtime = false).await;
     let shop = none.app("shop").await;
     none.of(&shop, "ada", "GET /v3/stream").send().await.fails(503, "unavailable");

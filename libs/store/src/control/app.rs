@@ -19,7 +19,8 @@ macro_rules! select_apps {
         sqlx::query_as!(
             AppRow,
             r#"SELECT app.id, name, api_key, disabled, development, secure_mode, hmac, require_exp, token_subject,
-                    template_profile, max_users, max_categories, max_devices, max_topics, max_subscriptions, keep_sends,
+                    template_profile, max_users, max_categories, max_devices, max_topics, max_subscriptions, realtime_connections,
+                    keep_sends,
                     guard_addresses, cors_origins, rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
                     live.expiries AS "expiries: Vec<Option<DateTime<Utc>>>", keys.kids, keys.algorithms,
                     keys.public_keys AS "public_keys: Vec<Option<String>>",
@@ -110,6 +111,8 @@ pub struct App {
     pub max_topics: Option<i64>,
     /// Maximum number of subscriptions to all topics; None for the default.
     pub max_subscriptions: Option<i64>,
+    /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
+    pub realtime_connections: Option<i64>,
     /// Number of days for which sends are kept; None for the configured time, which also applies if it is shorter.
     pub keep_sends: Option<NonZeroU32>,
     /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
@@ -285,6 +288,7 @@ struct AppRow {
     max_devices: Option<i64>,
     max_topics: Option<i64>,
     max_subscriptions: Option<i64>,
+    realtime_connections: Option<i64>,
     keep_sends: Option<i32>,
     guard_addresses: Option<bool>,
     cors_origins: Option<Vec<String>>,
@@ -328,6 +332,7 @@ impl TryFrom<AppRow> for App {
             max_devices: row.max_devices,
             max_topics: row.max_topics,
             max_subscriptions: row.max_subscriptions,
+            realtime_connections: row.realtime_connections,
             keep_sends: positive(row.keep_sends),
             guard_addresses: row.guard_addresses,
             cors_origins: row.cors_origins,

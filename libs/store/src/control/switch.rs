@@ -39,6 +39,8 @@ pub enum Switch {
     MaxTopics(Option<NonZeroU32>),
     /// Maximum number of subscriptions to all topics; None for the default.
     MaxSubscriptions(Option<NonZeroU32>),
+    /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
+    RealtimeConnections(Option<NonZeroU32>),
     /// Number of days for which sends are kept, if that is shorter than the configured time; None for the configured time.
     KeepSends(Option<NonZeroU32>),
     /// If true, the app is disabled: all of its API calls are refused.
@@ -60,6 +62,7 @@ impl fmt::Display for Switch {
             Switch::MaxDevices(most) => write!(f, "max-devices={}", number(most)),
             Switch::MaxTopics(most) => write!(f, "max-topics={}", number(most)),
             Switch::MaxSubscriptions(most) => write!(f, "max-subscriptions={}", number(most)),
+            Switch::RealtimeConnections(most) => write!(f, "realtime-connections={}", number(most)),
             Switch::KeepSends(days) => write!(f, "keep-sends={}", number(days)),
             Switch::GuardAddresses(true) => f.write_str("address-keys=guarded"),
             Switch::GuardAddresses(false) => f.write_str("address-keys=open"),
@@ -128,6 +131,9 @@ async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Resu
         Switch::MaxTopics(number) => update!("UPDATE app SET max_topics = $2 WHERE id = $1", most(number)),
         Switch::MaxSubscriptions(number) => {
             update!("UPDATE app SET max_subscriptions = $2 WHERE id = $1", most(number))
+        }
+        Switch::RealtimeConnections(number) => {
+            update!("UPDATE app SET realtime_connections = $2 WHERE id = $1", most(number))
         }
         Switch::KeepSends(days) => {
             update!("UPDATE app SET keep_sends = $2::bigint WHERE id = $1", most(days))

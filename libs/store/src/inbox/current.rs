@@ -16,7 +16,7 @@ pub const NO_ITEM: ItemId = ItemId(0);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentItem {
     pub key: ItemKey,
-    /// Counters of the whole inbox.
+    /// Counters of the list.
     pub counts: Counts,
     /// The send that added the item; None if the inbox has no row of the item.
     pub send: Option<SendId>,

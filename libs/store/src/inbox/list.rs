@@ -18,14 +18,14 @@ const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxOwner {
     pub user: UserNumber,
-    /// Counters of the whole inbox.
+    /// Counters of the list.
     pub counts: Counts,
 }
 
 /// The counters of an inbox, and the stream position of the last event that they include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxMoment {
-    /// Counters of the whole inbox.
+    /// Counters of the list.
     pub counts: Counts,
     /// Sequence number of the last event that the counters include.
     pub position: u64,
@@ -72,7 +72,7 @@ pub struct InboxFilter<'a> {
     pub place: Place,
 }
 
-/// Place of an item that is not deleted. An item is at one place.
+/// Place of an item that is not deleted. An item is in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// The list of the inbox, which the counters cover.
@@ -87,7 +87,7 @@ pub enum Place {
 /// A page of an inbox, and the counters that were read in the same statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxPage {
-    /// Counters of the whole inbox.
+    /// Counters of the list.
     pub counts: Counts,
     /// The items, newest first.
     pub items: Vec<InboxItem>,

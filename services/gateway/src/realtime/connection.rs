@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::http::shares::idle;
 use crate::http::shares::peer::Peer;
-use crate::http::shares::room::Place;
+use crate::realtime::entrance::Admission;
 use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 
 /// Maximum number of updates in a queue.
@@ -60,6 +60,8 @@ pub(crate) struct Client {
     /// Time at which the client's token expires.
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) transport: Transport,
+    /// Maximum number of connections of the app at this gateway; None for the share that the gateway gives each app.
+    pub(crate) most_of_app: Option<usize>,
 }
 
 /// Protocol of a connection.
@@ -84,7 +86,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     opened: Instant,
     queue: Mutex<Queue>,
-    _place: Place,
+    _admission: Admission,
     /// Counts the connections of this gateway.
     _open: Arc<()>,
     /// Keeps the connection from being closed as idle.
@@ -124,7 +126,7 @@ struct Queue {
 impl Connection {
     pub(crate) fn new(
         client: Client,
-        place: Place,
+        admission: Admission,
         open: Arc<()>,
         busy: Option<idle::Request>,
     ) -> Connection {
@@ -138,7 +140,7 @@ impl Connection {
             waker: None,
         };
         gauge!(REALTIME_CONNECTIONS, "transport" => client.transport.name()).increment(1);
-        Connection { client, opened: now, queue: Mutex::new(queue), _place: place, _open: open, busy }
+        Connection { client, opened: now, queue: Mutex::new(queue), _admission: admission, _open: open, busy }
     }
 
     /// Adds an update. An earlier update of the same item that was not taken is combined with it. If the queue is full, all its
@@ -291,7 +293,7 @@ mod tests {
 
     use super::*;
     use crate::http::shares::holder::Holder;
-    use crate::http::shares::room::{PARTS, Room};
+    use crate::realtime::entrance::Entrance;
     use crate::realtime::update::{Changes, DeleteReason, StreamTag};
 
     fn connection() -> Connection {
@@ -303,13 +305,10 @@ mod tests {
             opened_by: OpenedBy::Token,
             expires_at: None,
             transport: Transport::EventStream,
+            most_of_app: None,
         };
-        Connection::new(
-            client,
-            Room::new(8, PARTS).take(&Holder::backend(app), 1).unwrap(),
-            Arc::default(),
-            None,
-        )
+        let admission = Entrance::new(8).admit(&client, &Holder::backend(app)).unwrap();
+        Connection::new(client, admission, Arc::default(), None)
     }
 
     fn content(size: usize) -> Arc<RawValue> {

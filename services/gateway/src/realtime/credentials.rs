@@ -35,7 +35,9 @@ pub(super) async fn caller(
         OpenedBy::PublicKey
     };
     let expires_at = identity.expires_at();
-    let client = Client { app: app.id, api_key: app.api_key.clone(), peer, opened_by, expires_at, transport };
+    let most_of_app = app.realtime_connections.and_then(|most| usize::try_from(most).ok());
+    let api_key = app.api_key.clone();
+    let client = Client { app: app.id, api_key, peer, opened_by, expires_at, transport, most_of_app };
     let holder = request.extensions().get::<Holder>().copied();
     Ok((client, holder.unwrap_or_else(|| Holder::stranger(peer)), user))
 }

@@ -13,17 +13,15 @@ use crate::gateway::Gateway;
 use crate::http::failure::{Failure, crowded};
 use crate::http::shares::holder::Holder;
 use crate::http::shares::idle;
-use crate::http::shares::room::{Parts, Room};
 use crate::http::waiting::{WaitError, database, wait};
 use crate::realtime::connection::{Client, Connection, OpenConnection};
+use crate::realtime::entrance::Entrance;
 use crate::realtime::feed::Feed;
 use crate::realtime::lobby::{self, Waiting};
 use crate::realtime::update::Moment;
 
 /// Number of new connections that wait for a feed.
 const ARRIVALS: usize = 1_024;
-/// Divisors that reserve half of the connections for users with a token or a signature.
-const CONNECTIONS: Parts = Parts { token: 1, public_key: 2, nothing: usize::MAX };
 
 /// A new connection for a feed.
 #[derive(Debug)]
@@ -46,11 +44,11 @@ pub(crate) enum Start {
     Created,
 }
 
-/// The entrance of connections.
+/// Opens connections.
 pub(crate) struct Hub {
     /// None if this gateway holds no connections.
-    entrances: Option<Entrances>,
-    room: Room,
+    inlets: Option<Inlets>,
+    entrance: Entrance,
     partitions: u32,
     /// Every connection has a clone.
     open: Arc<()>,
@@ -58,7 +56,7 @@ pub(crate) struct Hub {
     opened: watch::Sender<()>,
 }
 
-struct Entrances {
+struct Inlets {
     feeds: Vec<mpsc::Sender<Arrival>>,
     lobby: mpsc::Sender<Waiting>,
 }
@@ -75,8 +73,8 @@ impl Hub {
         let (feeds, of_feeds) = (0..partitions).map(|_| mpsc::channel(ARRIVALS)).unzip();
         let (lobby, of_lobby) = mpsc::channel(ARRIVALS);
         let hub = Hub {
-            entrances: config.realtime.then_some(Entrances { feeds, lobby }),
-            room: Room::new(config.realtime_connections, CONNECTIONS),
+            inlets: config.realtime.then_some(Inlets { feeds, lobby }),
+            entrance: Entrance::new(config.realtime_connections),
             partitions,
             open: Arc::default(),
             opened: watch::Sender::default(),
@@ -98,13 +96,13 @@ impl Hub {
 
     /// Returns true if this gateway holds connections at all.
     pub(crate) fn is_enabled(&self) -> bool {
-        self.entrances.is_some()
+        self.inlets.is_some()
     }
 }
 
 impl Gateway {
-    /// Opens a connection for a user. 503 if this gateway holds no connections, if it stops, or if the caller's share of the
-    /// connections is used up.
+    /// Opens a connection for a user. 503 if this gateway holds no connections, if it stops, or if its entrance does not admit
+    /// the connection.
     pub(crate) async fn open_connection(
         &self,
         client: Client,
@@ -113,7 +111,7 @@ impl Gateway {
         last: Option<&str>,
         busy: Option<idle::Request>,
     ) -> Result<OpenConnection, Failure> {
-        let Some(entrances) = &self.realtime.entrances else {
+        let Some(inlets) = &self.realtime.inlets else {
             let message = "this gateway serves no live connections; connect to another one";
             return Err(Failure::unavailable(message, "gateway.realtime is false"));
         };
@@ -121,9 +119,9 @@ impl Gateway {
             return Err(Failure::unavailable("the gateway stops; connect again", "the process stops"));
         }
         let app = client.app;
-        let place = self.realtime.room.take(&holder, 1).map_err(|_| full())?;
+        let admission = self.realtime.entrance.admit(&client, &holder).ok_or_else(full)?;
         let open = Arc::clone(&self.realtime.open);
-        let connection = OpenConnection(Arc::new(Connection::new(client, place, open, busy)));
+        let connection = OpenConnection(Arc::new(Connection::new(client, admission, open, busy)));
         self.realtime.opened.send_replace(());
         let owner = database(self.store.inbox().inbox_owner(app, user)).await?;
         let entered = match owner {
@@ -135,13 +133,13 @@ impl Gateway {
                 };
                 let number = partition(app, owner.user, self.realtime.partitions);
                 let arrival = Arrival { connection: Arc::clone(&connection.0), user: owner.user, start };
-                let feed = entrances.feeds.get(number as usize);
+                let feed = inlets.feeds.get(number as usize);
                 let feed = feed.ok_or_else(|| Failure::Defect(format!("no feed of partition {number}")))?;
                 wait(feed.send(arrival)).await.map(|sent| sent.map_err(|_| ()))
             }
             None => {
                 let waiting = Waiting::new(Arc::clone(&connection.0), user.to_owned());
-                wait(entrances.lobby.send(waiting)).await.map(|sent| sent.map_err(|_| ()))
+                wait(inlets.lobby.send(waiting)).await.map(|sent| sent.map_err(|_| ()))
             }
         };
         match entered {
@@ -156,7 +154,7 @@ impl Gateway {
     /// receive it now.
     pub(super) fn leave_lobby(&self, connection: &Arc<Connection>, user: UserNumber) -> bool {
         let number = partition(connection.client.app, user, self.realtime.partitions);
-        let feed = self.realtime.entrances.as_ref().and_then(|all| all.feeds.get(number as usize));
+        let feed = self.realtime.inlets.as_ref().and_then(|all| all.feeds.get(number as usize));
         let arrival = Arrival { connection: Arc::clone(connection), user, start: Start::Created };
         feed.is_some_and(|feed| feed.try_send(arrival).is_ok())
     }

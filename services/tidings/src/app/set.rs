@@ -36,6 +36,8 @@ const HELP: &str = "Switches:
   max-topics=N|default       topics; 10000 by default
   max-subscriptions=N|default
                              subscriptions to all topics together; 10000000 by default
+  realtime-connections=N|default
+                             live connections at each gateway; by default the share that the gateway gives each app
   keep-sends=DAYS|default    days for which sends and their deliveries are kept, if that is shorter than [sends] keep;
                              in any case a day longer than [streams] retention and [delivery] receipt_wait
   disabled=on|off            all calls are refused
@@ -47,7 +49,7 @@ Examples:
 
 const NAMES: &str = "secure-mode, hmac, require-exp, token-subject, address-keys, template-profile, cors-origins, \
     rate-limit, transactional-rate, max-users, max-categories, max-devices, max-topics, max-subscriptions, \
-    keep-sends and disabled";
+    realtime-connections, keep-sends and disabled";
 /// Maximum value of a quota.
 const HIGHEST_QUOTA: u32 = 1_000_000_000;
 const QUOTAS: &str = "default, or a whole number from 1 to 1000000000";
@@ -136,6 +138,7 @@ fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
         "max-devices" => (number(value, HIGHEST_QUOTA).map(Switch::MaxDevices), QUOTAS),
         "max-topics" => (number(value, HIGHEST_QUOTA).map(Switch::MaxTopics), QUOTAS),
         "max-subscriptions" => (number(value, HIGHEST_QUOTA).map(Switch::MaxSubscriptions), QUOTAS),
+        "realtime-connections" => (number(value, HIGHEST_QUOTA).map(Switch::RealtimeConnections), QUOTAS),
         "keep-sends" => (number(value, MOST_DAYS).map(Switch::KeepSends), DAYS),
         "rate-limit" => (rate(value).map(Switch::RateLimit), RATES),
         "transactional-rate" => (rate(value).map(Switch::TransactionalRate), RATES),

@@ -1,4 +1,4 @@
--- A page of a user's inbox, newest first, with the counters of the whole inbox. If the page has no items, the result is one row that
+-- A page of a user's inbox, newest first, with the counters of the list. If the page has no items, the result is one row that
 -- contains only the counters. The index inbox_item_list has all columns of the conditions, so items before the page are skipped without
 -- reading their rows.
 WITH place AS MATERIALIZED (
