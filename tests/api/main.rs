@@ -44,6 +44,7 @@ mod http {
 mod inbox {
     mod items;
     mod paging;
+    mod places;
     mod push_clicks;
     mod random;
     mod state;
@@ -52,7 +53,7 @@ mod inbox {
 mod mailbox;
 mod realtime {
     mod bulk;
-    mod live;
+    pub(crate) mod live;
     mod model;
     mod socket_io;
     mod stream;

@@ -39,13 +39,15 @@ pub(crate) enum Change {
     Unread(i64),
     Deleted(i64),
     StateSet(i64, String),
+    /// Hidden for a few seconds.
+    Snoozed(i64),
     AllRead,
     AllDeleted,
 }
 
 impl Change {
-    pub(crate) const KINDS: [&str; 8] =
-        ["seen", "unseen", "read", "unread", "deleted", "state set", "all read", "all deleted"];
+    pub(crate) const KINDS: [&str; 9] =
+        ["seen", "unseen", "read", "unread", "deleted", "state set", "snoozed", "all read", "all deleted"];
 
     /// Name of the kind of change, one of [`KINDS`](Self::KINDS).
     pub(crate) fn kind(&self) -> &'static str {
@@ -56,6 +58,7 @@ impl Change {
             Change::Unread(_) => "unread",
             Change::Deleted(_) => "deleted",
             Change::StateSet(..) => "state set",
+            Change::Snoozed(_) => "snoozed",
             Change::AllRead => "all read",
             Change::AllDeleted => "all deleted",
         }

@@ -1,6 +1,6 @@
 //! An installation that runs the inbox service only, and a log with all kinds of inbox events.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use credentials::MasterKey;
 use domain::content::InAppContent;
-use domain::event::{AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use domain::event::{
+    AllItemsChanged, ItemStateSet, ItemsAdded, ItemsChanged, ItemsSnoozed, SnoozesEnded, UserErased,
+};
 use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, CategoryId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
@@ -31,6 +33,8 @@ const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../libs/store/mig
 const PARTITIONS: u32 = 2;
 const APPS: u64 = 2;
 const USERS: u64 = 60;
+/// Time until which items are snoozed, so that no service ends the snooze.
+const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 pub(crate) struct Inboxes {
@@ -40,6 +44,8 @@ pub(crate) struct Inboxes {
     /// The service that projects the inbox.
     _service: Service,
     random: RefCell<RandomNumbers>,
+    /// True if some events archive and snooze items, which releases before 0.5.0 do not know.
+    pub(crate) hides_items: Cell<bool>,
     /// Items that were published, by user.
     items: RefCell<HashMap<(AppId, UserNumber), Vec<ItemId>>>,
     directory: Arc<Directory>,
@@ -90,6 +96,7 @@ impl Inboxes {
             log,
             _service: service,
             random: RefCell::new(RandomNumbers(42)),
+            hides_items: Cell::new(true),
             items: RefCell::default(),
             directory,
             servers: Servers { database, database_url, nats },
@@ -144,16 +151,22 @@ impl Inboxes {
         let some = |known: &[ItemId]| known[usize::try_from(below(known.len() as u64)).unwrap()];
         let event = match below(10) {
             0 | 1 if !known.is_empty() => {
-                const CHANGES: [ItemChange; 5] = [
+                const CHANGES: [ItemChange; 7] = [
                     ItemChange::Seen,
                     ItemChange::Unseen,
                     ItemChange::Read,
                     ItemChange::Unread,
                     ItemChange::Deleted,
+                    ItemChange::Archived,
+                    ItemChange::Unarchived,
                 ];
                 let items = (0..=below(3)).map(|_| some(&known)).collect();
-                let change = CHANGES[usize::try_from(below(5)).unwrap()];
+                let end = if self.hides_items.get() { 7 } else { 5 };
+                let change = CHANGES[usize::try_from(below(end)).unwrap()];
                 Event::InboxItemsChanged(change, ItemsChanged { user, items })
+            }
+            2 if !known.is_empty() && self.hides_items.get() && below(2) == 0 => {
+                self.snooze(user, some(&known), below(3) > 0)
             }
             2 if !known.is_empty() => {
                 let state = (below(3) > 0).then(|| format!("state {}", below(9)));
@@ -191,6 +204,15 @@ impl Inboxes {
             }
         };
         (StreamName::Inbox(home), self.envelope(app, None, event))
+    }
+
+    fn snooze(&self, user: UserNumber, item: ItemId, begins: bool) -> Event {
+        let (items, until) = (vec![item], self.now() + FAR);
+        if begins {
+            Event::InboxItemsSnoozed(ItemsSnoozed { user, items, until })
+        } else {
+            Event::InboxSnoozesEnded(SnoozesEnded { user, items, due: None })
+        }
     }
 
     fn now(&self) -> Timestamp {

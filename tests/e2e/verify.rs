@@ -59,6 +59,8 @@ async fn a_difference_in_any_column_is_reported() {
         ("state", "coalesce(state, '') || '!'"),
         ("content", "'{\"title\":\"Forged\"}'"),
         ("event_id", "gen_random_uuid()"),
+        ("archived_at", "coalesce(archived_at, created_at) + interval '1 second'"),
+        ("snoozed_until", "coalesce(snoozed_until, created_at) + interval '100 years'"),
     ];
     let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'inbox_item'
                    AND table_schema = 'public' AND column_name NOT IN ('app_id', 'user_number', 'id')";

@@ -79,10 +79,12 @@ async fn a_restored_backup_and_the_log_after_it_give_the_same_inbox() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_of_an_earlier_release_is_migrated_and_one_of_a_newer_release_refused() {
     let inboxes = Inboxes::start().await;
+    inboxes.hides_items.set(false);
     inboxes.publish(600).await;
     inboxes.projected().await;
     let earlier = inboxes.backed_up_by_an_earlier_release().await;
     inboxes.shorten_log().await;
+    inboxes.hides_items.set(true);
     inboxes.publish(300).await;
     inboxes.projected().await;
     let from_backup = ["verify", "--backup", earlier.url(), "--json"];

@@ -49,10 +49,11 @@ impl Backlog {
             let behind = i64::try_from(last).unwrap() - passed;
             backlog.add(format!("events of {stream} that {} has not committed", place.0), behind);
         }
-        let (timers, deliveries, webhooks) = sqlx::query_as(
+        let (timers, deliveries, webhooks, snoozes) = sqlx::query_as(
             "SELECT (SELECT count(*) FROM timer),
                     (SELECT count(*) FROM delivery WHERE status IN ('queued', 'sending', 'retrying')),
-                    (SELECT count(*) FROM webhook_message WHERE status = 'pending')",
+                    (SELECT count(*) FROM webhook_message WHERE status = 'pending'),
+                    (SELECT count(*) FROM inbox_item WHERE snoozed_until IS NOT NULL)",
         )
         .fetch_one(&system.database)
         .await
@@ -60,6 +61,7 @@ impl Backlog {
         backlog.add("timers".to_owned(), timers);
         backlog.add("deliveries without a final status".to_owned(), deliveries);
         backlog.add("pending webhooks".to_owned(), webhooks);
+        backlog.add("snoozed items".to_owned(), snoozes);
         Some(backlog)
     }
 

@@ -8,5 +8,6 @@ pub(crate) mod counts;
 pub(crate) mod item;
 pub(crate) mod list;
 pub(crate) mod notification;
+pub(crate) mod place;
 pub(crate) mod positions;
 pub(crate) mod whole;

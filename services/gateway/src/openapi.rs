@@ -47,7 +47,7 @@ use crate::directory::{
     users,
 };
 use crate::health;
-use crate::inbox::{app_state, bulk as many, click, counts, item, list, whole};
+use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::realtime::{socket_io, stream};
 use crate::sends::{self, cancellation, status};
 
@@ -88,6 +88,10 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         item::unread,
         item::seen,
         item::unseen,
+        place::archive,
+        place::unarchive,
+        place::snooze,
+        place::unsnooze,
         app_state::set,
         click::report,
         whole::seen,

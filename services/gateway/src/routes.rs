@@ -14,7 +14,7 @@ use crate::directory::{
 use crate::health;
 use crate::http::call::{change, delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
-use crate::inbox::{app_state, bulk as many, click, counts, item, list, whole};
+use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
 use crate::sends::{cancellation, send, status};
@@ -39,6 +39,14 @@ impl Table {
     fn service(mut self, resource: PathEntry) -> Table {
         self.resources.push(resource);
         self
+    }
+
+    /// Adds the paths that move a notification off the list, and back.
+    fn with_places(self) -> Table {
+        let archive = for_users([put(place::archive), delete(place::unarchive)]);
+        let snooze = for_users([put(place::snooze), delete(place::unsnooze)]);
+        self.service(resource("/v3/notifications/{id}/archive", archive))
+            .service(resource("/v3/notifications/{id}/snooze", snooze))
     }
 
     /// Adds the paths of topics and their subscriptions.
@@ -127,6 +135,7 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
+        .with_places()
         .with_topics()
         .with_operation()
 }

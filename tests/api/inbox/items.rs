@@ -86,6 +86,7 @@ async fn retrieving_a_notification_marks_it_seen_unless_the_app_retrieves_it() {
     assert_eq!(untouched["seenAt"], Value::Null);
     let members: Vec<_> = untouched.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
+        "archivedAt",
         "blocks",
         "category",
         "clickedAt",
@@ -95,6 +96,7 @@ async fn retrieving_a_notification_marks_it_seen_unless_the_app_retrieves_it() {
         "id",
         "message",
         "seenAt",
+        "snoozedUntil",
         "state",
         "title",
         "url",

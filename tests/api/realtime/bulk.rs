@@ -62,7 +62,7 @@ async fn invalid_changes_name_the_member_and_change_nothing() {
             json!({"ids": [id, "1", -1, 1.5], "change": "read"}),
             &[("ids[1]", "invalid_type"), ("ids[2]", "invalid_type"), ("ids[3]", "invalid_type")],
         ),
-        (json!({"ids": [id], "change": "archived"}), &[("change", "unknown_value")]),
+        (json!({"ids": [id], "change": "hidden"}), &[("change", "unknown_value")]),
         (json!({"ids": [id], "change": 1}), &[("change", "invalid_type")]),
     ];
     for (body, problems) in cases {

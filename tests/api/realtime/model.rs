@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use service_kit::clock;
 use suite::RandomNumbers;
 use tokio::time::{Instant, timeout};
 
@@ -16,6 +17,7 @@ const CHANGES: u64 = 15;
 const USERS: [&str; 3] = ["ada", "bob", "cyd"];
 const SEED: u64 = 0x7265_616c;
 const DEVICES: usize = 2;
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// A device with an open stream, and its copy of the inbox.
 struct Device {
@@ -119,18 +121,29 @@ async fn change(service: &Service, app: &App, user: &str, random: &mut RandomNum
     let (items, _) = listed(service, app, user).await;
     let ids: Vec<i64> = items.into_keys().collect();
     let any = |random: &mut RandomNumbers| ids[usize::try_from(random.below(ids.len() as u64)).unwrap()];
-    let call = match random.below(10) {
+    let hidden = ["archived", "snoozed"][usize::try_from(random.below(2)).unwrap()];
+    let call = match random.below(11) {
         0..4 => return service.deliver(app, user, 1).await,
         _ if ids.is_empty() => return,
         4 => format!("POST /v3/notifications/{}/click", any(random)),
         5 => format!("DELETE /v3/notifications/{}/views", any(random)),
         6 => format!("DELETE /v3/notifications/{}", any(random)),
         7 => "POST /v3/notifications/markAllNotificationsAsRead".to_owned(),
-        8 if random.below(4) == 0 => "POST /v3/notifications/markAllNotificationsAsDeleted".to_owned(),
+        8 => {
+            // Return hidden items, which keeps the lists from running empty.
+            let list = service.list(app, user, &format!("filter={hidden}&limit=3")).await;
+            let some: Vec<&Value> = list["data"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+            let change = if hidden == "archived" { "unarchived" } else { "unsnoozed" };
+            let body = json!({"ids": some, "change": change});
+            let bulk = service.of(app, user, "POST /v3/notifications/bulk").json(&body);
+            return drop(bulk.send().await);
+        }
+        9 if random.below(4) == 0 => "POST /v3/notifications/markAllNotificationsAsDeleted".to_owned(),
         _ => {
-            let names = ["seen", "unseen", "read", "unread", "deleted"];
+            let names = ["seen", "unseen", "read", "unread", "deleted", "archived", "snoozed"];
             let some = [any(random), any(random), any(random)];
-            let body = json!({"ids": some, "change": names[usize::try_from(random.below(5)).unwrap()]});
+            let body = json!({"ids": some, "change": names[usize::try_from(random.below(7)).unwrap()],
+                "until": clock::now() + HOUR});
             let bulk = service.of(app, user, "POST /v3/notifications/bulk").json(&body);
             return drop(bulk.send().await);
         }

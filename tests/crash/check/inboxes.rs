@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::Channel;
 
 use crate::journal::{Change, Line};
-use crate::record::{Counters, Record};
+use crate::record::{Counters, Item, Record};
 
 /// Every user sees every item of their inbox exactly once, except deleted items.
 pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
@@ -65,7 +65,10 @@ fn undeleted(record: &Record) -> Vec<String> {
 
 pub(crate) fn every_counter_is_right(record: &Record) -> Vec<String> {
     let mut counted: BTreeMap<(i64, i64), Counters> = BTreeMap::new();
-    for item in record.tables.items.values().filter(|item| item.deleted_at.is_none()) {
+    let is_listed = |item: &&Item| {
+        item.deleted_at.is_none() && item.archived_at.is_none() && item.snoozed_until.is_none()
+    };
+    for item in record.tables.items.values().filter(is_listed) {
         let counters = counted.entry((item.app, item.user)).or_default();
         counters.total += 1;
         counters.unread += i64::from(item.clicked_at.is_none());

@@ -66,6 +66,8 @@ pub(super) struct KnownItem {
     pub(super) read: Fact<bool>,
     pub(super) state: Fact<Option<String>>,
     pub(super) deleted: Fact<bool>,
+    /// True until the user snoozes the item. It then returns at a time that the model does not know.
+    is_listed: bool,
 }
 
 /// An inbox as its user knows it.
@@ -88,6 +90,8 @@ impl Inbox {
             Some(200) => Answer::Shown,
             Some(202) => Answer::Stored,
             Some(404) => return self.not_found(change),
+            // Proving the credentials took so long that the snooze would have been over.
+            Some(400) if matches!(change, Change::Snoozed(_)) => return None,
             Some(408) => Answer::Unknown,
             Some(400..500) => return Some(format!("{change:?} was refused: {status:?}")),
             _ => Answer::Unknown,
@@ -102,7 +106,10 @@ impl Inbox {
             }
             Change::AllDeleted => {
                 (self.whole, self.late_deleted) = (true, self.late_deleted || answer != Answer::Shown);
-                self.items.values_mut().for_each(|item| item.deleted.set_visible(true, answer));
+                for item in self.items.values_mut() {
+                    let answer = if item.is_listed { answer } else { Answer::Unknown };
+                    item.deleted.set_visible(true, answer);
+                }
             }
             Change::Seen(id) => self.item(*id, |item| item.seen.set(true, answer)),
             Change::Unseen(id) => self.item(*id, |item| {
@@ -115,6 +122,10 @@ impl Inbox {
             }),
             Change::Unread(id) => self.item(*id, |item| item.read.set(false, answer)),
             Change::Deleted(id) => self.item(*id, |item| item.deleted.set(true, answer)),
+            // The item leaves the list, and is unread and unseen when it returns.
+            Change::Snoozed(id) => self.item(*id, |item| {
+                (item.is_listed, item.seen, item.read) = (false, Fact::Open, Fact::Open);
+            }),
             Change::StateSet(id, state) => self.item(*id, |item| item.state.set(Some(state.clone()), answer)),
         }
         None
@@ -132,6 +143,7 @@ impl Inbox {
         | Change::Read(id)
         | Change::Unread(id)
         | Change::Deleted(id)
+        | Change::Snoozed(id)
         | Change::StateSet(id, _)) = change
         else {
             return Some(format!("{change:?} got a 404"));
@@ -165,6 +177,7 @@ impl Inbox {
         let is_shown = |id: &i64| page.items.iter().any(|item| item.id == *id);
         let gone = self.items.iter().filter(|(id, item)| {
             item.deleted == Fact::Is(false)
+                && item.is_listed
                 && end.is_none_or(|end| (item.created_at, **id) > end)
                 && !is_shown(id)
         });
@@ -185,6 +198,7 @@ impl Inbox {
             read: fact(shown.read, self.late_read),
             state: Fact::Is(shown.state.clone()),
             deleted: fact(false, self.late_deleted),
+            is_listed: true,
         };
         self.items.insert(shown.id, known);
         twin.or(touched)

@@ -2,6 +2,7 @@
 //! device lists it too, and lists it again. Each call goes to a random gateway.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::Timestamp;
 use futures_util::future::join_all;
@@ -15,6 +16,8 @@ use crate::workload::{Workload, identifier};
 
 /// Maximum number of concurrent changes.
 const AT_ONCE: usize = 3;
+/// Time for which users snooze an item.
+const SNOOZE: Duration = Duration::from_secs(10);
 /// Share of visits that change the whole inbox, in percent.
 const WHOLE: usize = 10;
 
@@ -51,12 +54,13 @@ impl Workload {
     }
 
     fn change(&self, item: i64, about: (usize, u32, usize)) -> Change {
-        match self.dice.below(6, ("which", about)) {
+        match self.dice.below(7, ("which", about)) {
             0 => Change::Seen(item),
             1 => Change::Unseen(item),
             2 => Change::Read(item),
             3 => Change::Unread(item),
             4 => Change::Deleted(item),
+            5 => Change::Snoozed(item),
             _ => Change::StateSet(item, format!("state-{}", about.1)),
         }
     }
@@ -92,6 +96,7 @@ impl Workload {
             Change::Unread(id) => (Method::DELETE, item(id, "/reads")),
             Change::Deleted(id) => (Method::DELETE, item(id, "")),
             Change::StateSet(id, _) => (Method::PUT, item(id, "/state")),
+            Change::Snoozed(id) => (Method::PUT, item(id, "/snooze")),
             Change::AllRead => (Method::POST, "/v3/notifications/markAllNotificationsAsRead".to_owned()),
             Change::AllDeleted => {
                 (Method::POST, "/v3/notifications/markAllNotificationsAsDeleted".to_owned())
@@ -101,6 +106,7 @@ impl Workload {
         let call = call.header("X-SERVICE-USER-ID", identifier(user));
         match change {
             Change::StateSet(_, state) => call.json(&json!({"state": state})),
+            Change::Snoozed(_) => call.json(&json!({"until": clock::now() + SNOOZE})),
             _ => call,
         }
     }

@@ -23,7 +23,7 @@ pub(crate) const MAX_STATE: usize = 64;
 
 /// Sets or removes the app-defined state of a notification.
 ///
-/// The app chooses the text of the state, for example `archived`. `null` removes the state.
+/// The app chooses the text of the state, for example `done`. `null` removes the state.
 #[utoipa::path(
     put,
     path = "/v3/notifications/{id}/state",

@@ -2,10 +2,10 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::event::ItemsChanged;
+use domain::event::{ItemsChanged, ItemsSnoozed, SnoozesEnded};
 use domain::fields::{Fields, check_plain_json};
 use domain::inbox::ItemChange;
-use domain::{Event, ItemId, Problem};
+use domain::{Event, ItemId, Problem, Timestamp, UserNumber};
 use serde_json::Value;
 
 use crate::access::caller::UserCaller;
@@ -16,6 +16,7 @@ use crate::http::handling::Handling;
 use crate::http::status_body::StatusBody;
 use crate::http::waiting::database;
 use crate::inbox::change::{Visibility, not_shown_yet};
+use crate::inbox::place::read_until;
 use crate::inbox::whole::{Updated, updated};
 use crate::openapi::inbox::BulkChange;
 
@@ -24,13 +25,36 @@ pub(crate) const MAX_IDS: usize = 100;
 /// Maximum length of the name of a change, in bytes.
 const LONGEST_CHANGE: usize = 64;
 const DONE: &str = "the notifications were changed";
-const CHANGES: [(&str, ItemChange); 5] = [
+/// Name of the change that has the member `until`.
+const SNOOZED: &str = "snoozed";
+const UNSNOOZED: &str = "unsnoozed";
+const CHANGES: [(&str, ItemChange); 7] = [
     ("seen", ItemChange::Seen),
     ("unseen", ItemChange::Unseen),
     ("read", ItemChange::Read),
     ("unread", ItemChange::Unread),
     ("deleted", ItemChange::Deleted),
+    ("archived", ItemChange::Archived),
+    ("unarchived", ItemChange::Unarchived),
 ];
+
+/// The change to make.
+#[derive(Clone, Copy)]
+enum Change {
+    Item(ItemChange),
+    Snoozed(Timestamp),
+    Unsnoozed,
+}
+
+impl Change {
+    fn event(self, user: UserNumber, items: Vec<ItemId>) -> Event {
+        match self {
+            Change::Item(change) => Event::InboxItemsChanged(change, ItemsChanged { user, items }),
+            Change::Snoozed(until) => Event::InboxItemsSnoozed(ItemsSnoozed { user, items, until }),
+            Change::Unsnoozed => Event::InboxSnoozesEnded(SnoozesEnded { user, items, due: None }),
+        }
+    }
+}
 
 /// Makes the same change to several notifications.
 ///
@@ -65,15 +89,14 @@ pub(crate) async fn change(
         return Ok(updated(DONE, 0));
     }
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    let event = Event::InboxItemsChanged(change, ItemsChanged { user: owner.user, items });
-    match gateway.change_inbox(app, owner.user, event).await? {
+    match gateway.change_inbox(app, owner.user, change.event(owner.user, items)).await? {
         Visibility::Yes => Ok(updated(DONE, count)),
         Visibility::NotYet => Ok(not_shown_yet()),
     }
 }
 
-/// Reads the members `ids` and `change`. A repeated id counts once.
-fn read(body: Value, handling: Handling) -> Result<(Vec<ItemId>, ItemChange), Failure> {
+/// Reads the members `ids` and `change`, and `until` of a snooze. A repeated id counts once.
+fn read(body: Value, handling: Handling) -> Result<(Vec<ItemId>, Change), Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
     let read = Fields::open("", body, &mut problems).and_then(|mut fields| {
@@ -81,7 +104,7 @@ fn read(body: Value, handling: Handling) -> Result<(Vec<ItemId>, ItemChange), Fa
         fields.require("change", &mut problems);
         let ids = fields.array("ids", &mut problems).and_then(|ids| read_ids(&ids, &mut problems));
         let change = fields.string("change", LONGEST_CHANGE, &mut problems);
-        let change = change.and_then(|name| read_change(&name, &mut problems));
+        let change = change.and_then(|name| read_change(&name, &mut fields, &mut problems));
         fields.finish(handling.strict, &mut problems);
         ids.zip(change)
     });
@@ -110,11 +133,17 @@ fn read_ids(ids: &[Value], problems: &mut Vec<Problem>) -> Option<Vec<ItemId>> {
     Some(read)
 }
 
-fn read_change(name: &str, problems: &mut Vec<Problem>) -> Option<ItemChange> {
-    let change = CHANGES.iter().find(|(known, _)| *known == name).map(|(_, change)| *change);
+fn read_change(name: &str, fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Change> {
+    match name {
+        SNOOZED => return read_until(fields, problems).map(Change::Snoozed),
+        UNSNOOZED => return Some(Change::Unsnoozed),
+        _ => {}
+    }
+    let change = CHANGES.iter().find(|(known, _)| *known == name).map(|(_, change)| Change::Item(*change));
     if change.is_none() {
         let names = CHANGES.map(|(name, _)| name).join(", ");
-        problems.push(Problem::new("change", "unknown_value", format!("change must be one of {names}")));
+        let message = format!("change must be one of {names}, {SNOOZED}, {UNSNOOZED}");
+        problems.push(Problem::new("change", "unknown_value", message));
     }
     change
 }

@@ -12,7 +12,7 @@ use crate::http::failure::Failure;
 use crate::http::waiting::database;
 use crate::openapi::vocabulary::Count;
 
-/// Counters of a whole inbox.
+/// Counters of the notifications that are neither archived nor snoozed.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = InboxCounts, example = json!({"unreadCount": 1, "unseenCount": 0, "totalCount": 12}))]

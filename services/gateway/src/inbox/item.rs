@@ -166,7 +166,12 @@ pub(crate) async fn delete(
 }
 
 impl Gateway {
-    async fn mark(&self, caller: &Caller, id: ItemId, change: ItemChange) -> Result<HttpResponse, Failure> {
+    pub(crate) async fn mark(
+        &self,
+        caller: &Caller,
+        id: ItemId,
+        change: ItemChange,
+    ) -> Result<HttpResponse, Failure> {
         let item = self.find_item(caller, id).await?;
         self.change_and_show(caller, &item, marked(&item, change)).await
     }

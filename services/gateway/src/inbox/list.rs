@@ -36,14 +36,18 @@ enum Filter {
     Seen,
     /// Notifications that have an app-defined state.
     Interacted,
+    Archived,
+    Snoozed,
 }
 
-const FILTERS: [(&str, Filter); 5] = [
+const FILTERS: [(&str, Filter); 7] = [
     ("unread", Filter::Unread),
     ("read", Filter::Read),
     ("unseen", Filter::Unseen),
     ("seen", Filter::Seen),
     ("interacted", Filter::Interacted),
+    ("archived", Filter::Archived),
+    ("snoozed", Filter::Snoozed),
 ];
 
 /// The part of an inbox that a request selects.
@@ -56,7 +60,7 @@ struct Page {
     category: Option<String>,
 }
 
-/// A page of an inbox. `unreadCount` and `unseenCount` cover the whole inbox.
+/// A page of an inbox. `unreadCount` and `unseenCount` cover all notifications that are neither archived nor snoozed.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = NotificationList, example = json!({
@@ -66,6 +70,7 @@ struct Page {
         "id": 4096, "title": "Your order is on its way", "message": "It arrives on Friday.", "icon": null,
         "url": null, "data": {}, "blocks": [], "createdAt": "2027-01-31T09:00:00.000Z",
         "seenAt": "2027-01-31T09:05:00.000Z", "clickedAt": null, "category": null, "state": null,
+        "archivedAt": null, "snoozedUntil": null,
     }],
 }))]
 struct Listing<'a> {
@@ -78,7 +83,7 @@ struct Listing<'a> {
 }
 
 /// Position of this page in the list. `totalCount` is the number of notifications that match the filter and the category. If
-/// the request has a category or the filter `interacted`, the service counts only up to 10,000.
+/// the request has a category, or the filter `interacted`, `archived` or `snoozed`, the service counts only up to 10,000.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Pagination {
@@ -96,6 +101,8 @@ struct Pagination {
 }
 
 /// Lists one page of the user's inbox, newest first.
+///
+/// Archived and snoozed notifications are only listed with the filter `archived` or `snoozed`.
 #[utoipa::path(
     get,
     path = "/v3/notifications",
@@ -106,7 +113,7 @@ struct Pagination {
         ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of the page; 1 by default."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Maximum number of notifications on the page; 15 by default."),
         ("cursor" = inline(Option<Cursor>), Query, description = "A `pagination.nextCursor` in place of `pageNo`; both together are a 400 (`conflict`)."),
-        ("filter" = inline(Option<Filter>), Query, description = "Only notifications in this state; `interacted` means that they have a state set by the app."),
+        ("filter" = inline(Option<Filter>), Query, description = "Only notifications in this state; `interacted` means that they have a state set by the app. `archived` and `snoozed` list the notifications that all other lists leave out."),
         ("category" = Option<String>, Query, description = "Only notifications of the category with this identifier."),
     ),
     responses((status = 200, description = "A page of the inbox.", body = Listing)),
@@ -167,7 +174,11 @@ impl Page {
             read: is(Filter::Read, Filter::Unread),
             seen: is(Filter::Seen, Filter::Unseen),
             has_state: (self.filter == Some(Filter::Interacted)).then_some(true),
-            place: Place::List,
+            place: match self.filter {
+                Some(Filter::Archived) => Place::Archive,
+                Some(Filter::Snoozed) => Place::Snoozed,
+                _ => Place::List,
+            },
         }
     }
 
@@ -185,7 +196,7 @@ impl Page {
             (None, Some(Filter::Read)) => counts.total - counts.unread,
             (None, Some(Filter::Unseen)) => counts.unseen,
             (None, Some(Filter::Seen)) => counts.total - counts.unseen,
-            (Some(_), _) | (None, Some(Filter::Interacted)) => {
+            (Some(_), _) | (None, Some(Filter::Interacted | Filter::Archived | Filter::Snoozed)) => {
                 database(gateway.store.inbox().count_inbox(caller.app.id, user, self.filter())).await?
             }
         })

@@ -17,6 +17,7 @@ use crate::openapi::vocabulary::{FreeObject, Id, Identifier, Time};
     "url": "https://shop.example/orders/1007", "data": {"orderId": 1007}, "blocks": [],
     "createdAt": "2027-01-31T09:00:00.000Z", "seenAt": "2027-01-31T09:05:00.000Z", "clickedAt": null,
     "category": {"id": 7, "identifier": "orders", "name": "Orders"}, "state": null,
+    "archivedAt": null, "snoozedUntil": null,
 }))]
 pub(crate) struct Notification<'a> {
     #[schema(value_type = Id)]
@@ -34,6 +35,12 @@ pub(crate) struct Notification<'a> {
     category: Option<Category<'a>>,
     /// App-defined state of the notification; null if it has none.
     state: Option<&'a str>,
+    /// Time at which the notification was archived; null if it is not archived.
+    #[schema(value_type = Option<Time>)]
+    archived_at: Option<Timestamp>,
+    /// Time until which the notification is snoozed; null if it is not snoozed.
+    #[schema(value_type = Option<Time>)]
+    snoozed_until: Option<Timestamp>,
 }
 
 // The JSON text of each member is copied from the stored content into the answer without being parsed.
@@ -100,6 +107,8 @@ impl<'a> Notification<'a> {
                 name: &category.name,
             }),
             state: item.state.app_state.as_deref(),
+            archived_at: item.state.archived_at,
+            snoozed_until: item.state.snoozed_until,
         })
     }
 }

@@ -3,11 +3,11 @@
 
 use utoipa::ToSchema;
 
-use crate::openapi::vocabulary::Id;
+use crate::openapi::vocabulary::{Id, Time};
 
 /// App-defined state of a notification.
 #[derive(ToSchema)]
-#[schema(example = json!({"state": "archived"}))]
+#[schema(example = json!({"state": "done"}))]
 pub(crate) struct NewState {
     /// At most 64 bytes, without control characters; null removes the state.
     #[schema(required = true, min_length = 1, max_length = 64)]
@@ -22,6 +22,18 @@ pub(crate) struct BulkChange {
     #[schema(value_type = Vec<Id>, min_items = 1, max_items = 100)]
     ids: Vec<i64>,
     change: ItemChange,
+    /// Required for `snoozed`: time at which the notifications return to the list, at most 365 days ahead. Only for `snoozed`.
+    #[schema(value_type = Option<Time>, nullable = false)]
+    until: Option<String>,
+}
+
+/// Time until which a notification is snoozed.
+#[derive(ToSchema)]
+#[schema(example = json!({"until": "2027-01-31T09:00:00.000Z"}))]
+pub(crate) struct Snooze {
+    /// Time at which the notification returns to the list, at most 365 days ahead.
+    #[schema(value_type = Time)]
+    until: String,
 }
 
 /// A change to a notification.
@@ -33,4 +45,8 @@ enum ItemChange {
     Read,
     Unread,
     Deleted,
+    Archived,
+    Unarchived,
+    Snoozed,
+    Unsnoozed,
 }

@@ -52,6 +52,7 @@ const BOTH: &[PermittedCallers] = &[
 ];
 
 const NOTIFICATION: &[&str] = &[
+    "archivedAt",
     "blocks",
     "category",
     "clickedAt",
@@ -61,6 +62,7 @@ const NOTIFICATION: &[&str] = &[
     "id",
     "message",
     "seenAt",
+    "snoozedUntil",
     "state",
     "title",
     "url",
@@ -120,6 +122,24 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         calls: &["POST /v3/notifications/{item}/click", "PATCH /v3/notifications/{item}/click"],
         by: BOTH,
+        members: NOTIFICATION,
+        ..PLAIN
+    },
+    Row {
+        calls: &[
+            "PUT /v3/notifications/{item}/archive",
+            "DELETE /v3/notifications/{item}/archive",
+            "DELETE /v3/notifications/{item}/snooze",
+        ],
+        by: BOTH,
+        members: NOTIFICATION,
+        ..PLAIN
+    },
+    Row {
+        calls: &["PUT /v3/notifications/{item}/snooze"],
+        by: BOTH,
+        body: Some(|| json!({"until": service_kit::clock::now() + std::time::Duration::from_secs(86_400)})),
+        has_fixed_members: true,
         members: NOTIFICATION,
         ..PLAIN
     },

@@ -1,0 +1,151 @@
+//! `/v3/notifications/{id}/archive` and `/v3/notifications/{id}/snooze`: moves of a notification off the list, and back.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::event::{ItemsSnoozed, SnoozesEnded};
+use domain::fields::{Fields, check_plain_json};
+use domain::inbox::ItemChange;
+use domain::{Event, Problem, Timestamp};
+use serde_json::Value;
+use service_kit::clock;
+
+use crate::access::caller::Caller;
+use crate::gateway::Gateway;
+use crate::http::body::Body;
+use crate::http::failure::{Failure, valid_or_problems};
+use crate::http::handling::Handling;
+use crate::http::path_id::PathId;
+use crate::http::status_body::StatusBody;
+use crate::inbox::notification::Notification;
+use crate::openapi::inbox::Snooze;
+use crate::openapi::vocabulary::Id;
+
+/// Longest time for which a notification can be snoozed.
+const LONGEST_SNOOZE: Duration = Duration::from_secs(365 * 86_400);
+
+/// Archives a notification.
+///
+/// It leaves the list and the counters. The filter `archived` lists it. A snooze of the notification ends.
+#[utoipa::path(
+    put,
+    path = "/v3/notifications/{id}/archive",
+    operation_id = "archiveNotification",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, now archived.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn archive(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway.mark(&caller, id.item()?, ItemChange::Archived).await
+}
+
+/// Moves an archived notification back to the list.
+#[utoipa::path(
+    delete,
+    path = "/v3/notifications/{id}/archive",
+    operation_id = "unarchiveNotification",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, now on the list.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn unarchive(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway.mark(&caller, id.item()?, ItemChange::Unarchived).await
+}
+
+/// Snoozes a notification.
+///
+/// It leaves the list and the counters until the given time. Then it returns to its place on the list, unread and unseen. The filter
+/// `snoozed` lists it meanwhile. An archived notification leaves the archive.
+#[utoipa::path(
+    put,
+    path = "/v3/notifications/{id}/snooze",
+    operation_id = "snoozeNotification",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    request_body = Snooze,
+    responses(
+        (status = 200, description = "The notification, now snoozed.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn snooze(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let until = read_snooze(body.json().await?, handling)?;
+    let item = gateway.find_item(&caller, id.item()?).await?;
+    let snoozed = ItemsSnoozed { user: item.user, items: vec![item.id], until };
+    gateway.change_and_show(&caller, &item, Event::InboxItemsSnoozed(snoozed)).await
+}
+
+/// Ends the snooze of a notification. It returns to the list at once, unread and unseen.
+#[utoipa::path(
+    delete,
+    path = "/v3/notifications/{id}/snooze",
+    operation_id = "unsnoozeNotification",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, now on the list.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn unsnooze(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let item = gateway.find_item(&caller, id.item()?).await?;
+    let ended = SnoozesEnded { user: item.user, items: vec![item.id], due: None };
+    gateway.change_and_show(&caller, &item, Event::InboxSnoozesEnded(ended)).await
+}
+
+/// Reads the member `until` of a snooze.
+fn read_snooze(body: Value, handling: Handling) -> Result<Timestamp, Failure> {
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let until = Fields::open("", body, &mut problems).and_then(|mut fields| {
+        let until = read_until(&mut fields, &mut problems);
+        fields.finish(handling.strict, &mut problems);
+        until
+    });
+    valid_or_problems(until, problems)
+}
+
+/// Reads the required member `until`: a time in the future, at most a year ahead.
+pub(crate) fn read_until(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Timestamp> {
+    fields.require("until", problems);
+    let until = fields.time("until", problems)?;
+    let now = clock::now();
+    let problem = if until <= now {
+        Problem::new("until", "past", "until must be in the future")
+    } else if until > now + LONGEST_SNOOZE {
+        Problem::new("until", "too_far", "until must be at most 365 days ahead")
+    } else {
+        return Some(until);
+    };
+    problems.push(problem);
+    None
+}
