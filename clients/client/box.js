@@ -24,6 +24,10 @@ const STEPS = {
   read: (item, at) => ({ ...item, seenAt: item.seenAt ?? at, clickedAt: item.clickedAt ?? at }),
   unread: (item) => ({ ...item, clickedAt: null }),
   deleted: () => undefined,
+  archived: () => undefined,
+  snoozed: () => undefined,
+  unarchived: (item) => item,
+  unsnoozed: (item) => item,
   state: (item, _, state = null) => ({ ...item, state }),
 };
 
@@ -38,7 +42,10 @@ export const applyChange = (box, { change, ids = [], upTo, state, at }) => {
   const newer = [...box.items.values()].filter(({ id }) => id > upTo);
   if (change !== 'seen') box.unreadCount = newer.filter(({ clickedAt }) => !clickedAt).length;
   box.unseenCount = newer.filter(({ seenAt }) => !seenAt).length;
-  if (change === 'deleted') box.cursor = null;
+  if (change !== 'deleted') return;
+  // The box is complete, so items that return belong to it.
+  box.cursor = null;
+  box.floor = 0;
 };
 
 /** Sorts the items, newest first. @param {Box} box */

@@ -9,13 +9,19 @@ const DAY = 86_400_000;
 const MOST = 200;
 /** Name and time of an entry. */
 const ENTRY = /^(\["tidings",.*\] change) (\d+) /s;
+/** Changes that move an item. */
+export const MOVES = ['archived', 'unarchived', 'snoozed', 'unsnoozed'];
 /** Changes that a change replaces. @type {Record<string, string[]>} */
 const REPLACES = {
   seen: ['seen'],
   read: ['seen', 'read', 'unread'],
   unread: ['unread'],
-  deleted: ['seen', 'read', 'unread', 'state'],
+  deleted: ['seen', 'read', 'unread', 'state', ...MOVES],
   state: ['state'],
+  archived: MOVES,
+  snoozed: MOVES,
+  unarchived: ['unarchived'],
+  unsnoozed: ['unsnoozed'],
 };
 
 /** Reads an entry; removes an invalid one. @param {string} key @returns {Change[]} */

@@ -3,7 +3,7 @@
 /** @import { App, Box, Connection, CreateInbox, Failure, Json, Kind, LoadedPush, Notification, Snapshot, StreamEvent, Tabs } from './types.js' */
 import { createApi, isFinal } from './api.js';
 import { addPage, applyChange, applyEvent, newBox } from './box.js';
-import { createChanges } from './changes.js';
+import { createChanges, MOVES } from './changes.js';
 import { remember } from './storage.js';
 import { createStream } from './stream.js';
 import { joinTabs } from './tabs.js';
@@ -117,11 +117,15 @@ export const createInbox = (options) => {
       changed();
       return !failure;
     }));
+  /** @param {Record<string, string>} more */
+  const queryOf = (more) => {
+    const query = new URLSearchParams({ limit: String(pageSize), ...more });
+    if (categories.length === 1) query.set('category', categories[0]);
+    return query;
+  };
   /** @param {Box} next */
   const addNext = async (next) => {
-    const query = new URLSearchParams({ limit: String(pageSize), ...(next.cursor && { cursor: next.cursor }) });
-    if (categories.length === 1) query.set('category', categories[0]);
-    addPage(next, await json(`/notifications?${query}`));
+    addPage(next, await json(`/notifications?${queryOf(next.cursor ? { cursor: next.cursor } : {})}`));
   };
   let retry = setTimeout(() => {});
   /** @param {number} least @param {number} jitter */
@@ -149,7 +153,7 @@ export const createInbox = (options) => {
   const changes = createChanges({
     name: `${name} change`,
     prepare: connect,
-    send: async ({ change, ids, upTo, state, at }) => {
+    send: async ({ change, ids, upTo, state, until, at }) => {
       touched = new Set();
       /** @type {Response | undefined} */
       let answer;
@@ -161,7 +165,7 @@ export const createInbox = (options) => {
         answer = await api(`/notifications/${ids[0]}/state`, { method: 'PUT', body: { state } });
       } else {
         for (let first = 0; first < ids.length; first += CHUNK) {
-          const body = { ids: ids.slice(first, first + CHUNK), change };
+          const body = { ids: ids.slice(first, first + CHUNK), change, until };
           answer = await api('/notifications/bulk', { method: 'POST', body });
         }
       }
@@ -179,9 +183,9 @@ export const createInbox = (options) => {
     },
     changed,
   });
-  /** @param {Kind} change @param {number[]} ids @param {string | null} [state] */
-  const change = (change, ids, state) => {
-    if (ids.length) changes.add({ change, ids, state });
+  /** @param {Kind} change @param {number[]} ids @param {{ state?: string | null, until?: string }} [more] */
+  const change = (change, ids, more) => {
+    if (ids.length) changes.add({ change, ids, ...more });
   };
   /** @param {'read' | 'deleted'} change */
   const changeAll = async (change) => {
@@ -309,7 +313,27 @@ export const createInbox = (options) => {
     unread: (id) => change('unread', [id]),
     seen: (ids) => change('seen', ids),
     remove: (id) => change('deleted', [id]),
-    setState: (id, state) => change('state', [id], state),
+    setState: (id, state) => change('state', [id], { state }),
+    archive: (id) => change('archived', [id]),
+    unarchive: (id) => change('unarchived', [id]),
+    snooze: (id, until) => change('snoozed', [id], { until: until.toISOString() }),
+    unsnooze: (id) => change('unsnoozed', [id]),
+    hidden: async (filter, cursor) => {
+      await connect();
+      const { data, pagination } = await json(`/notifications?${queryOf({ filter, ...(cursor && { cursor }) })}`);
+      /** @type {Map<number, Notification>} */
+      const items = new Map(data.map((/** @type {Notification} */ item) => [item.id, item]));
+      for (const { change, ids, at, until = null } of changes.pending()) {
+        if (change !== 'deleted' && !MOVES.includes(change)) continue;
+        for (const id of ids) {
+          const item = items.get(id) ?? box.items.get(id);
+          items.delete(id);
+          if (change !== filter || !item || cursor) continue;
+          items.set(id, { ...item, archivedAt: until ? null : new Date(at).toISOString(), snoozedUntil: until });
+        }
+      }
+      return { items: [...items.values()].filter(isShown), cursor: pagination.nextCursor };
+    },
     readAll: () => void changeAll('read'),
     removeAll: () => void changeAll('deleted'),
     preferences: {

@@ -12,7 +12,7 @@ export interface Options {
     getToken?: () => string | Promise<string>;
     /** Notifications per request, 1 to 20. 20 by default. */
     pageSize?: number;
-    /** Identifiers of the categories to show. All by default. The counters always cover the whole inbox. */
+    /** Identifiers of the categories to show. All by default. The counters always cover the whole list. */
     categories?: string[];
     /** URL of the service worker for web push. Without it, push is unsupported. */
     serviceWorker?: string;
@@ -44,6 +44,10 @@ export interface Notification {
     category: Category | null;
     /** State that the app keeps with the notification. */
     state: string | null;
+    /** Time at which the notification was archived; null if it is not archived. */
+    archivedAt: string | null;
+    /** Time at which a snoozed notification returns; null if it is not snoozed. */
+    snoozedUntil: string | null;
     /** Id of the send. Only notifications that came over the stream have it. */
     requestId?: string;
 }
@@ -118,13 +122,37 @@ export interface Inbox {
     seen(ids: number[]): void;
     remove(id: number): void;
     setState(id: number, state: string | null): void;
+    archive(id: number): void;
+    unarchive(id: number): void;
+    /** Hides the notification until a time, at most 365 days ahead. Then it returns to its place, unread. */
+    snooze(id: number, until: Date): void;
+    unsnooze(id: number): void;
+    /** Lists archived or snoozed notifications, newest first. Pass the `cursor` of the answer for the next page. */
+    hidden(place: 'archived' | 'snoozed', cursor?: string): Promise<HiddenPage>;
     readAll(): void;
     removeAll(): void;
     preferences: Preferences;
     push: Push;
 }
 
-export type Kind = 'seen' | 'unseen' | 'read' | 'unread' | 'deleted' | 'state';
+/** A page of archived or snoozed notifications. */
+export interface HiddenPage {
+    items: Notification[];
+    /** Cursor of the next page; null if there is none. */
+    cursor: string | null;
+}
+
+export type Kind =
+    | 'seen'
+    | 'unseen'
+    | 'read'
+    | 'unread'
+    | 'deleted'
+    | 'archived'
+    | 'unarchived'
+    | 'snoozed'
+    | 'unsnoozed'
+    | 'state';
 
 /** A change that the user made. */
 export interface Change {
@@ -137,6 +165,8 @@ export interface Change {
     /** Newest id of a change to all items. */
     upTo?: number;
     state?: string | null;
+    /** End of a snooze. */
+    until?: string;
 }
 
 /** Loaded part of an inbox: every item from `floor` on. */
@@ -226,7 +256,7 @@ export type CreateChanges = (options: {
 }) => {
     /** Changes to show, oldest first. */
     pending(): Change[];
-    add(change: Pick<Change, 'change' | 'ids' | 'upTo' | 'state'>): void;
+    add(change: Pick<Change, 'change' | 'ids' | 'upTo' | 'state' | 'until'>): void;
     /** Sends the waiting changes. */
     flush(): void;
     start(): void;

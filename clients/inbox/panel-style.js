@@ -50,7 +50,7 @@ fieldset { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0; padding: 12
 legend { float: inline-start; flex-basis: 100%; padding: 0; font-weight: 600; }
 label { display: flex; gap: 7px; align-items: center; min-height: 28px; cursor: pointer; }
 input { width: 17px; height: 17px; margin: 0; accent-color: var(--_accent); }
-@media (hover: none) { .acts { opacity: 1; background: none; } li { padding-inline-end: 84px; } }
+@media (hover: none) { .acts { opacity: 1; background: none; } li { padding-inline-end: 112px; } }
 @media (prefers-reduced-motion: no-preference) {
   .panel:popover-open { animation: show .14s ease-out; }
   @keyframes show { from { opacity: 0; translate: 0 -6px; } }

@@ -1,11 +1,11 @@
 // Content of the panel of <tidings-inbox>: tabs, list and keyboard.
 // SPDX-License-Identifier: Apache-2.0
 /** @import { Block, Failure, Notification } from '../client/types.js' */
-/** @import { Host, Row, Shell, Text } from './types.js' */
+/** @import { Host, Removal, Row, Shell, Text } from './types.js' */
 import { BELL, h, icon } from './dom.js';
 import { css } from './panel-style.js';
 
-/** Milliseconds for which a deletion can be undone. */
+/** Milliseconds for which a deletion, archiving or snooze can be undone. */
 const UNDO = 5_000;
 /** Milliseconds for which an item must be half visible until it is seen. */
 const SEEN = 1_000;
@@ -24,6 +24,8 @@ const ICONS = {
   close: 'M6 6l12 12M18 6L6 18',
   read: 'M5 12.5l4.5 4.5L19 7.5',
   unread: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8',
+  hide: 'M12 8v4.5l3 1.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16',
+  archive: 'M4 5h16v4H4zM5.5 9v10h13V9M10 13h4',
   remove: 'M5 7h14M10 7V4.5h4V7M7 7l1 12.5h8L17 7',
 };
 
@@ -54,15 +56,16 @@ const createRow = (template) => {
   const [title, message] = ['title', 'message'].map((className) => h('span', { className, dir: 'auto' }));
   const open = h('a', { className: 'open' }, ...(template ? [template.content.cloneNode(true)] : [title, message]));
   const [meta, blocks, body, acts] = ['meta', 'blocks', 'body', 'acts'].map((className) => h('div', { className }));
-  const [toggle, remove] = ['toggle', 'remove'].map((name) =>
+  const [toggle, hide, remove] = ['toggle', 'hide', 'remove'].map((name) =>
     h('button', { type: 'button', className: `${name} icon` }),
   );
   const image = h('img', { className: 'image', alt: '', loading: 'lazy', hidden: true });
+  hide.append(icon(ICONS.hide));
   remove.append(icon(ICONS.remove));
   body.append(open, ...(template ? [] : [meta]), blocks);
-  acts.append(toggle, remove);
+  acts.append(toggle, hide, remove);
   const row = h('li', { className: 'item' }, image, body, acts);
-  return { row, open, title, message, image, meta, blocks, toggle, remove };
+  return { row, open, title, message, image, meta, body, blocks, toggle, hide, remove };
 };
 
 export class Panel {
@@ -76,11 +79,11 @@ export class Panel {
   top = 0;
   /** @type {'all' | 'unread'} */
   tab = 'all';
-  /** @type {'list' | 'settings'} */
+  /** @type {'list' | 'settings' | 'archive'} */
   view = 'list';
   /** Id of the item that Tab reaches. */
   current = 0;
-  /** The deletion that can be undone. @type {{ item: Notification, timer: number } | undefined} */
+  /** The removal that can be undone. @type {Removal | undefined} */
   removal;
   /** Ids to mark as seen. @type {Set<number>} */
   seen = new Set();
@@ -111,7 +114,7 @@ export class Panel {
     return this.host.inbox;
   }
 
-  /** Number of unread items that a deletion hides. */
+  /** Number of unread items that a removal hides. */
   get hiddenUnread() {
     const { removal, inbox } = this;
     const item = removal && inbox?.getSnapshot().items.find(({ id }) => id === removal.item.id);
@@ -167,6 +170,7 @@ export class Panel {
   build() {
     const title = h('h2', { id: 'title' });
     const back = button('back icon', () => this.show('list'), {}, icon(ICONS.back));
+    const archive = button('archive icon', () => this.show('archive'), {}, icon(ICONS.archive));
     const settings = button('settings icon', () => this.show('settings'), {}, icon(ICONS.settings));
     const close = button('close icon', () => this.host.hide(), {}, icon(ICONS.close));
     const tabs = /** @type {const} */ (['all', 'unread']).map((name) =>
@@ -192,7 +196,7 @@ export class Panel {
     const undoButton = button('undo-button', () => this.undo());
     undo.append(h('span'), undoButton);
     this.panel.append(
-      h('slot', { name: 'header' }, h('div', { className: 'bar' }, back, title, settings, close)),
+      h('slot', { name: 'header' }, h('div', { className: 'bar' }, back, title, archive, settings, close)),
       main,
       preferences,
       note,
@@ -205,7 +209,7 @@ export class Panel {
     list.addEventListener('focusin', ({ target }) => this.reach(this.idOf(target)));
     list.addEventListener('error', ({ target }) => target instanceof HTMLElement && (target.hidden = true), true);
     return {
-      ...{ title, back, settings, close, tabs, readAll, pill, list, more, nothing, empty, progress, retry, state },
+      ...{ title, back, archive, settings, close, tabs, readAll, pill, list, more, nothing, empty, progress, retry, state },
       ...{ scroll, main, preferences, note, undo, undoButton, push },
     };
   }
@@ -228,11 +232,11 @@ export class Panel {
     if (!this.rows.has(this.current)) this.reach(this.shown[0]?.id);
 
     const isList = this.view === 'list';
-    ui.main.hidden = ui.settings.hidden = !isList;
+    ui.main.hidden = ui.settings.hidden = ui.archive.hidden = !isList;
     ui.preferences.hidden = ui.back.hidden = isList;
     ui.close.hidden = !this.panel.popover;
-    ui.title.textContent = say(isList ? 'title' : 'settings');
-    for (const name of /** @type {const} */ (['back', 'settings', 'close'])) label(ui[name], say(name));
+    ui.title.textContent = say(this.view === 'list' ? 'title' : this.view);
+    for (const name of /** @type {const} */ (['back', 'archive', 'settings', 'close'])) label(ui[name], say(name));
     for (const tab of ui.tabs) {
       tab.textContent = say(/** @type {'all'} */ (tab.id));
       tab.ariaSelected = String(tab.id === this.tab);
@@ -262,7 +266,7 @@ export class Panel {
     ui.note.hidden = !isOffline && !this.failTimer;
     ui.note.textContent = say(isOffline ? (error?.status && !error.isChange ? 'error' : 'offline') : this.failure);
     ui.undo.hidden = !this.removal;
-    ui.undo.children[0].textContent = say('removed');
+    ui.undo.children[0].textContent = say(this.removal?.done ?? 'removed');
     ui.undoButton.textContent = say('undo');
     void this.renderPush();
   }
@@ -326,6 +330,8 @@ export class Panel {
     if (source && row.image.getAttribute('src') !== source) row.image.src = source;
     label(row.toggle, say(item.clickedAt ? 'markUnread' : 'markRead'));
     row.toggle.replaceChildren(icon(item.clickedAt ? ICONS.unread : ICONS.read));
+    label(row.hide, say('hide'));
+    row.hide.ariaExpanded ??= 'false';
     label(row.remove, say('remove'));
     const focused = [...row.blocks.children].findIndex((block) => block.matches(':focus'));
     row.blocks.replaceChildren(...(item.blocks ?? []).flatMap((block) => this.block(block, item)));
@@ -377,17 +383,24 @@ export class Panel {
     else (await import('./settings.js').catch(() => undefined))?.renderPush(this);
   }
 
-  /** @param {'list' | 'settings'} view */
+  /** @param {'list' | 'settings' | 'archive'} view */
   async show(view) {
+    const from = this.view === 'archive' ? 'archive' : 'settings';
+    this.commit();
     this.view = view;
     this.render();
-    this.ui[view === 'list' ? 'settings' : 'back'].focus();
+    this.ui[view === 'list' ? from : 'back'].focus();
     if (view === 'list') return;
     this.showState('loading');
     const { inbox } = this;
+    if (view === 'archive') {
+      const isShown = await (await import('./hidden.js').catch(() => undefined))?.renderHidden(this);
+      if (!isShown && inbox === this.inbox && this.view === view) this.showState('error');
+      return;
+    }
     const list = await inbox?.preferences.list().catch(() => undefined);
     const settings = list && (await import('./settings.js').catch(() => undefined));
-    if (inbox !== this.inbox) return;
+    if (inbox !== this.inbox || this.view !== view) return;
     if (settings) settings.renderPreferences(this, list);
     else this.showState('error');
   }
@@ -438,6 +451,7 @@ export class Panel {
     const item = this.item(this.idOf(target));
     if (!item) return;
     if (target.closest('.toggle')) this.toggle(item);
+    else if (target.closest('.hide')) void this.choose(item);
     else if (target.closest('.remove')) this.remove(item);
     else if (target.closest('.open')) {
       // Clicks with these keys open a new tab or window, which the page cannot replace.
@@ -455,17 +469,32 @@ export class Panel {
     else this.inbox?.read(id);
   }
 
-  /** Hides an item, and deletes it unless the user undoes this. @param {Notification} item */
-  remove(item) {
-    const at = this.shown.indexOf(item);
+  /** Offers times of a snooze, and the archive. @param {Notification} item */
+  async choose(item) {
+    const hidden = await import('./hidden.js').catch(() => this.fail());
+    const row = this.rows.get(item.id);
+    if (hidden && row) hidden.openMenu(this, item, row);
+  }
+
+  /** @param {Notification} item */
+  archive(item) {
+    this.remove(item, 'archived', () => this.inbox?.archive(item.id));
+  }
+
+  /**
+   * Hides an item, and removes it from the list unless the user undoes this.
+   * @param {Notification} item @param {Removal['done']} done @param {() => void} run
+   */
+  remove(item, done = 'removed', run = () => this.inbox?.remove(item.id)) {
+    const at = this.shown.findIndex(({ id }) => id === item.id);
     const hasFocus = this.rows.get(item.id)?.row.matches(':focus-within');
     this.commit();
-    this.removal = { item, timer: setTimeout(this.commit, UNDO) };
+    this.removal = { item, done, run, timer: setTimeout(this.commit, UNDO) };
     const next = this.shown[at + 1] ?? this.shown[at - 1];
     this.reach(next?.id);
     if (hasFocus) this.focus(next?.id);
     this.host.render();
-    this.status.textContent = this.text.say('removed');
+    this.status.textContent = this.text.say(done);
   }
 
   /** Ends the time for undoing. */
@@ -473,19 +502,19 @@ export class Panel {
     const { removal } = this;
     clearTimeout(removal?.timer);
     this.removal = undefined;
-    return removal?.item;
+    return removal;
   }
 
-  /** Carries out the deletion that can be undone. */
+  /** Carries out the removal that can be undone. */
   commit = () => {
-    const item = this.endRemoval();
-    if (!item) return;
-    this.inbox?.remove(item.id);
+    const removal = this.endRemoval();
+    if (!removal) return;
+    removal.run();
     this.host.render();
   };
 
   undo() {
-    const item = this.endRemoval();
+    const item = this.endRemoval()?.item;
     if (!item) return;
     this.top = Math.max(this.top, item.id);
     this.host.render();
@@ -526,6 +555,8 @@ export class Panel {
     if (to !== undefined) this.focus(this.shown[Math.max(0, Math.min(to, last))]?.id);
     else if (item && key.toLowerCase() === 'r') this.toggle(item);
     else if (item && key === 'Delete') this.remove(item);
+    else if (item && key.toLowerCase() === 'e') this.archive(item);
+    else if (item && key.toLowerCase() === 'h') void this.choose(item);
     else if ((key === 'Enter' || key === ' ') && target.matches('a.open:not([href])')) target.click();
     else return;
     event.preventDefault();

@@ -28,6 +28,15 @@ export interface Host extends HTMLElement {
     hide(): void;
 }
 
+/** An item that the list hides, and what happens to it unless the user undoes it. */
+export interface Removal {
+    item: Notification;
+    /** Name of the string that reports it. */
+    done: 'removed' | 'archived' | 'snoozed';
+    run(): void;
+    timer: number;
+}
+
 /** Elements of a notification. */
 export interface Row {
     row: HTMLElement;
@@ -37,7 +46,9 @@ export interface Row {
     image: HTMLImageElement;
     meta: HTMLElement;
     blocks: HTMLElement;
+    body: HTMLElement;
     toggle: HTMLElement;
+    hide: HTMLElement;
     remove: HTMLElement;
     item?: Notification;
     /** Round of the panel in which the elements were updated. */

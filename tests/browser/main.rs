@@ -5,6 +5,7 @@
 //! push.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod browser;
 mod chromium;
 mod clients;
 #[path = "../e2e/descendants.rs"]
@@ -12,6 +13,7 @@ mod clients;
 mod descendants;
 mod inbox;
 mod page;
+mod panel;
 #[path = "../e2e/running.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod running;

@@ -41,6 +41,7 @@ files![
     "client/tabs.js",
     "client/types.d.ts",
     "inbox/dom.js",
+    "inbox/hidden.js",
     "inbox/index.js",
     "inbox/locales.js",
     "inbox/panel-style.js",
