@@ -151,18 +151,9 @@ impl Inboxes {
         let some = |known: &[ItemId]| known[usize::try_from(below(known.len() as u64)).unwrap()];
         let event = match below(10) {
             0 | 1 if !known.is_empty() => {
-                const CHANGES: [ItemChange; 7] = [
-                    ItemChange::Seen,
-                    ItemChange::Unseen,
-                    ItemChange::Read,
-                    ItemChange::Unread,
-                    ItemChange::Deleted,
-                    ItemChange::Archived,
-                    ItemChange::Unarchived,
-                ];
                 let items = (0..=below(3)).map(|_| some(&known)).collect();
                 let end = if self.hides_items.get() { 7 } else { 5 };
-                let change = CHANGES[usize::try_from(below(end)).unwrap()];
+                let change = ItemChange::ALL[usize::try_from(below(end)).unwrap()];
                 Event::InboxItemsChanged(change, ItemsChanged { user, items })
             }
             2 if !known.is_empty() && self.hides_items.get() && below(2) == 0 => {

@@ -65,6 +65,19 @@ pub struct Counts {
     pub hidden: i64,
 }
 
+impl ItemChange {
+    /// All changes. Those before 0.5.0 come first.
+    pub const ALL: [ItemChange; 7] = [
+        ItemChange::Seen,
+        ItemChange::Unseen,
+        ItemChange::Read,
+        ItemChange::Unread,
+        ItemChange::Deleted,
+        ItemChange::Archived,
+        ItemChange::Unarchived,
+    ];
+}
+
 impl ItemState {
     /// Applies a change that happened at `at`. A second application of the same change has no effect. A deleted item does not
     /// change.
@@ -212,16 +225,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            prop::sample::select(vec![
-                ItemChange::Seen,
-                ItemChange::Unseen,
-                ItemChange::Read,
-                ItemChange::Unread,
-                ItemChange::Deleted,
-                ItemChange::Archived,
-                ItemChange::Unarchived,
-            ])
-            .prop_map(Step::Change),
+            prop::sample::select(&ItemChange::ALL).prop_map(Step::Change),
             (0..5_i64).prop_map(Step::Snooze),
             prop::option::of(0..5_i64).prop_map(Step::EndSnooze),
         ]

@@ -42,6 +42,7 @@ pub mod limits {
     pub use crate::http::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
     pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
     pub use crate::http::waiting::STEP;
+    pub use crate::inbox::place::LONGEST_SNOOZE;
     pub use crate::realtime::audience::PER_USER;
     pub use crate::realtime::connection::{QUEUED, QUEUED_BYTES};
     pub use crate::realtime::entrance::OPENED_PER_SECOND;

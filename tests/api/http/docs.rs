@@ -183,4 +183,6 @@ fn docs_limits_states_the_quotas_and_the_size_of_a_change() {
     }
     let users = gateway::limits::USERS_OF_A_CHANGE.to_string();
     assert_eq!(listed("users whose subscriptions one request changes"), users);
+    let days = format!("{} days", gateway::limits::LONGEST_SNOOZE.as_secs() / 86_400);
+    assert_eq!(listed("time for which a notification can be snoozed"), days);
 }

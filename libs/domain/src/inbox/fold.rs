@@ -35,7 +35,7 @@ pub struct NewItem {
     pub event_id: Uuid,
 }
 
-/// A change to every item of a user up to a given id.
+/// A change to every item on the list of a user, up to a given id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeInbox {
     pub app: AppId,
@@ -112,7 +112,7 @@ pub struct Fold {
 pub enum Step {
     /// Changes to single items, in the order of the log: one statement reads the items, another writes them.
     Items(Vec<(ItemKey, Change)>),
-    /// A change to all items of a user.
+    /// A change to all items on the list of a user.
     All(WholeInbox),
     /// A user was erased.
     Erasure(AppId, UserNumber),

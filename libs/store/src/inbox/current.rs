@@ -45,7 +45,8 @@ impl Inbox<'_> {
                LEFT JOIN inbox_counter counter ON counter.app_id = k.app_id AND counter.user_number = k.user_number
                LEFT JOIN LATERAL (
                  SELECT item.user_number, item.send_id, item.created_at, item.seen_at, item.clicked_at, item.state,
-                   item.archived_at, item.snoozed_until, item.category_id, CASE WHEN item.deleted_at IS NULL THEN item.content::text END AS content
+                   item.archived_at, item.snoozed_until, item.category_id,
+                   CASE WHEN item.deleted_at IS NULL THEN item.content::text END AS content
                  FROM inbox_item item WHERE item.app_id = k.app_id AND item.id = k.id OFFSET 0
                ) AS i ON i.user_number = k.user_number
                LEFT JOIN category c ON c.app_id = k.app_id AND c.id = i.category_id

@@ -68,7 +68,7 @@ pub struct InboxFilter<'a> {
     pub seen: Option<bool>,
     /// True for items for which the app has set a state, false for items without a state.
     pub has_state: Option<bool>,
-    /// Where the items are.
+    /// Place of the items.
     pub place: Place,
 }
 

@@ -23,7 +23,7 @@ use crate::openapi::inbox::Snooze;
 use crate::openapi::vocabulary::Id;
 
 /// Longest time for which a notification can be snoozed.
-const LONGEST_SNOOZE: Duration = Duration::from_secs(365 * 86_400);
+pub const LONGEST_SNOOZE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Archives a notification.
 ///

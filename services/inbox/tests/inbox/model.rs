@@ -70,15 +70,7 @@ fn case() -> impl Strategy<Value = Case> {
     let user = || 1..=USERS;
     // Some of these items are added later, or never.
     let item = || (0..40_u64, 0..3_u32);
-    let change = prop_oneof![
-        Just(ItemChange::Seen),
-        Just(ItemChange::Unseen),
-        Just(ItemChange::Read),
-        Just(ItemChange::Unread),
-        Just(ItemChange::Deleted),
-        Just(ItemChange::Archived),
-        Just(ItemChange::Unarchived),
-    ];
+    let change = prop::sample::select(&ItemChange::ALL);
     let all =
         prop_oneof![3 => Just(AllChange::Seen), 3 => Just(AllChange::Read), 1 => Just(AllChange::Deleted)];
     let step = prop_oneof![

@@ -53,15 +53,7 @@ enum Step {
 fn case() -> impl Strategy<Value = Vec<Step>> {
     let (app, user) = (|| 0..2_usize, || 1..=2_i64);
     let users = prop_oneof![Just(vec![1]), Just(vec![2]), Just(vec![1, 2])];
-    let change = prop_oneof![
-        Just(ItemChange::Seen),
-        Just(ItemChange::Unseen),
-        Just(ItemChange::Read),
-        Just(ItemChange::Unread),
-        Just(ItemChange::Deleted),
-        Just(ItemChange::Archived),
-        Just(ItemChange::Unarchived),
-    ];
+    let change = prop::sample::select(&ItemChange::ALL);
     let all =
         prop_oneof![3 => Just(AllChange::Seen), 3 => Just(AllChange::Read), 1 => Just(AllChange::Deleted)];
     let step = prop_oneof![

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use domain::event::{ItemsSnoozed, SnoozesEnded};
+use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
-use domain::{Event, ItemId, Timestamp, UserNumber};
+use domain::{Event, ItemId, StreamName, Timestamp, UserNumber};
 use inbox::Snoozes;
-use service_kit::clock;
+use service_kit::{Context, clock};
 use testkit::{WRONG_COUNTERS, eventually};
 
-use crate::world::{NOW, SOON, STREAM, World, added, all_changed, changed, envelope, stop};
+use crate::world::{APP, NOW, SOON, STREAM, World, added, all_changed, changed, envelope, stop};
 
 /// A time that the services do not reach during a test.
 const LATER: Timestamp = Timestamp::from_millis(NOW.millis() + 100 * 365 * 86_400_000);
@@ -158,4 +159,28 @@ async fn more_items_than_a_round_can_read_return_in_the_next_rounds() {
     assert_eq!(snoozes.round(LATER).await.unwrap(), 20_000);
     sqlx::query("UPDATE checkpoint SET seq = seq + 1000000").execute(&world.pool).await.unwrap();
     assert_eq!(snoozes.round(LATER).await.unwrap(), SENDS * USERS.unsigned_abs() - 20_000);
+}
+
+#[tokio::test]
+async fn a_partition_that_fails_delays_no_other() {
+    let world = World::with_partitions(2).await;
+    sqlx::query(
+        "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, event_id, snoozed_until)
+         SELECT 1, n, n, gen_random_uuid(), now(), gen_random_uuid(), to_timestamp($1 / 1000.0)
+         FROM generate_series(1, 30) AS n",
+    )
+    .bind(LATER.millis() as f64)
+    .execute(&world.pool)
+    .await
+    .unwrap();
+    // The stream of the third partition does not exist.
+    let context = Context { partitions: 3, ..world.context.clone() };
+    let failed = Snoozes::new(&context).round(LATER).await.unwrap_err();
+    assert!(format!("{failed:#}").contains("INBOX_2"), "{failed:#}");
+    let mut published = 0;
+    for number in 0..2 {
+        published += world.context.log.state(StreamName::Inbox(number)).await.unwrap().last_seq;
+    }
+    let of_others = (1..=30).filter(|&user| partition(APP, UserNumber(user), 3) < 2).count() as u64;
+    assert!(published == of_others && (1..30).contains(&of_others), "{published} of {of_others}");
 }
