@@ -5,7 +5,7 @@ pub(crate) mod apps;
 pub(crate) mod caller;
 pub(crate) mod device_secret;
 pub(crate) mod identity;
-mod known_app;
+pub(crate) mod known_app;
 pub(crate) mod refusals;
 mod signature;
 mod token;

@@ -245,6 +245,75 @@ async fn a_connection_ends_with_its_token() {
 }
 
 #[tokio::test]
+async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked() {
+    use crate::signer::{Signer, claims, hex, signature};
+    use store::control::switch::Switch;
+    let service = Service::start().await;
+    let control = service.context.store.control();
+    let shop = service.app("shop").await;
+    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
+    // Only a secret that was created after the switch `hmac` was set can sign.
+    let shop = service.rotate(&shop, "first", Duration::ZERO).await;
+    let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
+    let other = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
+    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+
+    let by_token =
+        |signer: &Signer| vec![("Authorization", format!("Bearer {}", signer.token(&claims(&shop, "ada"))))];
+    let by_secret = |app: &App| {
+        let secret = ("X-SERVICE-API-SECRET", app.secret.clone());
+        [user_headers(app, "ada"), vec![secret]].concat()
+    };
+    let by_signature = |app: &App| {
+        let signature = ("X-SERVICE-USER-SIGNATURE", hex(&signature(&app.secret, "ada")));
+        [user_headers(app, "ada"), vec![signature]].concat()
+    };
+    let (of_token, _) = Live::open_at(service.address, &by_token(&signer), None).await;
+    let (mut of_other, _) = Live::open_at(service.address, &by_token(&other), None).await;
+    let (of_secret, _) = Live::open_at(service.address, &by_secret(&shop), None).await;
+    let (of_signature, _) = Live::open_at(service.address, &by_signature(&shop), None).await;
+
+    assert!(control.revoke_signing_key(shop.id, &signer.kid, "test").await.unwrap());
+    assert_eq!(of_token.ends().await, "credentials");
+    let rotated = service.rotate(&shop, "second", Duration::ZERO).await;
+    assert_eq!(of_secret.ends().await, "credentials");
+    assert_eq!(of_signature.ends().await, "credentials");
+    service.publish_item(&rotated, "ada", "1").await;
+    of_other.expect("notification.created").await;
+}
+
+#[tokio::test]
+async fn clients_fetch_their_list_again_after_the_inbox_was_rebuilt() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let mut live = Live::open(&service, &shop, "ada").await;
+    service.deliver(&shop, "ada", 1).await;
+    live.expect("notification.created").await;
+    let before = live.last_id.clone();
+    let database = store::Settings { url: service.servers.database_url().to_owned(), max_connections: 4 };
+    let rebuild = inbox::Rebuild {
+        database: &database,
+        log: &service.context.log,
+        partitions: service.context.partitions,
+        accepts_differences: false,
+        most: 10,
+    };
+    assert!(rebuild.run(&|_| {}).await.unwrap().is_switched);
+    let reset = live.expect("reset").await;
+    assert_eq!(reset.data, json!({"reason": "rebuilt"}));
+    service.deliver(&shop, "ada", 1).await;
+    assert_eq!(live.expect("notification.created").await.counts(), (3, 3));
+    // A client that missed the reset cannot resume from before.
+    let headers = user_headers(&shop, "ada");
+    let (mut late, ready) = Live::open_at(service.address, &headers, Some(&before)).await;
+    assert_eq!(ready.data["resumed"], false);
+    late.expect("reset").await;
+    let (_, ready) = Live::open_at(service.address, &headers, Some(&live.last_id)).await;
+    assert_eq!(ready.data["resumed"], true);
+}
+
+#[tokio::test]
 async fn a_stopping_gateway_says_goodbye_and_another_serves_on() {
     let service = Service::start().await;
     let (other, stops) = service.another_gateway().await;

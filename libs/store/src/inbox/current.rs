@@ -25,6 +25,12 @@ pub struct CurrentItem {
 }
 
 impl Inbox<'_> {
+    /// Returns the identity of the table of items. A rebuild or a restore replaces the table by one with another identity.
+    pub async fn table(self) -> Result<u32, Error> {
+        let oid = sqlx::query_scalar!(r#"SELECT 'inbox_item'::regclass::oid AS "oid!""#);
+        Ok(oid.fetch_one(&self.0.pool).await?.0)
+    }
+
     /// Returns the current state for each key, in the order of the keys. One statement reads all items and counters, so they
     /// are consistent.
     pub async fn current_items(self, keys: &[ItemKey]) -> Result<Vec<CurrentItem>, Error> {

@@ -10,6 +10,7 @@ use domain::profile::Author;
 use store::control::app::App;
 
 use crate::access::identity::{Demand, Identity, user_required};
+use crate::access::known_app::Evidence;
 use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::failure::Failure;
@@ -51,8 +52,7 @@ impl UserCaller {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        // If the app uses HMAC, `prove` has rejected users that sent neither a token nor a valid signature.
-        let signed = identity.by_token() || app.hmac;
+        let signed = identity.evidence != Evidence::PublicKey;
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
 

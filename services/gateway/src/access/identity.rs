@@ -9,7 +9,7 @@ use domain::Timestamp;
 use domain::fields::check_identifier;
 use store::control::app::App;
 
-use crate::access::known_app::KnownApp;
+use crate::access::known_app::{Evidence, KnownApp};
 use crate::access::signature;
 use crate::access::token::Token;
 use crate::gateway::Gateway;
@@ -29,6 +29,8 @@ pub(crate) struct Identity<'a> {
     known: Arc<KnownApp>,
     /// True if the API secret was sent.
     pub(crate) by_app: bool,
+    /// The strongest evidence that was sent. A signature counts only if the app requires it.
+    pub(crate) evidence: Evidence,
     /// The user of the bearer token, if one was sent.
     token_user: Option<String>,
     /// Time at which the bearer token expires.
@@ -62,8 +64,8 @@ impl<'a> Identity<'a> {
         demand: Demand,
     ) -> Result<Identity<'a>, Failure> {
         let gateway = Gateway::of(request)?;
-        let proven = Identity::verify(request, headers, gateway).await.and_then(|identity| {
-            let holder = identity.holder(demand)?;
+        let proven = Identity::verify(request, headers, gateway).await.and_then(|mut identity| {
+            let holder = identity.demand(demand)?;
             Ok((identity, holder))
         });
         match proven {
@@ -92,22 +94,22 @@ impl<'a> Identity<'a> {
         if let Some(known) = &known {
             RequestApp::note(request, known.app.clone());
         }
-        let known = known.filter(|known| secret.is_none_or(|secret| known.has_secret(secret)));
-        let Some(known) = known else {
-            return Err(Failure::unauthorized(
-                "invalid_credentials",
-                "the API key or the API secret is wrong",
-            ));
+        let wrong = || Failure::unauthorized("invalid_credentials", "the API key or the API secret is wrong");
+        let known = known.ok_or_else(wrong)?;
+        let by_secret = match secret {
+            Some(secret) => Some(known.evidence_of_secret(secret).ok_or_else(wrong)?),
+            None => None,
         };
         let expires_at = token.as_ref().and_then(Token::expires_at);
-        let token_user = token.map(|token| token.verify(&known)).transpose()?;
+        let (token_user, by_token) = token.map(|token| token.verify(&known)).transpose()?.unzip();
         agreed_value("user", header_user, token_user.as_deref())?;
-        let by_app = secret.is_some();
-        Ok(Identity { request, headers, known, by_app, token_user, expires_at, header_user })
+        let by_app = by_secret.is_some();
+        let evidence = by_secret.or(by_token).unwrap_or(Evidence::PublicKey);
+        Ok(Identity { request, headers, known, by_app, evidence, token_user, expires_at, header_user })
     }
 
-    /// Returns the [`Holder`] against whose limits the request counts. 401 if the caller lacks the required proof.
-    fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
+    /// Demands a proof, and returns the [`Holder`] against whose limits the request counts. 401 if the caller lacks the proof.
+    fn demand(&mut self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
             return Ok(Holder::backend(app));
@@ -119,11 +121,12 @@ impl<'a> Identity<'a> {
         if let Some(user) = &self.token_user {
             return Ok(Holder::user(app, user));
         }
-        let (user, is_signed) = self.demand_user_proof()?;
-        Ok(if is_signed {
-            Holder::user(app, user)
-        } else {
+        let (user, evidence) = self.user_evidence()?;
+        self.evidence = evidence;
+        Ok(if self.evidence == Evidence::PublicKey {
             Holder::claimed_user(app, user, Peer::of_request(self.request))
+        } else {
+            Holder::user(app, user)
         })
     }
 
@@ -151,13 +154,8 @@ impl<'a> Identity<'a> {
         self.expires_at
     }
 
-    pub(crate) fn by_token(&self) -> bool {
-        self.token_user.is_some()
-    }
-
-    /// Checks that a caller without a token has the proof that the app requires of its users. Returns the user, and true if the
-    /// app has signed the user's identifier.
-    fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
+    /// Returns the user of a caller without a token, and the evidence that the app requires of its users.
+    fn user_evidence(&self) -> Result<(&'a str, Evidence), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {
             let message =
@@ -165,15 +163,15 @@ impl<'a> Identity<'a> {
             return Err(Failure::unauthorized("token_required", message));
         }
         let user = self.header_user.ok_or_else(user_required)?;
-        if app.hmac {
-            let names = &Gateway::of(self.request)?.header_names;
-            let sent = names.read(self.headers, Credential::UserSignature)?;
-            if sent.is_some() {
-                deprecation::note(self.request);
-            }
-            signature::check(&self.known, user, sent)?;
+        if !app.hmac {
+            return Ok((user, Evidence::PublicKey));
         }
-        Ok((user, app.hmac))
+        let names = &Gateway::of(self.request)?.header_names;
+        let sent = names.read(self.headers, Credential::UserSignature)?;
+        if sent.is_some() {
+            deprecation::note(self.request);
+        }
+        Ok((user, signature::check(&self.known, user, sent)?))
     }
 
     /// Returns the user that the request is about. The parameter `userIdentifier` counts only if the API secret was sent.

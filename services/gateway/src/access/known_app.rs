@@ -20,7 +20,21 @@ pub(crate) struct KnownApp {
     signature_keys: Vec<SignatureKey>,
 }
 
+/// What proves the identity of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The API secret with this digest.
+    Secret(Vec<u8>),
+    /// A bearer token, signed with the key that has this id.
+    Token(String),
+    /// A signature of the user's identifier, made with the API secret that has this digest.
+    Signature(Vec<u8>),
+    /// Nothing: the caller named the public API key.
+    PublicKey,
+}
+
 struct SignatureKey {
+    digest: Vec<u8>,
     secret: SecretSlice<u8>,
     expires_at: Option<Timestamp>,
 }
@@ -51,28 +65,51 @@ impl KnownApp {
         KnownApp { app: Arc::new(app), token_keys, signature_keys }
     }
 
-    /// Returns true if `secret` is one of the valid secrets, in constant time.
-    pub(crate) fn has_secret(&self, secret: &str) -> bool {
+    /// Returns the evidence that `secret` is if it is one of the valid secrets. Compares in constant time.
+    pub(crate) fn evidence_of_secret(&self, secret: &str) -> Option<Evidence> {
         let digest = sha256(secret.as_bytes());
-        let now = clock::now();
-        let live = self.app.secrets.iter().filter(|secret| is_live(secret.expires_at, now));
-        live.fold(false, |found, secret| found | constant_time_eq(&secret.digest, &digest))
+        self.has_secret(&digest).then(|| Evidence::Secret(digest.to_vec()))
     }
 
-    /// Returns true if `signature` is the HMAC-SHA256 of the user's identifier with a valid secret, in constant time.
-    pub(crate) fn has_signed(&self, user: &str, signature: &[u8]) -> bool {
+    /// Returns the evidence that `signature` is if it is the HMAC-SHA256 of the user's identifier with a valid secret. Compares in
+    /// constant time.
+    pub(crate) fn evidence_of_signature(&self, user: &str, signature: &[u8]) -> Option<Evidence> {
+        let signer = self.live_signature_keys().fold(None, |found, key| {
+            let expected = hmac_sha256(key.secret.expose_secret(), user.as_bytes());
+            if constant_time_eq(&expected, signature) { Some(key) } else { found }
+        });
+        signer.map(|key| Evidence::Signature(key.digest.clone()))
+    }
+
+    /// Returns true if the app still accepts evidence that it accepted earlier.
+    pub(crate) fn accepts(&self, evidence: &Evidence) -> bool {
+        let App { secure_mode, hmac, .. } = *self.app;
+        match evidence {
+            Evidence::Secret(digest) => self.has_secret(digest),
+            Evidence::Token(kid) => self.token_keys.iter().any(|key| key.kid == *kid),
+            Evidence::Signature(digest) => {
+                !secure_mode && self.live_signature_keys().any(|key| key.digest == *digest)
+            }
+            Evidence::PublicKey => !secure_mode && !hmac,
+        }
+    }
+
+    fn has_secret(&self, digest: &[u8]) -> bool {
         let now = clock::now();
-        let live = self.signature_keys.iter().filter(|key| is_live(key.expires_at, now));
-        live.fold(false, |found, key| {
-            found | constant_time_eq(&hmac_sha256(key.secret.expose_secret(), user.as_bytes()), signature)
-        })
+        let live = self.app.secrets.iter().filter(|secret| is_live(secret.expires_at, now));
+        live.fold(false, |found, secret| found | constant_time_eq(&secret.digest, digest))
+    }
+
+    fn live_signature_keys(&self) -> impl Iterator<Item = &SignatureKey> {
+        let now = clock::now();
+        self.signature_keys.iter().filter(move |key| is_live(key.expires_at, now))
     }
 }
 
 impl SignatureKey {
     fn open(app: &App, secret: &AppSecret, master_key: &MasterKey) -> Result<SignatureKey, SecretsError> {
         let opened = master_key.open(&app_secret_context(app.id), &secret.sealed)?;
-        Ok(SignatureKey { secret: opened, expires_at: secret.expires_at })
+        Ok(SignatureKey { digest: secret.digest.clone(), secret: opened, expires_at: secret.expires_at })
     }
 }
 

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use crate::access::known_app::KnownApp;
+use crate::access::known_app::{Evidence, KnownApp};
 use crate::http::failure::Failure;
 
 /// Length of an HMAC-SHA256 in bytes.
@@ -17,21 +17,18 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Verifies that `sent` is the app's signature of the user's identifier. 401 if it is missing or wrong.
-pub(crate) fn check(app: &KnownApp, user: &str, sent: Option<&str>) -> Result<(), Failure> {
+/// Verifies `sent`, the app's signature of the user's identifier. 401 if it is missing or wrong.
+pub(crate) fn check(app: &KnownApp, user: &str, sent: Option<&str>) -> Result<Evidence, Failure> {
     let Some(sent) = sent else {
         let message = "the app demands a bearer token, or a user signature: HMAC-SHA256 of the user id, keyed by \
                        the API secret";
         return Err(Failure::unauthorized("signature_required", message));
     };
-    match decode(sent) {
-        Some(signature) if app.has_signed(user, &signature) => Ok(()),
-        _ => {
-            let message = "the user signature must be HMAC-SHA256 of the user id, keyed by the API secret, in \
-                           base64 or hex";
-            Err(Failure::unauthorized("invalid_signature", message))
-        }
-    }
+    decode(sent).and_then(|signature| app.evidence_of_signature(user, &signature)).ok_or_else(|| {
+        let message = "the user signature must be HMAC-SHA256 of the user id, keyed by the API secret, in \
+                       base64 or hex";
+        Failure::unauthorized("invalid_signature", message)
+    })
 }
 
 /// Decodes a signature: standard or URL-safe base64, with or without padding, or 64 hex digits in upper or lower case.

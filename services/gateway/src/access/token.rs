@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use service_kit::clock;
 
-use crate::access::known_app::KnownApp;
+use crate::access::known_app::{Evidence, KnownApp};
 use crate::access::token_key::TokenKey;
 use crate::http::failure::Failure;
 
@@ -99,17 +99,16 @@ impl<'a> Token<'a> {
         Some(Timestamp::from_millis((exp * 1000.0) as i64))
     }
 
-    /// Verifies the token and returns its user. `app` is the app that the claim `apiKey` names.
-    pub(crate) fn verify(self, app: &KnownApp) -> Result<String, Failure> {
-        if !app
-            .token_keys
-            .iter()
-            .any(|key| self.may_be_of(key) && key.has_signed(self.message, self.signature))
-        {
-            return Err(invalid("the bearer token is not signed with a live signing key of the app"));
-        }
+    /// Verifies the token. Returns its user, and the evidence that it is. `app` is the app that the claim `apiKey` names.
+    pub(crate) fn verify(self, app: &KnownApp) -> Result<(String, Evidence), Failure> {
+        let is_signer = |key: &&TokenKey| self.may_be_of(key) && key.has_signed(self.message, self.signature);
+        let signer =
+            app.token_keys.iter().find(is_signer).ok_or_else(|| {
+                invalid("the bearer token is not signed with a live signing key of the app")
+            })?;
         self.claims.check_times(clock::now(), app.app.require_exp)?;
-        self.claims.user(app.app.token_subject)
+        let user = self.claims.user(app.app.token_subject)?;
+        Ok((user, Evidence::Token(signer.kid.clone())))
     }
 
     /// Returns true if the token's header matches this key: `alg` must be the key's algorithm, and `kid`, if present, must be

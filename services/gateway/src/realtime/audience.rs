@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use store::control::app::App;
 use tokio::time::Instant;
 
+use crate::access::known_app::KnownApp;
 use crate::gateway::Gateway;
 use crate::http::shares::peer::Peer;
 use crate::realtime::connection::{Connection, count_reset};
@@ -27,8 +27,13 @@ pub(super) struct Audience {
     ungreeted: Vec<Arrival>,
 }
 
-/// The current settings of an app, by API key; None if the app does not exist or is disabled.
-pub(super) type AppSettings = Vec<(String, Option<Arc<App>>)>;
+/// Settings that may change while connections are open.
+pub(super) struct Settings {
+    /// Apps by API key; None if the app does not exist or is disabled. An app that cannot be read now is left out.
+    pub(super) apps: Vec<(String, Option<Arc<KnownApp>>)>,
+    /// Identity of the table of items; None if it cannot be read now.
+    pub(super) table: Option<u32>,
+}
 
 impl Audience {
     pub(super) fn is_empty(&self) -> bool {
@@ -81,11 +86,11 @@ impl Audience {
     }
 
     /// Makes all clients fetch their items again, except those that are greeted later.
-    pub(super) fn reset_all(&self, moment: Moment) {
+    pub(super) fn reset_all(&self, moment: Moment, reason: ResetReason) {
         for connection in self.live.values().flatten() {
             if !self.ungreeted.iter().any(|arrival| Arc::ptr_eq(&arrival.connection, connection)) {
-                count_reset(ResetReason::TooOld);
-                connection.push(Update { moment: Some(moment), kind: Kind::Reset(ResetReason::TooOld) });
+                count_reset(reason);
+                connection.push(Update { moment: Some(moment), kind: Kind::Reset(reason) });
             }
         }
     }
@@ -107,13 +112,13 @@ impl Audience {
         keys.into_iter().map(|(key, peer)| (key.to_owned(), peer)).collect()
     }
 
-    /// Ends the connections of apps that are disabled, or that now require other credentials.
-    pub(super) fn apply(&self, settings: &AppSettings) {
+    /// Ends the connections of apps that are disabled, or that no longer accept the evidence of a connection.
+    pub(super) fn apply(&self, apps: &[(String, Option<Arc<KnownApp>>)]) {
         for connection in self.live.values().flatten() {
             let client = &connection.client;
-            match settings.iter().find(|(key, _)| *key == client.api_key) {
+            match apps.iter().find(|(key, _)| *key == client.api_key) {
                 Some((_, None)) => connection.end(ByeReason::AppDisabled, 0),
-                Some((_, Some(app))) if !client.opened_by.is_enough_for(app) => {
+                Some((_, Some(app))) if !app.accepts(&client.evidence) => {
                     connection.end(ByeReason::Credentials, 0);
                 }
                 Some(_) | None => {}
@@ -122,13 +127,14 @@ impl Audience {
     }
 }
 
-/// Reads the settings of apps. An app that cannot be read now is left out.
-pub(super) async fn read_apps(gateway: Arc<Gateway>, keys: Vec<(String, Peer)>) -> AppSettings {
-    let mut settings = AppSettings::new();
-    for (key, peer) in keys {
-        if let Ok(known) = gateway.apps.by_key(&key, peer, &gateway.limits).await {
-            settings.push((key, known.map(|known| Arc::clone(&known.app)).filter(|app| !app.disabled)));
+impl Settings {
+    pub(super) async fn read(gateway: Arc<Gateway>, keys: Vec<(String, Peer)>) -> Settings {
+        let mut apps = Vec::with_capacity(keys.len());
+        for (key, peer) in keys {
+            if let Ok(known) = gateway.apps.by_key(&key, peer, &gateway.limits).await {
+                apps.push((key, known.filter(|known| !known.app.disabled)));
+            }
         }
+        Settings { apps, table: gateway.store.inbox().table().await.ok() }
     }
-    settings
 }

@@ -9,9 +9,9 @@ use domain::{AppId, Timestamp};
 use metrics::{counter, gauge};
 use service_kit::clock;
 use service_kit::metrics::{REALTIME_CONNECTIONS, REALTIME_EVENTS, REALTIME_RESETS};
-use store::control::app::App;
 use tokio::time::{Duration, Instant};
 
+use crate::access::known_app::Evidence;
 use crate::http::shares::idle;
 use crate::http::shares::peer::Peer;
 use crate::realtime::entrance::Admission;
@@ -30,33 +30,14 @@ const OLDEST: Duration = Duration::from_secs(24 * 3_600);
 /// Time for which a client may leave its updates unread.
 const UNREAD_FOR: Duration = Duration::from_secs(30);
 
-/// Proof with which a client opened its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OpenedBy {
-    Secret,
-    Token,
-    Signature,
-    PublicKey,
-}
-
-impl OpenedBy {
-    /// Returns true if the app accepts this proof of its users.
-    pub(crate) fn is_enough_for(self, app: &App) -> bool {
-        match self {
-            OpenedBy::Secret | OpenedBy::Token => true,
-            OpenedBy::Signature => !app.secure_mode,
-            OpenedBy::PublicKey => !app.secure_mode && !app.hmac,
-        }
-    }
-}
-
 /// The caller of a connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) app: AppId,
     pub(crate) api_key: String,
     pub(crate) peer: Peer,
-    pub(crate) opened_by: OpenedBy,
+    /// Evidence with which the client opened the connection.
+    pub(crate) evidence: Evidence,
     /// Time at which the client's token expires.
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) transport: Transport,
@@ -276,6 +257,7 @@ impl Queue {
 /// Counts a reset in the metrics.
 pub(crate) fn count_reset(reason: ResetReason) {
     let reason = match reason {
+        ResetReason::Rebuilt => "rebuilt",
         ResetReason::TooOld => "too_old",
         ResetReason::TooSlow => "too_slow",
     };
@@ -302,7 +284,7 @@ mod tests {
             app,
             api_key: "shop".to_owned(),
             peer: Peer::of(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            opened_by: OpenedBy::Token,
+            evidence: Evidence::PublicKey,
             expires_at: None,
             transport: Transport::EventStream,
             most_of_app: None,
@@ -316,7 +298,7 @@ mod tests {
     }
 
     fn created(item: i64, size: usize) -> Update {
-        let moment = Moment { stream: StreamTag::of("INBOX_0", 1), seq: item.unsigned_abs() };
+        let moment = Moment { stream: StreamTag::of("INBOX_0", 1, 1), seq: item.unsigned_abs() };
         let (item, counts) = (ItemId(item), Counts::default());
         Update { moment: Some(moment), kind: Kind::Created { item, content: content(size), counts } }
     }

@@ -10,7 +10,7 @@ use crate::http::headers::Credential;
 use crate::http::query::Query;
 use crate::http::shares::holder::Holder;
 use crate::http::shares::peer::Peer;
-use crate::realtime::connection::{Client, OpenedBy, Transport};
+use crate::realtime::connection::{Client, Transport};
 
 /// Names under which clients might send a token in the query, where proxies would log it.
 const TOKENS: [&str; 3] = ["token", "access_token", "authorization"];
@@ -25,19 +25,11 @@ pub(super) async fn caller(
     let app = identity.app()?;
     let user = identity.user()?.ok_or_else(user_required)?;
     let peer = Peer::of_request(request);
-    let opened_by = if identity.by_app {
-        OpenedBy::Secret
-    } else if identity.by_token() {
-        OpenedBy::Token
-    } else if app.hmac {
-        OpenedBy::Signature
-    } else {
-        OpenedBy::PublicKey
-    };
+    let evidence = identity.evidence.clone();
     let expires_at = identity.expires_at();
     let most_of_app = app.realtime_connections.and_then(|most| usize::try_from(most).ok());
     let api_key = app.api_key.clone();
-    let client = Client { app: app.id, api_key, peer, opened_by, expires_at, transport, most_of_app };
+    let client = Client { app: app.id, api_key, peer, evidence, expires_at, transport, most_of_app };
     let holder = request.extensions().get::<Holder>().copied();
     Ok((client, holder.unwrap_or_else(|| Holder::stranger(peer)), user))
 }

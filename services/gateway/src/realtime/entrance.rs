@@ -89,15 +89,16 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
+    use crate::access::known_app::Evidence;
     use crate::http::shares::peer::Peer;
-    use crate::realtime::connection::{OpenedBy, Transport};
+    use crate::realtime::connection::Transport;
 
     fn client(app: i64, most_of_app: Option<usize>) -> (Client, Holder) {
         let client = Client {
             app: AppId(app),
             api_key: app.to_string(),
             peer: Peer::of(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            opened_by: OpenedBy::Secret,
+            evidence: Evidence::PublicKey,
             expires_at: None,
             transport: Transport::EventStream,
             most_of_app,

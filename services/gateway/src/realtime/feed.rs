@@ -19,11 +19,11 @@ use tokio::time::{Duration, Instant, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
-use crate::realtime::audience::{Audience, read_apps};
+use crate::realtime::audience::{Audience, Settings};
 use crate::realtime::hub::{Arrival, Start};
 use crate::realtime::recent::{Change, Recent};
 use crate::realtime::report::{Current, Greeting, GreetingKind, Report, User};
-use crate::realtime::update::{Moment, StreamTag};
+use crate::realtime::update::{Moment, ResetReason, StreamTag};
 
 /// Maximum number of records per read.
 const READ: usize = 100;
@@ -37,8 +37,8 @@ const REPORT_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Interval at which connections are checked.
 const TEND: Duration = Duration::from_secs(1);
-/// Interval, in units of [`TEND`], at which the settings of the connections' apps are checked.
-const CHECK_APPS: u64 = 3;
+/// Interval, in units of [`TEND`], at which the apps of the connections and the tables of the inbox are checked.
+const CHECK: u64 = 3;
 /// Time without connections after which the feed stops following the stream.
 const UNUSED_FOR: Duration = Duration::from_secs(600);
 /// Maximum number of messages by which another gateway may be ahead of this one.
@@ -54,6 +54,8 @@ pub(crate) struct Feed {
 /// Progress of a feed in its stream.
 struct Progress {
     tag: StreamTag,
+    /// Identity of the table of items.
+    table: u32,
     reader: Reader,
     recent: Recent,
     /// All changes up to this sequence have been reported.
@@ -68,8 +70,8 @@ enum End {
     Served,
     /// There were no connections for a while.
     Unused,
-    /// The stream cannot be followed from here. The connections must be reset.
-    Lost,
+    /// The stream cannot be followed from here, or the inbox was rebuilt. The connections must be reset.
+    Lost(ResetReason),
 }
 
 impl Feed {
@@ -81,7 +83,7 @@ impl Feed {
     pub(crate) async fn run(mut self, served: CancellationToken) -> anyhow::Result<()> {
         let gateway = Arc::clone(&self.gateway);
         let mut opened = gateway.realtime.opened();
-        let mut must_reset = false;
+        let mut reset = None;
         loop {
             if self.audience.is_empty() && !gateway.realtime.is_used() {
                 tokio::select! {
@@ -102,14 +104,14 @@ impl Feed {
                     continue;
                 }
             };
-            if std::mem::take(&mut must_reset) {
-                self.audience.reset_all(progress.moment());
+            if let Some(reason) = reset.take() {
+                self.audience.reset_all(progress.moment(), reason);
             }
             match self.follow(&mut progress, &served).await {
                 End::Served => return Ok(()),
                 End::Unused => {}
-                End::Lost => {
-                    must_reset = true;
+                End::Lost(reason) => {
+                    reset = Some(reason);
                     served.run_until_cancelled(sleep(PAUSE)).await;
                 }
             }
@@ -120,11 +122,14 @@ impl Feed {
     async fn begin(&self) -> anyhow::Result<Progress> {
         let stream = StreamName::Inbox(self.partition);
         let created_at = self.gateway.log.state(stream).await?.created_at;
+        // The table is read first: if it is replaced now, the next check notices that.
+        let table = self.gateway.store.inbox().table().await?;
         let checkpoint = self.gateway.store.database().checkpoint(INBOX, stream).await?;
         self.gateway.positions.note(&stream.to_string(), checkpoint);
         let now = Instant::now();
         Ok(Progress {
-            tag: StreamTag::of(&stream.to_string(), created_at),
+            tag: StreamTag::of(&stream.to_string(), created_at, table),
+            table,
             reader: self.gateway.log.reader(stream, checkpoint + 1),
             recent: Recent::new(self.partition, self.gateway.partitions, checkpoint),
             reported: checkpoint,
@@ -159,19 +164,25 @@ impl Feed {
                     Ok(records) => progress.note(&records),
                     Err(error) if error.is_permanent() => {
                         tracing::warn!(partition = self.partition, %error, "cannot follow an inbox stream further; resetting its live connections");
-                        return End::Lost;
+                        return End::Lost(ResetReason::TooOld);
                     }
                     Err(error) => {
                         tracing::warn!(partition = self.partition, %error, "cannot read an inbox stream for live connections; retrying");
                     }
                 },
                 () = due, if is_unreported || has_arrivals => self.report_in_time(progress).await,
-                Some(settings) = checks.next() => self.audience.apply(&settings),
+                Some(Settings { apps, table }) = checks.next() => {
+                    self.audience.apply(&apps);
+                    if table.is_some_and(|table| table != progress.table) {
+                        tracing::info!(partition = self.partition, "the inbox was rebuilt; resetting its live connections");
+                        return End::Lost(ResetReason::Rebuilt);
+                    }
+                }
                 now = tend.tick() => {
                     self.audience.tend(now);
                     progress.measure(self.partition, now);
-                    if ticks % CHECK_APPS == 0 && checks.is_empty() {
-                        checks.push(read_apps(Arc::clone(&gateway), self.audience.api_keys()));
+                    if ticks % CHECK == 0 && checks.is_empty() {
+                        checks.push(Settings::read(Arc::clone(&gateway), self.audience.api_keys()));
                     }
                     ticks += 1;
                     if gateway.realtime.is_used() {
@@ -231,7 +242,7 @@ impl Feed {
         progress.reported = until;
         progress.next_report = Instant::now() + REPORT_INTERVAL;
         if has_unknown {
-            self.audience.reset_all(progress.moment());
+            self.audience.reset_all(progress.moment(), ResetReason::TooOld);
         }
         Ok(())
     }

@@ -26,7 +26,8 @@ pub(crate) struct Moment {
     pub(crate) seq: u64,
 }
 
-/// Four characters that distinguish a stream from other streams, and from an earlier stream of the same name.
+/// Four characters that distinguish a stream from other streams and from an earlier stream of the same name, and the tables of the
+/// inbox from those that a rebuild or a restore has replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamTag([u8; 4]);
 
@@ -84,6 +85,8 @@ pub(crate) enum DeleteReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResetReason {
+    /// The tables of the inbox were replaced, so items may differ.
+    Rebuilt,
     /// The gateway no longer has the changes since the client's position.
     TooOld,
     /// The client did not read its updates in time.
@@ -111,10 +114,10 @@ pub(crate) enum ByeReason {
 }
 
 impl StreamTag {
-    /// Derives the tag of a stream from its name and its creation time in Unix milliseconds.
-    pub(crate) fn of(stream: &str, created_at: i64) -> StreamTag {
+    /// Derives the tag of a stream from its name, its creation time in Unix milliseconds and the identity of the inbox tables.
+    pub(crate) fn of(stream: &str, created_at: i64, tables: u32) -> StreamTag {
         const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-        let digest = credentials::secrets::sha256(format!("{stream}\n{created_at}").as_bytes());
+        let digest = credentials::secrets::sha256(format!("{stream}\n{created_at}\n{tables}").as_bytes());
         StreamTag([0, 1, 2, 3].map(|index| DIGITS[usize::from(digest[index] % 32)]))
     }
 }
