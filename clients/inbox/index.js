@@ -36,7 +36,7 @@ export class TidingsInbox extends HTMLElement {
     locale: 'en',
     say: (name, n = 0) => this.#text.strings[name].replace('{n}', n.toLocaleString(this.#text.locale)),
   };
-  /** Newest id that was announced; undefined before the first page. @type {number | undefined} */
+  /** Ids of the items at the last announcement; undefined before the first page. @type {Set<number> | undefined} */
   #announced;
   #announceTimer = 0;
   #clock = 0;
@@ -263,15 +263,20 @@ export class TidingsInbox extends HTMLElement {
     this.#content?.render();
   }
 
-  /** Announces new items, at most once in 10 s. */
+  /** Announces unread items that were added or have returned, at most once in 10 s. */
   #announce() {
     const { items = [], loaded = false } = this.#inbox?.getSnapshot() ?? {};
-    const newest = items[0]?.id ?? 0;
-    const last = (this.#announced ??= loaded ? newest : undefined);
-    if (last === undefined || newest <= last || this.#announceTimer) return;
-    this.#announced = newest;
+    if (!loaded) return;
+    const ids = new Set(items.map(({ id }) => id));
+    const known = (this.#announced = new Set([...(this.#announced ?? ids)].filter((id) => ids.has(id))));
+    if (this.#announceTimer) return;
+    this.#announced = ids;
+    // Older items are further pages of the list.
+    const oldest = known.size ? Math.min(...known) : 0;
+    const count = items.filter(({ id, clickedAt }) => id > oldest && !clickedAt && !known.has(id)).length;
+    if (!count) return;
     const { say } = this.#text;
-    this.#ui.status.textContent = `${say('title')}: ${say('newCount', items.filter(({ id }) => id > last).length)}`;
+    this.#ui.status.textContent = `${say('title')}: ${say('newCount', count)}`;
     this.#announceTimer = setTimeout(() => {
       this.#announceTimer = 0;
       this.#ui.status.textContent = '';

@@ -57,10 +57,11 @@ async fn archived_and_snoozed_notifications_leave_every_list_and_come_back() {
     let (running, _files) = demo().await;
     let (mut first, mut second) = (Browser::start(&running).await, Browser::start(&running).await);
     let (ada, same) = (first.open("ada").await, second.open("ada").await);
+    second.in_inbox(&same, LISTEN).await;
     for (number, title) in (1..).zip(["One", "Two", "Three"]) {
         first.send(&running, &ada, title, number).await;
     }
-    second.until(&same, "all have arrived", |snapshot| count(snapshot) == 3).await;
+    second.until_true(&same, "all are announced", "announced() === 3").await;
     first.in_inbox(&ada, "root.querySelector('.bell').click()").await;
     let has_rows = |number: usize| {
         format!(
@@ -112,9 +113,17 @@ async fn archived_and_snoozed_notifications_leave_every_list_and_come_back() {
     second
         .until(&same, "both return", |snapshot| (count(snapshot), &snapshot["unreadCount"]) == (3, &json!(3)))
         .await;
+    second.until_true(&same, "both are announced again", "announced() === 5").await;
     first.in_inbox(&ada, "root.querySelector('.back').click()").await;
     first.until_true(&ada, "the list shows them again", &has_rows(3)).await;
 }
+
+/// Collects what a screen reader announces. The function `announced` returns the number of new items in it.
+const LISTEN: &str = "
+    const said = [];
+    const status = root.querySelector('[role=status]');
+    new MutationObserver(() => said.push(status.textContent)).observe(status, { childList: true });
+    window.announced = () => said.reduce((sum, text) => sum + Number(text.match(/(\\d+) new/)?.[1] ?? 0), 0);";
 
 /// Moves the two hidden items back to the list.
 async fn returns_from_the_archive(browser: &mut Browser, window: &Window) {
