@@ -7,7 +7,7 @@ use crate::browser::{Browser, SNAPSHOT, SOON, count, demo};
 use crate::running::RunningProcess;
 
 /// Number of event streams that the gateway holds.
-async fn streams(running: &RunningProcess) -> String {
+pub(crate) async fn streams(running: &RunningProcess) -> String {
     let metrics = reqwest::get(running.dev("metrics")).await.unwrap().text().await.unwrap();
     let line =
         metrics.lines().find(|line| line.starts_with("tidings_realtime_connections{transport=\"sse\"}"));

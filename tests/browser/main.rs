@@ -14,6 +14,8 @@ mod descendants;
 mod inbox;
 mod page;
 mod panel;
+mod quiet;
+mod react;
 #[path = "../e2e/running.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod running;

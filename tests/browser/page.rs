@@ -110,6 +110,16 @@ impl Page {
         self.chromium.event("a notification is displayed", is_shown).await;
     }
 
+    /// Evaluates a script in the page, and returns the value of its promise.
+    pub(crate) async fn evaluate(&mut self, script: &str) -> Value {
+        self.chromium.evaluate(&self.session, script).await
+    }
+
+    /// Waits until a script returns true.
+    pub(crate) async fn until_true(&mut self, what: &str, script: &str) {
+        eventually(SOON, what, async || (self.evaluate(script).await == true).then_some(())).await;
+    }
+
     /// Returns the notifications that are displayed.
     pub(crate) async fn notifications(&mut self) -> Vec<Value> {
         let script = "navigator.serviceWorker.ready.then((worker) => worker.getNotifications()).then((shown) => \

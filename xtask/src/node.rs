@@ -24,7 +24,9 @@ pub(crate) fn packages() -> anyhow::Result<()> {
     let install = || {
         steps::run(
             Command::new("npm")
-                .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+                // Two versions of React are installed beside each other.
+                .args(["ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"])
+                .arg("--loglevel=error")
                 .current_dir(&target),
         )
     };
