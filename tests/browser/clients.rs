@@ -18,6 +18,11 @@ const LIMITS: [(&str, &[&str], usize); 4] = [
     ("the React wrapper", &["react/*.js"], 1_536),
 ];
 
+/// Files that are loaded when they are needed.
+const LATER: [&str; 5] = ["hidden", "locales", "preferences", "push", "settings"];
+/// Limits in bytes after `gzip -9` of what a page's bundler makes of an entry and the files that it always loads.
+const BUNDLED: [(&str, usize); 2] = [("inbox/index.js", 16_000), ("client/index.js", 6_000)];
+
 fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients")
 }
@@ -30,6 +35,25 @@ fn the_scripts_of_the_clients_are_small() {
         let size: usize = String::from_utf8(zipped.stdout).unwrap().trim().parse().unwrap();
         println!("{what}: {size} bytes");
         assert!((1_000..=limit).contains(&size), "{what} has {size} bytes, at most {limit} are allowed");
+    }
+}
+
+#[test]
+fn a_bundler_makes_them_smaller() {
+    let esbuild = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../node/node_modules/.bin/esbuild");
+    let esbuild = esbuild.canonicalize().expect("run `cargo xtask test --test browser` once");
+    let later = LATER.map(|file| format!("--external:./{file}.js")).join(" ");
+    for (entry, limit) in BUNDLED {
+        let script =
+            format!("{} {entry} --bundle --minify --format=esm {later} | gzip -9 | wc -c", esbuild.display());
+        let zipped = Command::new("bash")
+            .args(["-eo", "pipefail", "-c", &script])
+            .current_dir(clients())
+            .output()
+            .unwrap();
+        let size: usize = String::from_utf8(zipped.stdout).unwrap().trim().parse().unwrap();
+        println!("{entry}, bundled: {size} bytes");
+        assert!((1_000..=limit).contains(&size), "{entry} has {size} bytes, at most {limit} are allowed");
     }
 }
 
