@@ -39,6 +39,7 @@ pub(crate) enum Change {
     Unread(i64),
     Deleted(i64),
     StateSet(i64, String),
+    Archived(i64),
     /// Hidden for a few seconds.
     Snoozed(i64),
     AllRead,
@@ -46,8 +47,18 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    pub(crate) const KINDS: [&str; 9] =
-        ["seen", "unseen", "read", "unread", "deleted", "state set", "snoozed", "all read", "all deleted"];
+    pub(crate) const KINDS: [&str; 10] = [
+        "seen",
+        "unseen",
+        "read",
+        "unread",
+        "deleted",
+        "state set",
+        "archived",
+        "snoozed",
+        "all read",
+        "all deleted",
+    ];
 
     /// Name of the kind of change, one of [`KINDS`](Self::KINDS).
     pub(crate) fn kind(&self) -> &'static str {
@@ -58,6 +69,7 @@ impl Change {
             Change::Unread(_) => "unread",
             Change::Deleted(_) => "deleted",
             Change::StateSet(..) => "state set",
+            Change::Archived(_) => "archived",
             Change::Snoozed(_) => "snoozed",
             Change::AllRead => "all read",
             Change::AllDeleted => "all deleted",

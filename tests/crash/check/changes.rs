@@ -45,7 +45,8 @@ pub(crate) fn every_accepted_change_was_made(record: &Record) -> Vec<String> {
             let is_deleted = item.deleted_at.is_some();
             let differs = known.seen.excludes(&item.seen_at.is_some())
                 || known.read.excludes(&item.clicked_at.is_some())
-                || known.state.excludes(&item.state);
+                || known.state.excludes(&item.state)
+                || known.archived.excludes(&item.archived_at.is_some());
             let was_deleted = is_deleted && known.deleted != Fact::Is(false);
             if is_foreign || known.deleted.excludes(&is_deleted) || (differs && !was_deleted) {
                 wrong.push(format!("user {user}: expected {known:?}, the tables hold {item:?}"));

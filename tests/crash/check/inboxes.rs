@@ -7,7 +7,7 @@ use domain::Channel;
 use crate::journal::{Change, Line};
 use crate::record::{Counters, Item, Record};
 
-/// Every user sees every item of their inbox exactly once, except deleted items.
+/// Every user sees every item of their inbox exactly once, except deleted and archived items.
 pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
     let (numbers, asked) = (record.numbers(), record.by_title());
     let mut expected: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
@@ -24,13 +24,13 @@ pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
         if !sent.insert((item.user, item.send)) {
             wrong.push(format!("item {id} is the second one of its send in the inbox: {item:?}"));
         }
-        if item.deleted_at.is_some() {
+        if item.deleted_at.is_some() || item.archived_at.is_some() {
             let request = record.tables.requests.get(&item.send);
             let title = request.map_or("", |request| request.title.as_str());
             expected.entry(item.user).or_default().remove(title);
         }
     }
-    wrong.extend(undeleted(record));
+    wrong.extend(unasked(record));
     for (user, shown) in &record.inboxes {
         let mut left = numbers.get(user).and_then(|number| expected.remove(number)).unwrap_or_default();
         for item in shown {
@@ -43,24 +43,25 @@ pub(crate) fn every_inbox_has_its_items_once(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Tombstones of items that their users did not ask to delete.
-fn undeleted(record: &Record) -> Vec<String> {
-    let (mut single, mut whole) = (BTreeSet::new(), BTreeSet::new());
+/// Items that are deleted or archived although their users did not ask for it.
+fn unasked(record: &Record) -> Vec<String> {
+    let (mut single, mut whole, mut archived) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for line in &record.journal {
         match line {
             Line::Changed { change: Change::Deleted(id), .. } => drop(single.insert(*id)),
+            Line::Changed { change: Change::Archived(id), .. } => drop(archived.insert(*id)),
             Line::Changed { change: Change::AllDeleted, user, .. } => drop(whole.insert(user)),
             _ => {}
         }
     }
     let whole: BTreeSet<String> = whole.into_iter().map(|user| crate::workload::identifier(*user)).collect();
-    let asked = |id: i64, user: i64| {
-        let by_all = record.tables.users.get(&user).is_some_and(|(_, name)| whole.contains(name));
-        single.contains(&id) || by_all
+    let is_unasked = |id: i64, item: &Item| {
+        let by_all = record.tables.users.get(&item.user).is_some_and(|(_, name)| whole.contains(name));
+        item.deleted_at.is_some() && !single.contains(&id) && !by_all
+            || item.archived_at.is_some() && !archived.contains(&id)
     };
-    let tombstones = record.tables.items.iter().filter(|(_, item)| item.deleted_at.is_some());
-    let unasked = tombstones.filter(|(id, item)| !asked(**id, item.user));
-    unasked.map(|(id, item)| format!("not deleted by its user: item {id}: {item:?}")).collect()
+    let unasked = record.tables.items.iter().filter(|(id, item)| is_unasked(**id, item));
+    unasked.map(|(id, item)| format!("not deleted or archived by its user: item {id}: {item:?}")).collect()
 }
 
 pub(crate) fn every_counter_is_right(record: &Record) -> Vec<String> {

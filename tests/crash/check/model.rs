@@ -65,6 +65,7 @@ pub(super) struct KnownItem {
     pub(super) seen: Fact<bool>,
     pub(super) read: Fact<bool>,
     pub(super) state: Fact<Option<String>>,
+    pub(super) archived: Fact<bool>,
     pub(super) deleted: Fact<bool>,
     /// True until the user snoozes the item. It then returns at a time that the model does not know.
     is_listed: bool,
@@ -100,6 +101,7 @@ impl Inbox {
             Change::AllRead => {
                 (self.whole, self.late_read) = (true, self.late_read || answer != Answer::Shown);
                 for item in self.items.values_mut() {
+                    let answer = item.answer_to_whole(answer);
                     item.seen.set_visible(true, answer);
                     item.read.set_visible(true, answer);
                 }
@@ -107,7 +109,7 @@ impl Inbox {
             Change::AllDeleted => {
                 (self.whole, self.late_deleted) = (true, self.late_deleted || answer != Answer::Shown);
                 for item in self.items.values_mut() {
-                    let answer = if item.is_listed { answer } else { Answer::Unknown };
+                    let answer = item.answer_to_whole(answer);
                     item.deleted.set_visible(true, answer);
                 }
             }
@@ -122,8 +124,10 @@ impl Inbox {
             }),
             Change::Unread(id) => self.item(*id, |item| item.read.set(false, answer)),
             Change::Deleted(id) => self.item(*id, |item| item.deleted.set(true, answer)),
+            Change::Archived(id) => self.item(*id, |item| item.archived.set(true, answer)),
             // The item leaves the list, and is unread and unseen when it returns.
             Change::Snoozed(id) => self.item(*id, |item| {
+                item.archived.set(false, answer);
                 (item.is_listed, item.seen, item.read) = (false, Fact::Open, Fact::Open);
             }),
             Change::StateSet(id, state) => self.item(*id, |item| item.state.set(Some(state.clone()), answer)),
@@ -143,6 +147,7 @@ impl Inbox {
         | Change::Read(id)
         | Change::Unread(id)
         | Change::Deleted(id)
+        | Change::Archived(id)
         | Change::Snoozed(id)
         | Change::StateSet(id, _)) = change
         else {
@@ -177,7 +182,7 @@ impl Inbox {
         let is_shown = |id: &i64| page.items.iter().any(|item| item.id == *id);
         let gone = self.items.iter().filter(|(id, item)| {
             item.deleted == Fact::Is(false)
-                && item.is_listed
+                && item.is_certainly_listed()
                 && end.is_none_or(|end| (item.created_at, **id) > end)
                 && !is_shown(id)
         });
@@ -197,6 +202,7 @@ impl Inbox {
             seen: fact(shown.seen, self.late_read),
             read: fact(shown.read, self.late_read),
             state: Fact::Is(shown.state.clone()),
+            archived: Fact::Is(false),
             deleted: fact(false, self.late_deleted),
             is_listed: true,
         };
@@ -206,10 +212,22 @@ impl Inbox {
 }
 
 impl KnownItem {
+    /// Returns true if the item was neither archived nor snoozed.
+    fn is_certainly_listed(&self) -> bool {
+        self.is_listed && self.archived == Fact::Is(false)
+    }
+
+    /// Returns what the answer to a change of the whole inbox says about this item. Such a change leaves items alone that are not on
+    /// the list.
+    fn answer_to_whole(&self, answer: Answer) -> Answer {
+        if self.is_certainly_listed() { answer } else { Answer::Unknown }
+    }
+
     fn denied_by(&self, shown: &ShownItem) -> Option<String> {
         let denied = self.seen.denied_by(&shown.seen)
             || self.read.denied_by(&shown.read)
             || self.state.denied_by(&shown.state)
+            || self.archived.denied_by(&false)
             || self.deleted.denied_by(&false)
             || self.title != shown.title
             || self.created_at != shown.created_at;

@@ -54,13 +54,14 @@ impl Workload {
     }
 
     fn change(&self, item: i64, about: (usize, u32, usize)) -> Change {
-        match self.dice.below(7, ("which", about)) {
+        match self.dice.below(8, ("which", about)) {
             0 => Change::Seen(item),
             1 => Change::Unseen(item),
             2 => Change::Read(item),
             3 => Change::Unread(item),
             4 => Change::Deleted(item),
             5 => Change::Snoozed(item),
+            6 => Change::Archived(item),
             _ => Change::StateSet(item, format!("state-{}", about.1)),
         }
     }
@@ -96,6 +97,7 @@ impl Workload {
             Change::Unread(id) => (Method::DELETE, item(id, "/reads")),
             Change::Deleted(id) => (Method::DELETE, item(id, "")),
             Change::StateSet(id, _) => (Method::PUT, item(id, "/state")),
+            Change::Archived(id) => (Method::PUT, item(id, "/archive")),
             Change::Snoozed(id) => (Method::PUT, item(id, "/snooze")),
             Change::AllRead => (Method::POST, "/v3/notifications/markAllNotificationsAsRead".to_owned()),
             Change::AllDeleted => {
