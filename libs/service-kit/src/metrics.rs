@@ -44,7 +44,7 @@ pub const INBOX_REMOVED: &str = "tidings_inbox_removed_total";
 pub const REALTIME_CONNECTIONS: &str = "tidings_realtime_connections";
 /// Counter, by `kind`: updates added to the queues of live connections.
 pub const REALTIME_EVENTS: &str = "tidings_realtime_events_total";
-/// Counter, by `reason` (`too_old` or `too_slow`): live connections whose client had to fetch its items again.
+/// Counter, by `reason` (`rebuilt`, `too_old` or `too_slow`): live connections whose client had to fetch its items again.
 pub const REALTIME_RESETS: &str = "tidings_realtime_resets_total";
 /// Gauge in seconds, by `partition`: age of the oldest change that was read from the log, but not reported to live connections.
 pub const REALTIME_BEHIND_SECONDS: &str = "tidings_realtime_behind_seconds";

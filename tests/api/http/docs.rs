@@ -49,27 +49,47 @@ async fn the_documentation_page_loads_nothing_from_other_hosts() {
 #[tokio::test]
 async fn the_browser_clients_are_served_with_and_without_a_release() {
     let service = Service::start_with(Backing::Nothing).await;
-    let newest = service.call("GET /clients/inbox/index.js").send().await;
-    assert_eq!(newest.header("content-type"), Some("text/javascript; charset=utf-8"));
-    assert_eq!(newest.header("access-control-allow-origin"), Some("*"), "pages of other origins import it");
-    assert_eq!(newest.header("cross-origin-resource-policy"), Some("cross-origin"));
-    assert_eq!(newest.header("cache-control"), Some("public, max-age=300"));
-    let tag = newest.header("etag").unwrap().to_owned();
-    let script = newest.is(200);
-    assert!(script.as_str().unwrap().contains("tidings-inbox"));
-    let again = service.call("GET /clients/inbox/index.js").header("If-None-Match", &tag).send().await;
-    assert_eq!(again.is(304), Value::Null);
-
     let release = env!("CARGO_PKG_VERSION");
     let fixed = service.call(&format!("GET /clients/{release}/inbox/index.js")).send().await;
+    assert_eq!(fixed.header("content-type"), Some("text/javascript; charset=utf-8"));
+    assert_eq!(fixed.header("access-control-allow-origin"), Some("*"), "pages of other origins import it");
+    assert_eq!(fixed.header("cross-origin-resource-policy"), Some("cross-origin"));
     assert_eq!(fixed.header("cache-control"), Some("public, max-age=31536000, immutable"));
-    assert_eq!(fixed.is(200), script);
-    let zipped =
-        service.call("GET /clients/inbox/index.js").header("Accept-Encoding", "br, gzip").send().await;
+    let script = fixed.is(200);
+    assert!(script.as_str().unwrap().contains("tidings-inbox"));
+    let path = format!("GET /clients/{release}/inbox/index.js");
+    let zipped = service.call(&path).header("Accept-Encoding", "br, gzip").send().await;
     assert_eq!((zipped.status, zipped.header("content-encoding")), (200, Some("gzip")));
-    for path in
-        ["clients/inbox/other.js", "clients/demo/shop.js", "clients/0.0.1/inbox/index.js", "clients/..%2Fx/y"]
-    {
+
+    // A page with the path of an older release works after an upgrade, and no page mixes files of two releases.
+    for (path, to) in [("inbox", ".."), ("0.0.1/inbox", "../..")] {
+        let request =
+            format!("GET /clients/{path}/index.js HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let answer = service.raw(request).await.to_lowercase();
+        assert!(answer.starts_with("http/1.1 307 "), "{answer}");
+        let location = format!("location: {to}/{release}/inbox/index.js");
+        for header in
+            [location.as_str(), "cache-control: public, max-age=300", "access-control-allow-origin: *"]
+        {
+            assert!(answer.lines().any(|line| line == header), "{header}: {answer}");
+        }
+        let followed = service.call(&format!("GET /clients/{path}/index.js")).send().await;
+        assert_eq!(followed.is(200), script);
+    }
+
+    let worker = service.call("GET /clients/web-push/service-worker.js").send().await;
+    assert_eq!(worker.header("cache-control"), Some("public, max-age=300"));
+    let tag = worker.header("etag").unwrap().to_owned();
+    assert!(worker.is(200).as_str().unwrap().contains("showNotification"));
+    let again = service.call("GET /clients/web-push/service-worker.js").header("If-None-Match", &tag);
+    assert_eq!(again.send().await.is(304), Value::Null);
+    for path in [
+        "clients/inbox/other.js",
+        "clients/demo/shop.js",
+        "clients/0.0.1/inbox/other.js",
+        "clients/latest/inbox/index.js",
+        "clients/..%2Fx/y",
+    ] {
         service.call(&format!("GET /{path}")).send().await.fails(404, "not_found");
     }
 }

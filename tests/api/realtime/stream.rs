@@ -274,12 +274,28 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
     let (of_signature, _) = Live::open_at(service.address, &by_signature(&shop), None).await;
 
     assert!(control.revoke_signing_key(shop.id, &signer.kid, "test").await.unwrap());
-    assert_eq!(of_token.ends().await, "credentials");
+    assert_eq!(of_token.ends().await, "expired", "the client can get another token");
     let rotated = service.rotate(&shop, "second", Duration::ZERO).await;
     assert_eq!(of_secret.ends().await, "credentials");
     assert_eq!(of_signature.ends().await, "credentials");
+    let (mut signed, _) = Live::open_at(service.address, &by_signature(&rotated), None).await;
+    assert!(control.set_switches(shop.id, &[Switch::Hmac(false)], "test").await.unwrap());
+    eventually(SOON, "the gateway needs no signature", async || {
+        let list = service.of(&rotated, "ada", "GET /v3/notifications").send().await;
+        (list.status == 200).then_some(())
+    })
+    .await;
     service.publish_item(&rotated, "ada", "1").await;
     of_other.expect("notification.created").await;
+    signed.expect("notification.created").await;
+    let public = Live::open(&service, &rotated, "ada").await;
+    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
+    assert_eq!(public.ends().await, "credentials");
+    assert_eq!(
+        signed.ends().await,
+        "credentials",
+        "the switch deleted the secret that verifies the signature"
+    );
 }
 
 #[tokio::test]

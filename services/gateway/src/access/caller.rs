@@ -27,7 +27,7 @@ pub(crate) struct UserCaller {
     pub(crate) user: String,
     /// True if the app acts for the user.
     pub(crate) by_app: bool,
-    /// True if the app signed for this user: a token, or the user's identifier.
+    /// True if the caller proved more than the public key.
     signed: bool,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct KnownApp {
     signature_keys: Vec<SignatureKey>,
 }
 
-/// What proves the identity of a caller.
+/// Proof of a caller's identity, with the key that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
     /// The API secret with this digest.
@@ -65,13 +65,13 @@ impl KnownApp {
         KnownApp { app: Arc::new(app), token_keys, signature_keys }
     }
 
-    /// Returns the evidence that `secret` is if it is one of the valid secrets. Compares in constant time.
+    /// Returns [`Evidence::Secret`] if `secret` is one of the valid secrets. Compares in constant time.
     pub(crate) fn evidence_of_secret(&self, secret: &str) -> Option<Evidence> {
         let digest = sha256(secret.as_bytes());
         self.has_secret(&digest).then(|| Evidence::Secret(digest.to_vec()))
     }
 
-    /// Returns the evidence that `signature` is if it is the HMAC-SHA256 of the user's identifier with a valid secret. Compares in
+    /// Returns [`Evidence::Signature`] if `signature` is the HMAC-SHA256 of the user's identifier with a valid secret. Compares in
     /// constant time.
     pub(crate) fn evidence_of_signature(&self, user: &str, signature: &[u8]) -> Option<Evidence> {
         let signer = self.live_signature_keys().fold(None, |found, key| {
@@ -88,7 +88,9 @@ impl KnownApp {
             Evidence::Secret(digest) => self.has_secret(digest),
             Evidence::Token(kid) => self.token_keys.iter().any(|key| key.kid == *kid),
             Evidence::Signature(digest) => {
-                !secure_mode && self.live_signature_keys().any(|key| key.digest == *digest)
+                // Without `hmac`, the public key is enough.
+                let is_live = || self.live_signature_keys().any(|key| key.digest == *digest);
+                !secure_mode && (!hmac || is_live())
             }
             Evidence::PublicKey => !secure_mode && !hmac,
         }

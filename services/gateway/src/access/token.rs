@@ -99,7 +99,7 @@ impl<'a> Token<'a> {
         Some(Timestamp::from_millis((exp * 1000.0) as i64))
     }
 
-    /// Verifies the token. Returns its user, and the evidence that it is. `app` is the app that the claim `apiKey` names.
+    /// Verifies the token. Returns its user, and [`Evidence::Token`]. `app` is the app that the claim `apiKey` names.
     pub(crate) fn verify(self, app: &KnownApp) -> Result<(String, Evidence), Failure> {
         let is_signer = |key: &&TokenKey| self.may_be_of(key) && key.has_signed(self.message, self.signature);
         let signer =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::access::known_app::KnownApp;
+use crate::access::known_app::{Evidence, KnownApp};
 use crate::gateway::Gateway;
 use crate::http::shares::peer::Peer;
 use crate::realtime::connection::{Connection, count_reset};
@@ -29,6 +29,8 @@ pub(super) struct Audience {
 
 /// Settings that may change while connections are open.
 pub(super) struct Settings {
+    /// Connections that were opened later may have newer credentials.
+    read_from: Instant,
     /// Apps by API key; None if the app does not exist or is disabled. An app that cannot be read now is left out.
     pub(super) apps: Vec<(String, Option<Arc<KnownApp>>)>,
     /// Identity of the table of items; None if it cannot be read now.
@@ -113,13 +115,16 @@ impl Audience {
     }
 
     /// Ends the connections of apps that are disabled, or that no longer accept the evidence of a connection.
-    pub(super) fn apply(&self, apps: &[(String, Option<Arc<KnownApp>>)]) {
-        for connection in self.live.values().flatten() {
+    pub(super) fn apply(&self, settings: &Settings) {
+        let earlier = |connection: &&Arc<Connection>| connection.opened < settings.read_from;
+        for connection in self.live.values().flatten().filter(earlier) {
             let client = &connection.client;
-            match apps.iter().find(|(key, _)| *key == client.api_key) {
+            match settings.apps.iter().find(|(key, _)| *key == client.api_key) {
                 Some((_, None)) => connection.end(ByeReason::AppDisabled, 0),
                 Some((_, Some(app))) if !app.accepts(&client.evidence) => {
-                    connection.end(ByeReason::Credentials, 0);
+                    // A client can get another token, but no other secret.
+                    let by_token = matches!(client.evidence, Evidence::Token(_));
+                    connection.end(if by_token { ByeReason::Expired } else { ByeReason::Credentials }, 0);
                 }
                 Some(_) | None => {}
             }
@@ -129,12 +134,13 @@ impl Audience {
 
 impl Settings {
     pub(super) async fn read(gateway: Arc<Gateway>, keys: Vec<(String, Peer)>) -> Settings {
+        let read_from = Instant::now();
         let mut apps = Vec::with_capacity(keys.len());
         for (key, peer) in keys {
             if let Ok(known) = gateway.apps.by_key(&key, peer, &gateway.limits).await {
                 apps.push((key, known.filter(|known| !known.app.disabled)));
             }
         }
-        Settings { apps, table: gateway.store.inbox().table().await.ok() }
+        Settings { read_from, apps, table: gateway.store.inbox().table().await.ok() }
     }
 }

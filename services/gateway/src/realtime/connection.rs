@@ -65,7 +65,7 @@ impl Transport {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    opened: Instant,
+    pub(super) opened: Instant,
     queue: Mutex<Queue>,
     _admission: Admission,
     /// Counts the connections of this gateway.

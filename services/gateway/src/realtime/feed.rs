@@ -35,10 +35,8 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 const REPORT_WITHIN: Duration = Duration::from_secs(5);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Interval at which connections are checked.
+/// Interval at which connections, their apps and the tables of the inbox are checked.
 const TEND: Duration = Duration::from_secs(1);
-/// Interval, in units of [`TEND`], at which the apps of the connections and the tables of the inbox are checked.
-const CHECK: u64 = 3;
 /// Time without connections after which the feed stops following the stream.
 const UNUSED_FOR: Duration = Duration::from_secs(600);
 /// Maximum number of messages by which another gateway may be ahead of this one.
@@ -83,7 +81,7 @@ impl Feed {
     pub(crate) async fn run(mut self, served: CancellationToken) -> anyhow::Result<()> {
         let gateway = Arc::clone(&self.gateway);
         let mut opened = gateway.realtime.opened();
-        let mut reset = None;
+        let (mut reset, mut reported) = (None, None);
         loop {
             if self.audience.is_empty() && !gateway.realtime.is_used() {
                 tokio::select! {
@@ -92,7 +90,9 @@ impl Feed {
                     Ok(()) = opened.changed() => {}
                 }
             }
-            let Some(begun) = served.run_until_cancelled(self.begin()).await else { return Ok(()) };
+            let Some(begun) = served.run_until_cancelled(self.begin(reported.take())).await else {
+                return Ok(());
+            };
             let mut progress = match begun {
                 Ok(progress) => progress,
                 Err(error) => {
@@ -112,27 +112,31 @@ impl Feed {
                 End::Unused => {}
                 End::Lost(reason) => {
                     reset = Some(reason);
+                    // The stream goes on after a rebuild.
+                    reported = (reason == ResetReason::Rebuilt).then_some(progress.reported);
                     served.run_until_cancelled(sleep(PAUSE)).await;
                 }
             }
         }
     }
 
-    /// Starts at the checkpoint of the projection, so that every change that lists do not show yet is reported.
-    async fn begin(&self) -> anyhow::Result<Progress> {
+    /// Starts at the checkpoint of the projection, so that every change that lists do not show yet is reported, or after the sequence
+    /// `reported` if that is earlier.
+    async fn begin(&self, reported: Option<u64>) -> anyhow::Result<Progress> {
         let stream = StreamName::Inbox(self.partition);
         let created_at = self.gateway.log.state(stream).await?.created_at;
         // The table is read first: if it is replaced now, the next check notices that.
         let table = self.gateway.store.inbox().table().await?;
         let checkpoint = self.gateway.store.database().checkpoint(INBOX, stream).await?;
         self.gateway.positions.note(&stream.to_string(), checkpoint);
+        let reported = reported.unwrap_or(checkpoint).min(checkpoint);
         let now = Instant::now();
         Ok(Progress {
             tag: StreamTag::of(&stream.to_string(), created_at, table),
             table,
-            reader: self.gateway.log.reader(stream, checkpoint + 1),
-            recent: Recent::new(self.partition, self.gateway.partitions, checkpoint),
-            reported: checkpoint,
+            reader: self.gateway.log.reader(stream, reported + 1),
+            recent: Recent::new(self.partition, self.gateway.partitions, reported),
+            reported,
             next_report: now,
             used_at: now,
         })
@@ -142,7 +146,6 @@ impl Feed {
         let gateway = Arc::clone(&self.gateway);
         let stopping = gateway.stopping.clone();
         let mut tend = interval(TEND);
-        let mut ticks = 0;
         let mut checks = FuturesUnordered::new();
         loop {
             let next = progress.recent.end().min(progress.reported + 1);
@@ -171,9 +174,10 @@ impl Feed {
                     }
                 },
                 () = due, if is_unreported || has_arrivals => self.report_in_time(progress).await,
-                Some(Settings { apps, table }) = checks.next() => {
-                    self.audience.apply(&apps);
-                    if table.is_some_and(|table| table != progress.table) {
+                Some(settings) = checks.next() => {
+                    let settings: Settings = settings;
+                    self.audience.apply(&settings);
+                    if settings.table.is_some_and(|table| table != progress.table) {
                         tracing::info!(partition = self.partition, "the inbox was rebuilt; resetting its live connections");
                         return End::Lost(ResetReason::Rebuilt);
                     }
@@ -181,10 +185,9 @@ impl Feed {
                 now = tend.tick() => {
                     self.audience.tend(now);
                     progress.measure(self.partition, now);
-                    if ticks % CHECK == 0 && checks.is_empty() {
+                    if checks.is_empty() {
                         checks.push(Settings::read(Arc::clone(&gateway), self.audience.api_keys()));
                     }
-                    ticks += 1;
                     if gateway.realtime.is_used() {
                         progress.used_at = now;
                     } else if now.duration_since(progress.used_at) > UNUSED_FOR {

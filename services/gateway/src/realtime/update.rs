@@ -99,7 +99,7 @@ pub(crate) enum ResetReason {
 pub(crate) enum ByeReason {
     /// The gateway stops.
     Stopping,
-    /// The bearer token has expired.
+    /// The bearer token has expired, or its signing key was revoked.
     Expired,
     /// The user has opened too many newer connections.
     Replaced,
@@ -107,7 +107,7 @@ pub(crate) enum ByeReason {
     Erased,
     /// The app is disabled.
     AppDisabled,
-    /// The app now requires other credentials.
+    /// The app no longer accepts the credentials of the connection.
     Credentials,
     /// The connection has reached its maximum age.
     TooLong,
