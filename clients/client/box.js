@@ -1,12 +1,18 @@
 // The loaded part of an inbox.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { AddPage, ApplyChange, ApplyEvent, Box, NewBox, Put, Steps } from './types.js' */
+/** @import { AddPage, ApplyChange, ApplyEvent, Box, NewBox, Notification, Put, Steps } from './types.js' */
 
 /** Maximum number of loaded items. */
 const MOST = 10_000;
 
+/** Floor of a box without a page: after every place. */
+export const UNLOADED = '~';
+
 /** @type {NewBox} */
-export const newBox = () => ({ items: new Map(), unreadCount: 0, unseenCount: 0, cursor: null, floor: Infinity });
+export const newBox = () => ({ items: new Map(), unreadCount: 0, unseenCount: 0, cursor: null, floor: UNLOADED });
+
+/** Returns the place of an item in the order of lists, as a text. @param {Notification} item */
+const place = ({ createdAt, id }) => `${createdAt} ${String(id).padStart(20, '0')}`;
 
 /** Sets or removes an item. @type {Put} */
 const put = (box, id, next) => {
@@ -45,31 +51,32 @@ export const applyChange = (box, { change, ids = [], upTo, state, at }) => {
   if (change !== 'deleted') return;
   // The box is complete, so items that return belong to it.
   box.cursor = null;
-  box.floor = 0;
+  box.floor = '';
 };
 
 /** Sorts the items, newest first. @param {Box} box */
 const sort = (box) => {
-  const items = [...box.items].sort(([a], [b]) => b - a).slice(0, MOST);
-  box.items = new Map(items);
+  const items = [...box.items.values()].sort((a, b) => (place(a) < place(b) ? 1 : -1)).slice(0, MOST);
+  box.items = new Map(items.map((item) => [item.id, item]));
   if (items.length < MOST) return;
-  box.floor = items[MOST - 1][0];
+  box.floor = place(items[MOST - 1]);
   box.cursor = null;
 };
 
 /** @type {AddPage} */
 export const addPage = (box, { data, unreadCount, unseenCount, pagination: { nextCursor: cursor } }) => {
   for (const item of data) box.items.set(item.id, item);
-  Object.assign(box, { unreadCount, unseenCount, cursor, floor: cursor ? (data.at(-1)?.id ?? box.floor) : 0 });
+  const last = data.at(-1);
+  Object.assign(box, { unreadCount, unseenCount, cursor, floor: cursor ? (last ? place(last) : box.floor) : '' });
   sort(box);
 };
 
 /** Applies an event. A repeated event has no effect. @type {ApplyEvent} */
 export const applyEvent = (box, { name, data: { notification: item, id, change, upTo, unreadCount, unseenCount } }) => {
-  if (item?.createdAt && item.id >= box.floor) {
-    const isNew = !box.items.has(item.id);
+  const isLoaded = item && box.items.has(item.id);
+  if (item?.createdAt && (isLoaded || place(item) >= box.floor)) {
     box.items.set(item.id, item);
-    if (isNew) sort(box);
+    if (!isLoaded) sort(box);
   }
   if (name === 'notification.deleted') box.items.delete(id);
   if (change) applyChange(box, { change: change.slice(3).toLowerCase(), upTo, at: Date.now() });

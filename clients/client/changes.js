@@ -116,7 +116,12 @@ export const createChanges = ({ name, prepare, send, reject, changed }) => {
       for (const { key, change, ids, upTo } of waiting) {
         if (!upTo && REPLACES[next.change].includes(change) && ids.every((id) => next.ids.includes(id))) drop(key);
       }
-      if (waiting.length >= MOST) drop(waiting[0].key);
+      if (waiting.length >= MOST) {
+        // That an item was seen is the smallest loss.
+        const lost = waiting.find(({ change }) => change === 'seen') ?? waiting[0];
+        drop(lost.key);
+        if (lost.change !== 'seen') reject({ message: 'too many changes wait', status: 429, code: 'too_many_changes' });
+      }
       const change = { ...next, at, key: `${name} ${at} ${Math.random()}` };
       waiting = [...waiting, change];
       if (!remember(change.key, JSON.stringify(change))) unstored.push(change);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** @import { App, Box, Connection, CreateInbox, Failure, Json, Kind, LoadedPush, Notification, Snapshot, StreamEvent, Tabs } from './types.js' */
 import { createApi, isFinal } from './api.js';
-import { addPage, applyChange, applyEvent, newBox } from './box.js';
+import { UNLOADED, addPage, applyChange, applyEvent, newBox } from './box.js';
 import { createChanges, MOVES } from './changes.js';
 import { remember } from './storage.js';
 import { createStream } from './stream.js';
@@ -65,7 +65,7 @@ export const createInbox = (options) => {
       unreadCount: Math.max(0, shown.unreadCount),
       unseenCount: Math.max(0, shown.unseenCount),
       hasMore: shown.cursor !== null,
-      loaded: shown.floor < Infinity,
+      loaded: shown.floor !== UNLOADED,
       connection,
       error: ended ?? failure ?? null,
       push: push?.state ?? 'unsupported',
@@ -189,11 +189,11 @@ export const createInbox = (options) => {
   };
   /** @param {'read' | 'deleted'} change */
   const changeAll = async (change) => {
-    if (box.floor === Infinity) await refresh();
+    if (box.floor === UNLOADED) await refresh();
     const items = [...box.items.values()].filter(isShown);
     const ids = items.filter(({ clickedAt }) => change === 'deleted' || !clickedAt).map(({ id }) => id);
     // The server cannot limit a change of all items to categories.
-    const upTo = categories[0] ? undefined : [...box.items.keys()][0];
+    const upTo = categories[0] ? undefined : Math.max(0, ...box.items.keys());
     if (upTo || ids[0]) changes.add({ change, ids, upTo });
   };
 
@@ -208,7 +208,7 @@ export const createInbox = (options) => {
     const { name, id, data } = event;
     lastId = id || lastId;
     if (name === 'ready') changes.flush();
-    if (name === 'ready' && box.floor === Infinity) void refresh();
+    if (name === 'ready' && box.floor === UNLOADED) void refresh();
     // A reset may follow `ready`. An item that cannot be loaded is null.
     else if (name === 'reset' || data.resumed === false || data.notification === null) refreshLater(200, 1_000);
     if (data.unreadCount === undefined) return;
@@ -250,7 +250,7 @@ export const createInbox = (options) => {
       if (rejected) failure = rejected;
       else ({ connection, ended } = state);
       lastId ||= state.lastId ?? '';
-      if (box.floor === Infinity) void refresh();
+      if (box.floor === UNLOADED) void refresh();
       changed();
     }
   };
@@ -295,7 +295,7 @@ export const createInbox = (options) => {
       changes.start();
       listen('addEventListener');
       wake();
-      setTimeout(() => started && box.floor === Infinity && void refresh(), PATIENCE);
+      setTimeout(() => started && box.floor === UNLOADED && void refresh(), PATIENCE);
     },
     stop: () => {
       if (!started) return;

@@ -77,11 +77,13 @@ export const createPush = ({ name, worker, api, device, app, changed }) => {
     },
     silence: async ({ data }, items) => {
       const { notification: item, requestId = item?.clickedAt && item.requestId, change = '', upTo } = data;
-      const all = /Read|Deleted/.test(change) ? items.filter(({ id }) => id <= upTo) : [];
-      const ids = [requestId, ...all.map((item) => item.requestId)].filter(Boolean);
-      if (!ids[0]) return;
+      const isAll = /Read|Deleted/.test(change);
+      if (!isAll && !requestId) return;
+      // Items of a list have no request id, but newer ones arrived by events.
+      const newer = items.filter(({ id }) => id > upTo).map((item) => item.requestId);
       for (const shown of (await (await registration())?.getNotifications()) ?? []) {
-        if (ids.includes(shown.data?.requestId)) shown.close();
+        const id = shown.data?.requestId;
+        if (id && (isAll ? !newer.includes(id) : id === requestId)) shown.close();
       }
     },
   };

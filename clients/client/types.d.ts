@@ -169,15 +169,15 @@ export interface Change {
     until?: string;
 }
 
-/** Loaded part of an inbox: every item from `floor` on. */
+/** Loaded part of an inbox: every item whose place is `floor` or later. */
 export interface Box {
     items: Map<number, Notification>;
     unreadCount: number;
     unseenCount: number;
     /** Cursor of the next page; null if there is none. */
     cursor: string | null;
-    /** Infinity before the first page. */
-    floor: number;
+    /** `UNLOADED` before the first page, empty if all items are loaded. */
+    floor: string;
 }
 
 /** An event of the stream, with parsed data. */

@@ -38,6 +38,8 @@ export class TidingsInbox extends HTMLElement {
   };
   /** Ids of the items at the last announcement; undefined before the first page. @type {Set<number> | undefined} */
   #announced;
+  /** Oldest id that was loaded at an announcement. */
+  #oldest = Infinity;
   #announceTimer = 0;
   #clock = 0;
   /** Content of the panel. @type {import('./panel.js').Panel | undefined} */
@@ -152,6 +154,7 @@ export class TidingsInbox extends HTMLElement {
     this.#inbox = inbox;
     this.#origin = origin;
     this.#announced = undefined;
+    this.#oldest = Infinity;
     this.#watch();
     inbox?.start();
   }
@@ -265,15 +268,16 @@ export class TidingsInbox extends HTMLElement {
 
   /** Announces unread items that were added or have returned, at most once in 10 s. */
   #announce() {
-    const { items = [], loaded = false } = this.#inbox?.getSnapshot() ?? {};
+    const { items = [], loaded = false, hasMore = false } = this.#inbox?.getSnapshot() ?? {};
     if (!loaded) return;
     const ids = new Set(items.map(({ id }) => id));
     const known = (this.#announced = new Set([...(this.#announced ?? ids)].filter((id) => ids.has(id))));
     if (this.#announceTimer) return;
+    // Items below the oldest one so far are further pages of the list.
+    const oldest = this.#oldest;
     this.#announced = ids;
-    // Older items are further pages of the list.
-    const oldest = known.size ? Math.min(...known) : 0;
-    const count = items.filter(({ id, clickedAt }) => id > oldest && !clickedAt && !known.has(id)).length;
+    this.#oldest = hasMore ? Math.min(oldest, ...ids) : 0;
+    const count = items.filter(({ id, clickedAt }) => id >= oldest && !clickedAt && !known.has(id)).length;
     if (!count) return;
     const { say } = this.#text;
     this.#ui.status.textContent = `${say('title')}: ${say('newCount', count)}`;

@@ -244,7 +244,9 @@ export class Panel {
     }
     ui.scroll.setAttribute('aria-labelledby', this.tab);
     ui.readAll.textContent = say('readAll');
-    ui.readAll.hidden = unreadCount <= this.hiddenUnread;
+    // The counter includes other categories.
+    const hasUnread = unreadCount > this.hiddenUnread && (!this.host.hasAttribute('categories') || this.count('unread'));
+    ui.readAll.hidden = !hasUnread;
     const waiting = all.filter(({ id }) => id > this.top).length;
     ui.pill.hidden = !waiting;
     ui.pill.textContent = say('newCount', waiting);
@@ -610,9 +612,9 @@ export class Panel {
   }
 
   /** Returns the number of loaded items of the tab. */
-  count() {
+  count(tab = this.tab) {
     const items = this.inbox?.getSnapshot().items ?? [];
-    return this.tab === 'all' ? items.length : items.filter(({ clickedAt }) => !clickedAt).length;
+    return tab === 'all' ? items.length : items.filter(({ clickedAt }) => !clickedAt).length;
   }
 
   hasMore() {

@@ -14,14 +14,14 @@ const LIMITS: [(&str, &[&str], usize); 4] = [
         15_000,
     ),
     ("the list", &["inbox/{panel,panel-style}.js"], 9_800),
-    ("the headless client", &["client/{api,box,changes,index,storage,stream,tabs}.js"], 9_500),
+    ("the headless client", &["client/{api,box,changes,index,storage,stream,tabs}.js"], 9_800),
     ("the React wrapper", &["react/*.js"], 1_536),
 ];
 
 /// Files that are loaded when they are needed.
 const LATER: [&str; 5] = ["hidden", "locales", "preferences", "push", "settings"];
 /// Limits in bytes after `gzip -9` of what a page's bundler makes of an entry and the files that it always loads.
-const BUNDLED: [(&str, usize); 2] = [("inbox/index.js", 16_000), ("client/index.js", 6_000)];
+const BUNDLED: [(&str, usize); 2] = [("inbox/index.js", 16_200), ("client/index.js", 6_000)];
 
 fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients")
@@ -39,7 +39,7 @@ fn the_scripts_of_the_clients_are_small() {
 }
 
 #[test]
-fn a_bundler_makes_them_smaller() {
+fn bundled_scripts_are_small() {
     let esbuild = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../node/node_modules/.bin/esbuild");
     let esbuild = esbuild.canonicalize().expect("run `cargo xtask test --test browser` once");
     let later = LATER.map(|file| format!("--external:./{file}.js")).join(" ");

@@ -11,6 +11,7 @@ mod clients;
 #[path = "../e2e/descendants.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod descendants;
+mod headless;
 mod inbox;
 mod page;
 mod panel;

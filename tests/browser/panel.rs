@@ -69,9 +69,9 @@ async fn archived_and_snoozed_notifications_leave_every_list_and_come_back() {
         )
     };
     first.until_true(&ada, "the panel shows the list", &has_rows(3)).await;
-    first.in_inbox(&ada, "root.querySelector('li.item a.open').focus()").await;
+    first.in_inbox(&ada, "[...root.querySelectorAll('li.item a.open')].at(-1).focus()").await;
 
-    // "e" archives the newest, and the undo brings it back. Nothing is sent before the time for undoing has ended.
+    // "e" archives the oldest, and the undo brings it back. Nothing is sent before the time for undoing has ended.
     first.press(&ada, "e").await;
     first.until_true(&ada, "the item is hidden", &has_rows(2)).await;
     first.in_inbox(&ada, "root.querySelector('.undo-button').click()").await;
@@ -106,7 +106,7 @@ async fn archived_and_snoozed_notifications_leave_every_list_and_come_back() {
     let (_, archived) = running.get_as("ada", "/notifications?filter=archived").await;
     assert_eq!(
         (&snoozed["data"][0]["title"], &archived["data"][0]["title"]),
-        (&json!("Two"), &json!("Three"))
+        (&json!("Two"), &json!("One"))
     );
 
     returns_from_the_archive(&mut first, &ada).await;
@@ -130,7 +130,7 @@ async fn returns_from_the_archive(browser: &mut Browser, window: &Window) {
     browser.in_inbox(window, "root.querySelector('.bar .archive').click()").await;
     let hidden =
         "[...document.querySelector('tidings-inbox').shadowRoot.querySelectorAll('.preferences .title')]
-        .map(({ textContent }) => textContent).join() === 'Two,Three'";
+        .map(({ textContent }) => textContent).join() === 'Two,One'";
     browser.until_true(window, "the archive shows both", hidden).await;
     browser.has_no_findings_of_axe(window).await;
     for left in [1, 0] {

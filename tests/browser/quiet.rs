@@ -52,6 +52,14 @@ async fn an_open_page_closes_the_web_push_of_a_notification_that_was_read_or_del
     let call = running.request(Method::POST, "/notifications/bulk").header("X-SERVICE-USER-ID", "ada");
     assert_eq!(call.json(&deleted).send().await.unwrap().status(), 200);
     closes(&mut page, &["Three"]).await;
+
+    // The items of a list have no request id.
+    page.evaluate("inbox.stop()").await;
+    assert_eq!(page.evaluate(&start).await, true);
+    page.until_true("the list is loaded", &shows(2)).await;
+    let (status, read) = running.post_as("ada", "/notifications/markAllNotificationsAsRead").await;
+    assert_eq!(status, 200, "{read}");
+    closes(&mut page, &[]).await;
 }
 
 /// Waits until exactly these web pushes are shown.
