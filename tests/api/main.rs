@@ -55,6 +55,7 @@ mod realtime {
     mod bulk;
     pub(crate) mod live;
     mod model;
+    mod socket_device;
     mod socket_io;
     mod stream;
 }

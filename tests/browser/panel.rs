@@ -104,10 +104,7 @@ async fn archived_and_snoozed_notifications_leave_every_list_and_come_back() {
         .await;
     let (_, snoozed) = running.get_as("ada", "/notifications?filter=snoozed").await;
     let (_, archived) = running.get_as("ada", "/notifications?filter=archived").await;
-    assert_eq!(
-        (&snoozed["data"][0]["title"], &archived["data"][0]["title"]),
-        (&json!("Two"), &json!("One"))
-    );
+    assert_eq!((&snoozed["data"][0]["title"], &archived["data"][0]["title"]), (&json!("Two"), &json!("One")));
 
     returns_from_the_archive(&mut first, &ada).await;
     second

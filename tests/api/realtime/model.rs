@@ -1,5 +1,5 @@
-//! Random changes by several devices of several users. At each quiet moment, the state that a client has built from its updates
-//! equals the list.
+//! Random changes by several devices of several users of two apps, over both protocols. At each quiet moment, the state that a client
+//! has built from its updates equals the list.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use suite::RandomNumbers;
 use tokio::time::{Instant, timeout};
 
 use super::live::{Event, Live, user_headers};
+use super::socket_device::SocketDevice;
 use crate::service::{App, SOON, Service};
 
 const ROUNDS: u64 = 12;
@@ -21,6 +22,7 @@ const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// A device with an open stream, and its copy of the inbox.
 struct Device {
+    app: App,
     user: &'static str,
     live: Option<Live>,
     items: BTreeMap<i64, Value>,
@@ -31,7 +33,7 @@ struct Device {
 }
 
 /// Returns the whole inbox of a user, and its counters.
-async fn listed(service: &Service, app: &App, user: &str) -> (BTreeMap<i64, Value>, (i64, i64)) {
+pub(super) async fn listed(service: &Service, app: &App, user: &str) -> (BTreeMap<i64, Value>, (i64, i64)) {
     let (mut items, mut query) = (BTreeMap::new(), "limit=20".to_owned());
     loop {
         let page = service.list(app, user, &query).await;
@@ -47,7 +49,13 @@ async fn listed(service: &Service, app: &App, user: &str) -> (BTreeMap<i64, Valu
 }
 
 impl Device {
-    async fn connect(&mut self, service: &Service, app: &App, gateway: SocketAddr) {
+    fn new(app: &App, user: &'static str) -> Device {
+        let (items, last_id) = (BTreeMap::new(), String::new());
+        Device { app: app.clone(), user, live: None, items, counts: (0, 0), last_id, resets: 0 }
+    }
+
+    async fn connect(&mut self, service: &Service, gateway: SocketAddr) {
+        let app = &self.app.clone();
         let last = Some(self.last_id.as_str()).filter(|last| !last.is_empty());
         let (live, ready) = Live::open_at(gateway, &user_headers(app, self.user), last).await;
         self.last_id.clone_from(&live.last_id);
@@ -95,7 +103,8 @@ impl Device {
     }
 
     /// Reads updates until the copy equals the list. Panics if it does not within a time limit.
-    async fn settles(&mut self, service: &Service, app: &App) {
+    async fn settles(&mut self, service: &Service) {
+        let app = &self.app.clone();
         let (items, counts) = listed(service, app, self.user).await;
         let until = Instant::now() + SOON;
         while (plain(&self.items), self.counts) != (plain(&items), counts) {
@@ -156,37 +165,43 @@ async fn what_clients_have_built_from_updates_equals_the_list_at_each_quiet_mome
     let service = Service::start().await;
     let (other, _stops) = service.another_gateway().await;
     let gateways = [service.address, other];
-    let shop = service.app("shop").await;
+    let apps = [service.app("shop").await, service.app("bank").await];
     let mut random = RandomNumbers(SEED);
-    let mut devices = Vec::new();
-    for user in USERS {
-        service.deliver(&shop, user, 1).await;
-        for number in 0..DEVICES {
-            let mut device = Device {
-                user,
-                live: None,
-                items: BTreeMap::new(),
-                counts: (0, 0),
-                last_id: String::new(),
-                resets: 0,
-            };
-            device.connect(&service, &shop, gateways[number % 2]).await;
-            devices.push(device);
+    let (mut devices, mut sockets) = (Vec::new(), Vec::new());
+    for app in &apps {
+        for user in USERS {
+            service.deliver(app, user, 1).await;
+            for number in 0..DEVICES {
+                let mut device = Device::new(app, user);
+                device.connect(&service, gateways[number % 2]).await;
+                devices.push(device);
+            }
+            let mut socket = SocketDevice::new(app, user);
+            socket.connect(&service, service.address).await;
+            sockets.push(socket);
         }
     }
     for _ in 0..ROUNDS {
-        let cut = usize::try_from(random.below(devices.len() as u64)).unwrap();
+        let mut any = |count: usize| usize::try_from(random.below(count as u64)).unwrap();
+        let (cut, cut_socket) = (any(devices.len()), any(sockets.len()));
+        let (gateway, gateway_of_socket) = (gateways[any(2)], gateways[any(2)]);
         devices[cut].live = None;
+        sockets[cut_socket].disconnect();
         for _ in 0..CHANGES {
-            let user = USERS[usize::try_from(random.below(3)).unwrap()];
-            change(&service, &shop, user, &mut random).await;
+            let (app, user) =
+                (&apps[usize::from(random.below(3) == 0)], USERS[usize::try_from(random.below(3)).unwrap()]);
+            change(&service, app, user, &mut random).await;
         }
-        let gateway = gateways[usize::try_from(random.below(2)).unwrap()];
-        devices[cut].connect(&service, &shop, gateway).await;
+        devices[cut].connect(&service, gateway).await;
+        sockets[cut_socket].connect(&service, gateway_of_socket).await;
         for device in &mut devices {
-            device.settles(&service, &shop).await;
+            device.settles(&service).await;
+        }
+        for socket in &mut sockets {
+            socket.settles(&service).await;
         }
     }
     let resets: usize = devices.iter().map(|device| device.resets).sum();
-    assert_eq!(resets, 0, "both gateways follow all partitions, so every device resumes");
+    let restarts: usize = sockets.iter().map(|socket| socket.restarts).sum();
+    assert_eq!((resets, restarts), (0, 0), "both gateways follow all partitions, so every device resumes");
 }

@@ -1,5 +1,6 @@
 //! Live updates over Socket.IO, with the library python-socketio and with frames that this test writes.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -12,7 +13,7 @@ use crate::service::{App, SOON, Service};
 use crate::signer::{Signer, claims, seconds, with};
 
 /// A Python process with a client.
-struct Client {
+pub(super) struct Client {
     _process: Child,
     commands: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
@@ -40,12 +41,16 @@ impl Client {
         client
     }
 
-    /// Opens a WebSocket of a user, and reads the handshake.
     async fn open(service: &Service, app: &App, user: &str) -> Client {
+        Client::open_at(service.address, app, user).await
+    }
+
+    /// Opens a WebSocket of a user, and reads the handshake.
+    pub(super) async fn open_at(gateway: SocketAddr, app: &App, user: &str) -> Client {
         let mut client = Client::start();
         let url = format!(
-            "ws://{}/socket.io/?EIO=4&transport=websocket&apiKey={}&userId={user}&userSignature=undefined",
-            service.address, app.key
+            "ws://{gateway}/socket.io/?EIO=4&transport=websocket&apiKey={}&userId={user}&userSignature=undefined",
+            app.key
         );
         client.tell(&json!({"open": url})).await;
         let handshake = client.frame().await.unwrap();
@@ -59,7 +64,7 @@ impl Client {
         self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
     }
 
-    async fn send(&mut self, frame: &str) {
+    pub(super) async fn send(&mut self, frame: &str) {
         self.tell(&json!({"send": frame})).await;
     }
 
@@ -76,7 +81,7 @@ impl Client {
     }
 
     /// Waits for the next frame; None if the connection is closed.
-    async fn frame(&mut self) -> Option<String> {
+    pub(super) async fn frame(&mut self) -> Option<String> {
         self.line().await["frame"].as_str().map(str::to_owned)
     }
 

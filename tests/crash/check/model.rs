@@ -100,7 +100,7 @@ impl Inbox {
         match change {
             Change::AllRead => {
                 (self.whole, self.late_read) = (true, self.late_read || answer != Answer::Shown);
-                for item in self.items.values_mut() {
+                for item in self.items.values_mut().filter(|item| item.archived != Fact::Is(true)) {
                     let answer = item.answer_to_whole(answer);
                     item.seen.set_visible(true, answer);
                     item.read.set_visible(true, answer);
@@ -108,7 +108,7 @@ impl Inbox {
             }
             Change::AllDeleted => {
                 (self.whole, self.late_deleted) = (true, self.late_deleted || answer != Answer::Shown);
-                for item in self.items.values_mut() {
+                for item in self.items.values_mut().filter(|item| item.archived != Fact::Is(true)) {
                     let answer = item.answer_to_whole(answer);
                     item.deleted.set_visible(true, answer);
                 }

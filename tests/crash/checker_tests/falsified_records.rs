@@ -30,6 +30,14 @@ fn page(record: &mut Record, number: usize) -> &mut Page {
     pages.nth(number).unwrap()
 }
 
+/// Records that Ada archived the first item after one of the lists, and that the change was confirmed.
+fn archive_first(record: &mut Record, list: usize) {
+    let lists = record.journal.iter().enumerate().filter(|(_, line)| matches!(line, Line::Listed { .. }));
+    let (place, _) = lists.clone().nth(list).unwrap();
+    let (change, status) = (Change::Archived(ITEMS[0]), Some(200));
+    record.journal.insert(place + 1, Line::Changed { user: 0, change, status, at: 60_000 });
+}
+
 /// The plan for the recipient of a send.
 fn planned(record: &mut Record, number: usize) -> &mut Recipient {
     let request = record.tables.requests.get_mut(&SENDS[number]).unwrap();
@@ -158,6 +166,7 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         record.inboxes.get_mut(&(SMALL, identifier(1))).unwrap().clear();
     }),
     ("every inbox has its items once", |record| item(record, 2).deleted_at = Some(1)),
+    ("every inbox has its items once", |record| item(record, 2).archived_at = Some(1)),
     ("every counter equals a recount", |record| {
         record.tables.counters.get_mut(&(LARGE.0, ADA)).unwrap().unread = 1;
     }),
@@ -178,6 +187,8 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
         let (change, status) = (Change::Seen(ITEMS[0]), Some(404));
         record.journal.push(Line::Changed { user: 0, change, status, at: 0 });
     }),
+    ("no list contradicts an earlier response", |record| archive_first(record, 0)),
+    ("every accepted change was made", |record| archive_first(record, 2)),
     ("every accepted change was made", |record| item(record, 0).clicked_at = None),
     ("every accepted change was made", |record| item(record, 0).state = None),
     ("every accepted change was made", |record| item(record, 1).deleted_at = None),
