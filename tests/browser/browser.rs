@@ -141,6 +141,7 @@ impl Browser {
             "Enter" => json!({"key": key, "code": key, "windowsVirtualKeyCode": 13, "text": "\r"}),
             "Tab" => json!({"key": key, "code": key, "windowsVirtualKeyCode": 9}),
             "Escape" => json!({"key": key, "code": key, "windowsVirtualKeyCode": 27}),
+            "Delete" => json!({"key": key, "code": key, "windowsVirtualKeyCode": 46}),
             "ArrowDown" => json!({"key": key, "code": key, "windowsVirtualKeyCode": 40}),
             letter => json!({"key": letter, "code": format!("Key{}", letter.to_uppercase()), "text": letter}),
         };

@@ -36,6 +36,11 @@ async fn the_inbox_is_usable_by_keyboard_and_axe_finds_nothing() {
     }
     browser.press(&window, "r").await;
     browser.until(&window, "the item is read", |snapshot| snapshot["unreadCount"] == 2).await;
+    browser.press(&window, "ArrowDown").await;
+    browser.press(&window, "Enter").await;
+    browser.until(&window, "the next item is opened", |snapshot| snapshot["unreadCount"] == 1).await;
+    browser.press(&window, "Delete").await;
+    browser.until(&window, "it is deleted", |snapshot| count(snapshot) == 2).await;
 
     browser.has_no_findings_of_axe(&window).await;
 
