@@ -1,6 +1,7 @@
 //! The arrivals of changes at live clients.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// The arrivals of changes. A change's number is its notification's title.
 pub(crate) struct Arrivals {
     begin: Instant,
-    /// Microseconds from `begin` to the publication of each change.
+    /// Microseconds from `begin` to the publication of each change, or to the answer to its send.
     pub(crate) published: Vec<AtomicU64>,
     /// Microseconds from `begin` to the arrival.
     arrivals: Vec<AtomicU64>,
@@ -81,11 +82,11 @@ impl Arrivals {
     }
 
     /// Returns the time from the publication of each change to its arrival in microseconds, shortest first.
-    pub(crate) fn since_publication(&self, changes: usize) -> Vec<u64> {
-        let time = |change: usize| {
-            self.arrivals[change].load(Ordering::Acquire) - self.published[change].load(Ordering::Acquire)
-        };
-        let mut latencies: Vec<u64> = (0..changes).map(time).collect();
+    pub(crate) fn since_publication(&self, changes: Range<usize>) -> Vec<u64> {
+        let at = |times: &[AtomicU64], change: usize| times[change].load(Ordering::Acquire);
+        // A notification may arrive before the answer to its send.
+        let time = |change| at(&self.arrivals, change).saturating_sub(at(&self.published, change));
+        let mut latencies: Vec<u64> = changes.map(time).collect();
         latencies.sort_unstable();
         latencies
     }

@@ -96,6 +96,41 @@ pub(crate) async fn drive(
     DriveReport { elapsed, latencies }
 }
 
+/// Sends `count` requests at a constant rate over [`CONNECTIONS`] connections, or as fast as they are answered if the rate is
+/// infinite. Calls `answered` with the index of each request when its answer has arrived.
+///
+/// # Panics
+/// An answer is not a 202.
+pub(crate) async fn send_at_rate(
+    address: SocketAddr,
+    count: usize,
+    per_second: f64,
+    request: impl Fn(usize) -> Request + Send + Sync + 'static,
+    answered: impl Fn(usize) + Send + Sync + 'static,
+) {
+    let (request, answered) = (Arc::new(request), Arc::new(answered));
+    let mut connections = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        connections.push(Connection::open(address).await);
+    }
+    let begin = tokio::time::Instant::now();
+    let mut running = tokio::task::JoinSet::new();
+    for (first, mut connection) in connections.into_iter().enumerate() {
+        let (request, answered) = (Arc::clone(&request), Arc::clone(&answered));
+        running.spawn(async move {
+            for index in (first..count).step_by(CONNECTIONS) {
+                let due = begin + Duration::from_secs_f64(index as f64 / per_second);
+                tokio::time::sleep_until(due).await;
+                let request = request(index);
+                let exchange = connection.exchange(&request.bytes);
+                tokio::time::timeout(ANSWERED_WITHIN, exchange).await.expect("an answer in time");
+                answered(index);
+            }
+        });
+    }
+    running.join_all().await;
+}
+
 struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,

@@ -51,6 +51,7 @@ pub(crate) struct LiveReport {
     pub(crate) connections: usize,
     pub(crate) kib_per_connection: Series,
     pub(crate) bare_kib_per_connection: Series,
+    pub(crate) socket_io_kib_per_connection: Series,
     /// Milliseconds from the commit of a change to its arrival.
     pub(crate) p50_millis: Series,
     pub(crate) p99_millis: Series,
@@ -75,18 +76,20 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, connection
         let address = free_address();
         let bare = Role::BareStream.start(&[(bare_server::LISTEN, &address.to_string())]);
         await_listening(address).await;
-        let before = resident(&bare);
+        let before = resident(&bare, "VmRSS:");
         let opened = open_all(installation, address, connections, &Arc::new(Arrivals::new(0))).await;
-        report.bare_kib_per_connection.push((resident(&bare) - before) / connections as f64);
+        report.bare_kib_per_connection.push((resident(&bare, "VmRSS:") - before) / connections as f64);
         drop((opened, bare));
+        report.socket_io_kib_per_connection.push(socket_io_memory(installation, connections).await);
         measure_gateway(installation, &users, &mut report).await;
     }
     drop(inbox);
     report
 }
 
-async fn measure_gateway(installation: &Installation, users: &[UserNumber], report: &mut LiveReport) {
-    let (address, connections) = (free_address(), users.len());
+/// Starts a gateway that admits all connections.
+async fn serve_gateway(installation: &Installation) -> (Service, SocketAddr) {
+    let address = free_address();
     let gateway = installation.serve(
         Role::Gateway,
         &[
@@ -98,12 +101,29 @@ async fn measure_gateway(installation: &Installation, users: &[UserNumber], repo
         ],
     );
     await_listening(address).await;
+    (gateway, address)
+}
+
+/// Returns the memory of an idle Socket.IO connection in KiB.
+async fn socket_io_memory(installation: &Installation, connections: usize) -> f64 {
+    let (gateway, address) = serve_gateway(installation).await;
+    let before = resident(&gateway, "VmRSS:");
+    let arrivals = Arc::new(Arrivals::new(0));
+    let opened = open(installation, address, connections, &arrivals, Protocol::SocketIo).await;
+    let each = (resident(&gateway, "VmRSS:") - before) / connections as f64;
+    drop(opened);
+    each
+}
+
+async fn measure_gateway(installation: &Installation, users: &[UserNumber], report: &mut LiveReport) {
+    let connections = users.len();
+    let (gateway, address) = serve_gateway(installation).await;
     report.api_p99_millis.push(api_p99(installation, address).await);
-    let before = resident(&gateway);
+    let before = resident(&gateway, "VmRSS:");
     let changes = RATE as usize * usize::try_from(SPAN.as_secs()).unwrap();
     let arrivals = Arc::new(Arrivals::new(changes + connections));
     let opened = open_all(installation, address, connections, &arrivals).await;
-    report.kib_per_connection.push((resident(&gateway) - before) / connections as f64);
+    report.kib_per_connection.push((resident(&gateway, "VmRSS:") - before) / connections as f64);
 
     let used = Processes::below(gateway.id()).micros();
     let announced = installation.log.positions().await.unwrap();
@@ -125,7 +145,7 @@ async fn measure_gateway(installation: &Installation, users: &[UserNumber], repo
     });
     report.p50_millis.push(quantile(&latencies, 0.5));
     report.p99_millis.push(quantile(&latencies, 0.99));
-    report.published_p99_millis.push(quantile(&arrivals.since_publication(changes), 0.99));
+    report.published_p99_millis.push(quantile(&arrivals.since_publication(0..changes), 0.99));
 
     let begin = Instant::now();
     push_all(installation, users, &arrivals, changes).await;
@@ -147,16 +167,62 @@ async fn create_users(installation: &Installation, count: usize) -> Vec<UserNumb
     users
 }
 
-fn name(index: usize) -> String {
+pub(crate) fn name(index: usize) -> String {
     format!("customer-{index}")
 }
 
 /// Opens a stream for each user, and notes the changes that arrive until the result is dropped.
-async fn open_all(
+pub(crate) async fn open_all(
     installation: &Installation,
     address: SocketAddr,
     connections: usize,
     arrivals: &Arc<Arrivals>,
+) -> JoinSet<()> {
+    open(installation, address, connections, arrivals, Protocol::EventStream).await
+}
+
+#[derive(Clone, Copy)]
+enum Protocol {
+    EventStream,
+    SocketIo,
+}
+
+impl Protocol {
+    fn request(self, installation: &Installation, index: usize) -> String {
+        let (key, name) = (&installation.api_key, name(index));
+        let target = match self {
+            Protocol::EventStream => {
+                format!("/v3/stream HTTP/1.1\r\nX-SERVICE-API-KEY: {key}\r\nX-SERVICE-USER-ID: {name}\r\n")
+            }
+            Protocol::SocketIo => format!(
+                "/socket.io/?EIO=4&transport=websocket&apiKey={key}&userId={name} HTTP/1.1\r\nUpgrade: websocket\r\n\
+                 Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGlkaW5ncyBiZW5jaG1hcg==\r\n"
+            ),
+        };
+        let (high, middle, low) = (index >> 16, (index >> 8) & 255, index & 255);
+        format!("GET {target}Host: localhost\r\nX-Forwarded-For: 10.{high}.{middle}.{low}\r\n\r\n")
+    }
+
+    /// Waits until the connection is established.
+    async fn establish(self, stream: &mut TcpStream, text: &mut Vec<u8>) {
+        match self {
+            Protocol::EventStream => read_until(b"event: ready", stream, text).await,
+            Protocol::SocketIo => {
+                read_until(b"pingInterval", stream, text).await;
+                // The packet CONNECT, `40`, in a text frame with the mask 0 (RFC 6455, section 5.2).
+                stream.write_all(b"\x81\x82\0\0\0\x0040").await.unwrap();
+                read_until(b"NOTIFICATION_SEEN", stream, text).await;
+            }
+        }
+    }
+}
+
+async fn open(
+    installation: &Installation,
+    address: SocketAddr,
+    connections: usize,
+    arrivals: &Arc<Arrivals>,
+    protocol: Protocol,
 ) -> JoinSet<()> {
     let opening = Arc::new(Semaphore::new(OPENING));
     let opened = Arc::new(AtomicUsize::new(0));
@@ -164,22 +230,14 @@ async fn open_all(
     let mut pace = interval(OPEN_EVERY);
     for index in 0..connections {
         pace.tick().await;
-        let request = format!(
-            "GET /v3/stream HTTP/1.1\r\nHost: {address}\r\nX-SERVICE-API-KEY: {}\r\nX-SERVICE-USER-ID: {}\r\n\
-             X-Forwarded-For: 10.{}.{}.{}\r\n\r\n",
-            installation.api_key,
-            name(index),
-            index >> 16,
-            (index >> 8) & 255,
-            index & 255
-        );
+        let request = protocol.request(installation, index);
         let (opening, opened, arrivals) = (Arc::clone(&opening), Arc::clone(&opened), Arc::clone(arrivals));
         reading.spawn(async move {
             let turn = opening.acquire().await.unwrap();
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut text = Vec::new();
-            timeout(SOON, read_until_ready(&mut stream, &mut text)).await.expect("the stream opens in time");
+            timeout(SOON, protocol.establish(&mut stream, &mut text)).await.expect("it opens in time");
             drop(turn);
             opened.fetch_add(1, Ordering::AcqRel);
             loop {
@@ -197,12 +255,11 @@ async fn open_all(
     reading
 }
 
-async fn read_until_ready(stream: &mut TcpStream, text: &mut Vec<u8>) {
-    while !text.windows(12).any(|window| window == b"event: ready") {
+async fn read_until(what: &[u8], stream: &mut TcpStream, text: &mut Vec<u8>) {
+    while !text.windows(what.len()).any(|window| window == what) {
         let read = stream.read_buf(text).await.unwrap();
         assert!(read > 0, "refused: {}", String::from_utf8_lossy(text));
     }
-    assert!(text.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(text));
 }
 
 /// Notes the notifications in the text, and removes them from it.
@@ -309,9 +366,9 @@ async fn api_p99(installation: &Installation, address: SocketAddr) -> f64 {
     durations[CALLS * 99 / 100].as_secs_f64() * 1e3
 }
 
-/// Returns the resident memory of a process in KiB.
-fn resident(service: &Service) -> f64 {
+/// Returns a value of the status of a process in KiB: `VmRSS:` for its resident memory, `VmHWM:` for the maximum of it.
+pub(crate) fn resident(service: &Service, what: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(what));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Benchmarks of throughput: accepted sends, planned recipients, projected inbox events, deliveries and webhooks per second, and the
-//! cost of live connections. Each is compared with a bare implementation in the same run.
+//! cost of live connections, and the time from acceptance to arrival. Each rate is compared with a bare implementation in the same run.
 //!
-//! Compare runs only by these ratios, because the speed of a machine changes over time.
+//! Compare runs only by these ratios, and by rates and times only within a run, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
@@ -9,10 +9,12 @@ mod arrivals;
 mod bare_insert;
 mod bare_server;
 mod bare_stream;
+mod cells;
 mod connections;
 mod deliver;
 mod inbox_events;
 mod installation;
+mod latency;
 mod live;
 mod plan;
 mod project;
@@ -32,7 +34,8 @@ use crate::installation::Installation;
 use crate::report::Report;
 use crate::role::Role;
 
-/// Measures sends accepted, recipients planned, inbox events projected, deliveries made and webhooks sent per second.
+/// Measures sends accepted, recipients planned, inbox events projected, deliveries made and webhooks sent per second, the cost of
+/// live connections, and the time from acceptance to arrival.
 #[derive(Parser)]
 struct Arguments {
     /// Measurement to make; all by default
@@ -81,6 +84,8 @@ enum Measurement {
     Deliver,
     Webhooks,
     Live,
+    Latency,
+    Cells,
 }
 
 fn main() -> ExitCode {
@@ -140,6 +145,12 @@ async fn measure(arguments: &Arguments) {
     if wanted(Measurement::Live) {
         let connections = arguments.connections as usize;
         report.live = Some(live::measure(&installation, arguments.rounds, connections).await);
+    }
+    if wanted(Measurement::Latency) {
+        report.latency = Some(latency::measure(arguments.rounds).await);
+    }
+    if wanted(Measurement::Cells) {
+        report.cells = Some(cells::measure(arguments.rounds, arguments.recipients / 5).await);
     }
     println!("{report}");
     if let Some(path) = &arguments.json {

@@ -40,7 +40,7 @@ pub(crate) struct PlanReport {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Audience {
+pub(crate) enum Audience {
     /// Sends with this number of named recipients.
     Named(u32),
     /// One send to a topic.
@@ -86,7 +86,7 @@ impl PlanReport {
         let used = || [nats, postgres].map(|some| some.map_or(0, Processes::micros));
         let each = |before: u64, after: u64| (after - before) as f64 / f64::from(recipients);
 
-        run(installation, "TRUNCATE plan, planned_recipient, request, inbox_item, inbox_counter").await;
+        clear(installation).await;
         publish(installation, self.audience, recipients).await;
         installation.settle().await;
         let before = used();
@@ -104,8 +104,13 @@ impl PlanReport {
     }
 }
 
+/// Removes all plans and inbox items.
+pub(crate) async fn clear(installation: &Installation) {
+    run(installation, "TRUNCATE plan, planned_recipient, request, inbox_item, inbox_counter").await;
+}
+
 /// Creates the users, and subscribes them to the topic.
-async fn prepare(installation: &Installation, users: u32) {
+pub(crate) async fn prepare(installation: &Installation, users: u32) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     sqlx::query(
         "WITH people AS (
@@ -129,7 +134,7 @@ async fn prepare(installation: &Installation, users: u32) {
     connection.close().await.unwrap();
 }
 
-async fn publish(installation: &Installation, audience: Audience, recipients: u32) {
+pub(crate) async fn publish(installation: &Installation, audience: Audience, recipients: u32) {
     let (sends, named) = match audience {
         Audience::Named(each) => (recipients / each, each),
         Audience::Topic => (1, 0),
@@ -163,7 +168,7 @@ async fn publish(installation: &Installation, audience: Audience, recipients: u3
 
 /// Returns the recipients planned per second, from the first that is visible in the database to the last.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-async fn planned_per_second(installation: &Installation, recipients: u32) -> f64 {
+pub(crate) async fn planned_per_second(installation: &Installation, recipients: u32) -> f64 {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     // The sum is over few rows: one for each request.
     let mut planned = async || -> i64 {

@@ -10,9 +10,11 @@ use serde::Serialize;
 use service_kit::clock;
 
 use crate::accept::Accepted;
+use crate::cells::CellsReport;
 use crate::connections::CONNECTIONS;
 use crate::deliver::DeliveryReport;
 use crate::installation::PARTITIONS;
+use crate::latency::LatencyReport;
 use crate::live::LiveReport;
 use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
@@ -30,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) deliver: Vec<DeliveryReport>,
     pub(crate) webhooks: Vec<DeliveryReport>,
     pub(crate) live: Option<LiveReport>,
+    pub(crate) latency: Option<LatencyReport>,
+    pub(crate) cells: Option<CellsReport>,
 }
 
 impl Report {
@@ -46,6 +50,8 @@ impl Report {
             deliver: Vec::new(),
             webhooks: Vec::new(),
             live: None,
+            latency: None,
+            cells: None,
         }
     }
 
@@ -85,6 +91,15 @@ impl fmt::Display for Report {
         }
         if let Some(live) = &self.live {
             show_live(f, live)?;
+        }
+        if let Some(latency) = &self.latency {
+            show_latency(f, latency)?;
+        }
+        if let Some(cells) = &self.cells {
+            writeln!(f, "\ncells, one core each, sends to 1 recipient")?;
+            writeln!(f, "  {:<42}{:>10.0} recipients/s", "one", cells.alone.median())?;
+            let ratio = cells.together.of(&cells.alone);
+            writeln!(f, "  {:<42}{:>10.0}, {ratio:.2} of one", "two", cells.together.median())?;
         }
         Ok(())
     }
@@ -185,12 +200,32 @@ fn show_delivered(f: &mut fmt::Formatter<'_>, title: &str, reports: &[DeliveryRe
     Ok(())
 }
 
+fn show_latency(f: &mut fmt::Formatter<'_>, latency: &LatencyReport) -> fmt::Result {
+    writeln!(f, "\nlatency, at half of {:.0} sends/s", latency.sustained.median())?;
+    for (name, p50, p99) in [
+        ("from the 202 to the live client", &latency.inbox_p50_millis, &latency.inbox_p99_millis),
+        ("from the 202 to the provider", &latency.provider_p50_millis, &latency.provider_p99_millis),
+    ] {
+        writeln!(f, "  {name:<42}p50 {:.1} ms, p99 {:.1} ms", p50.median(), p99.median())?;
+    }
+    writeln!(f, "  memory")?;
+    for (name, memory) in &latency.memory {
+        let (idle, most) = (memory.idle.median(), memory.most.median());
+        writeln!(f, "    {name:<40}{idle:.0} MiB idle, {most:.0} MiB at most")?;
+    }
+    Ok(())
+}
+
 fn show_live(f: &mut fmt::Formatter<'_>, live: &LiveReport) -> fmt::Result {
     writeln!(f, "\nlive, {} connections", live.connections)?;
     let rows = [
         ("KiB per connection", live.kib_per_connection.median()),
         ("  of the bare server", live.bare_kib_per_connection.median()),
-        ("  ratio", live.kib_per_connection.of(&live.bare_kib_per_connection)),
+        ("  of Socket.IO", live.socket_io_kib_per_connection.median()),
+        (
+            "  ratio of event streams to the bare server",
+            live.kib_per_connection.of(&live.bare_kib_per_connection),
+        ),
         ("1,000 changes/s, commit to client: p50 ms", live.p50_millis.median()),
         ("  p99 ms", live.p99_millis.median()),
         ("  p99 ms with the projection", live.published_p99_millis.median()),

@@ -51,7 +51,7 @@ impl Role {
         Service::start_program(Path::new(&program), &[], &variables).unwrap()
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Gateway => "gateway",
             Role::Dispatcher => "dispatcher",
