@@ -47,3 +47,40 @@ async fn the_database_accepts_exactly_the_statuses_of_the_domain() {
         assert_eq!(found, expected, "{constraint}");
     }
 }
+
+/// Unique keys without the app: names of the whole installation, streams, and rows whose id a sequence gives.
+const WITHOUT_APP: [&str; 14] = [
+    "app (api_key)",
+    "app (id)",
+    "app (name)",
+    "app_link_key (id)",
+    "audit (id)",
+    "checkpoint (projection, stream)",
+    "dead_event (projection, stream, seq)",
+    "early_receipt (id)",
+    "installation (singleton)",
+    "log_mark (stream)",
+    "message_failure (stream, seq)",
+    "parked (id)",
+    "stream_identity (name)",
+    "timer (id)",
+];
+
+/// A database can be distributed by app only if every key contains the app.
+#[tokio::test]
+async fn every_key_of_an_apps_data_begins_with_the_app() {
+    let fixture = fixture().await;
+    let keys: Vec<String> = sqlx::query_scalar(
+        "SELECT c.relname || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^.* USING btree ', '')
+         FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+         WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace AND c.relname <> '_sqlx_migrations'",
+    )
+    .fetch_all(&fixture.pool)
+    .await
+    .unwrap();
+    let (with, mut without): (Vec<_>, Vec<_>) =
+        keys.into_iter().partition(|key| key.contains(" (app_id, ") || key.contains(" (app_id)"));
+    without.sort();
+    assert!(with.len() > 30, "{with:?}");
+    assert_eq!(without, WITHOUT_APP);
+}
