@@ -53,6 +53,7 @@ mod inbox {
 mod mailbox;
 mod realtime {
     mod bulk;
+    mod ends;
     pub(crate) mod live;
     mod model;
     mod socket_device;

@@ -197,108 +197,6 @@ async fn a_user_who_does_not_exist_yet_gets_updates_once_it_is_created() {
 }
 
 #[tokio::test]
-async fn a_connection_ends_when_its_user_or_its_credentials_are_no_longer_valid() {
-    use store::control::switch::Switch;
-    let service = Service::start().await;
-    let shop = service.app("shop").await;
-    for user in ["ada", "bob", "cyd"] {
-        service.deliver(&shop, user, 1).await;
-    }
-    let erased = Live::open(&service, &shop, "cyd").await;
-    service.by(&shop, "DELETE /v3/users/cyd").send().await.is(202);
-    assert_eq!(erased.ends().await, "erased");
-
-    let mut oldest = Some(Live::open(&service, &shop, "bob").await);
-    let mut newer = Vec::new();
-    for _ in 0..20 {
-        newer.push(Live::open(&service, &shop, "bob").await);
-    }
-    assert_eq!(oldest.take().unwrap().ends().await, "replaced");
-    service.deliver(&shop, "bob", 1).await;
-    for live in &mut newer {
-        live.expect("notification.created").await;
-    }
-
-    let unproven = Live::open(&service, &shop, "ada").await;
-    let by_app = [("X-SERVICE-API-SECRET", shop.secret.clone())];
-    let (by_app, _) =
-        Live::open_at(service.address, &[user_headers(&shop, "ada"), by_app.to_vec()].concat(), None).await;
-    let control = service.context.store.control();
-    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], "test").await.unwrap());
-    assert_eq!(unproven.ends().await, "credentials");
-    assert!(control.set_switches(shop.id, &[Switch::Disabled(true)], "test").await.unwrap());
-    assert_eq!(by_app.ends().await, "app_disabled");
-}
-
-#[tokio::test]
-async fn a_connection_ends_with_its_token() {
-    use crate::signer::{Signer, claims, seconds, with};
-    let service = Service::start().await;
-    let shop = service.app("shop").await;
-    // The gateway has not read the app yet, so it will know the key at once.
-    let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
-    service.deliver(&shop, "ada", 1).await;
-    let soon = with(claims(&shop, "ada"), "exp", json!(seconds(2)));
-    let bearer = vec![("Authorization", format!("Bearer {}", signer.token(&soon)))];
-    let (live, _) = Live::open_at(service.address, &bearer, None).await;
-    assert_eq!(live.ends().await, "expired");
-}
-
-#[tokio::test]
-async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked() {
-    use crate::signer::{Signer, claims, hex, signature};
-    use store::control::switch::Switch;
-    let service = Service::start().await;
-    let control = service.context.store.control();
-    let shop = service.app("shop").await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
-    // Only a secret that was created after the switch `hmac` was set can sign.
-    let shop = service.rotate(&shop, "first", Duration::ZERO).await;
-    let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
-    let other = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
-    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
-
-    let by_token =
-        |signer: &Signer| vec![("Authorization", format!("Bearer {}", signer.token(&claims(&shop, "ada"))))];
-    let by_secret = |app: &App| {
-        let secret = ("X-SERVICE-API-SECRET", app.secret.clone());
-        [user_headers(app, "ada"), vec![secret]].concat()
-    };
-    let by_signature = |app: &App| {
-        let signature = ("X-SERVICE-USER-SIGNATURE", hex(&signature(&app.secret, "ada")));
-        [user_headers(app, "ada"), vec![signature]].concat()
-    };
-    let (of_token, _) = Live::open_at(service.address, &by_token(&signer), None).await;
-    let (mut of_other, _) = Live::open_at(service.address, &by_token(&other), None).await;
-    let (of_secret, _) = Live::open_at(service.address, &by_secret(&shop), None).await;
-    let (of_signature, _) = Live::open_at(service.address, &by_signature(&shop), None).await;
-
-    assert!(control.revoke_signing_key(shop.id, &signer.kid, "test").await.unwrap());
-    assert_eq!(of_token.ends().await, "expired", "the client can get another token");
-    let rotated = service.rotate(&shop, "second", Duration::ZERO).await;
-    assert_eq!(of_secret.ends().await, "credentials");
-    assert_eq!(of_signature.ends().await, "credentials");
-    let (mut signed, _) = Live::open_at(service.address, &by_signature(&rotated), None).await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(false)], "test").await.unwrap());
-    eventually(SOON, "the gateway needs no signature", async || {
-        let list = service.of(&rotated, "ada", "GET /v3/notifications").send().await;
-        (list.status == 200).then_some(())
-    })
-    .await;
-    service.publish_item(&rotated, "ada", "1").await;
-    of_other.expect("notification.created").await;
-    signed.expect("notification.created").await;
-    let public = Live::open(&service, &rotated, "ada").await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
-    assert_eq!(public.ends().await, "credentials");
-    assert_eq!(
-        signed.ends().await,
-        "credentials",
-        "the switch deleted the secret that verifies the signature"
-    );
-}
-
-#[tokio::test]
 async fn clients_fetch_their_list_again_after_the_inbox_was_rebuilt() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
@@ -327,22 +225,6 @@ async fn clients_fetch_their_list_again_after_the_inbox_was_rebuilt() {
     late.expect("reset").await;
     let (_, ready) = Live::open_at(service.address, &headers, Some(&live.last_id)).await;
     assert_eq!(ready.data["resumed"], true);
-}
-
-#[tokio::test]
-async fn a_stopping_gateway_says_goodbye_and_another_serves_on() {
-    let service = Service::start().await;
-    let (other, stops) = service.another_gateway().await;
-    let shop = service.app("shop").await;
-    service.deliver(&shop, "ada", 1).await;
-    let (live, _) = Live::open_at(other, &user_headers(&shop, "ada"), None).await;
-    let (waiting, _) = Live::open_at(other, &user_headers(&shop, "zoe"), None).await;
-    let mut serves_on = Live::open(&service, &shop, "ada").await;
-    stops.tasks.stop();
-    assert_eq!(live.ends().await, "stopping");
-    assert_eq!(waiting.ends().await, "stopping");
-    service.deliver(&shop, "ada", 1).await;
-    serves_on.expect("notification.created").await;
 }
 
 #[tokio::test]
