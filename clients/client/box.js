@@ -5,14 +5,14 @@
 /** Maximum number of loaded items. */
 const MOST = 10_000;
 
-/** Floor of a box without a page: after every place. */
+/** Floor of a box without a page. */
 export const UNLOADED = '~';
 
 /** @type {NewBox} */
 export const newBox = () => ({ items: new Map(), unreadCount: 0, unseenCount: 0, cursor: null, floor: UNLOADED });
 
-/** Returns the place of an item in the order of lists, as a text. @param {Notification} item */
-const place = ({ createdAt, id }) => `${createdAt} ${String(id).padStart(20, '0')}`;
+/** Returns the place of an item in the order of lists. @param {Notification} item */
+export const place = ({ createdAt, id }) => `${createdAt} ${String(id).padStart(20, '0')}`;
 
 /** Sets or removes an item. @type {Put} */
 const put = (box, id, next) => {

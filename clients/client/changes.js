@@ -117,10 +117,10 @@ export const createChanges = ({ name, prepare, send, reject, changed }) => {
         if (!upTo && REPLACES[next.change].includes(change) && ids.every((id) => next.ids.includes(id))) drop(key);
       }
       if (waiting.length >= MOST) {
-        // That an item was seen is the smallest loss.
-        const lost = waiting.find(({ change }) => change === 'seen') ?? waiting[0];
-        drop(lost.key);
-        if (lost.change !== 'seen') reject({ message: 'too many changes wait', status: 429, code: 'too_many_changes' });
+        const seen = waiting.find(({ change }) => change === 'seen');
+        if (!seen && next.change === 'seen') return;
+        drop((seen ?? waiting[0]).key);
+        if (!seen) reject({ message: 'too many changes wait', status: 429, code: 'too_many_changes' });
       }
       const change = { ...next, at, key: `${name} ${at} ${Math.random()}` };
       waiting = [...waiting, change];

@@ -78,12 +78,14 @@ export const createPush = ({ name, worker, api, device, app, changed }) => {
     silence: async ({ data }, items) => {
       const { notification: item, requestId = item?.clickedAt && item.requestId, change = '', upTo } = data;
       const isAll = /Read|Deleted/.test(change);
-      if (!isAll && !requestId) return;
-      // Items of a list have no request id, but newer ones arrived by events.
-      const newer = items.filter(({ id }) => id > upTo).map((item) => item.requestId);
+      const changed = isAll ? items.filter(({ id }) => id <= upTo) : [];
+      const ids = [requestId, ...changed.map((item) => item.requestId)].filter(Boolean);
+      // Items of a list have no request id. If nothing is left unread, no web push is newer than the change.
+      const closesAll = isAll && data.unreadCount === 0;
+      if (!closesAll && !ids[0]) return;
       for (const shown of (await (await registration())?.getNotifications()) ?? []) {
         const id = shown.data?.requestId;
-        if (id && (isAll ? !newer.includes(id) : id === requestId)) shown.close();
+        if (id && (closesAll || ids.includes(id))) shown.close();
       }
     },
   };

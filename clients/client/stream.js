@@ -107,7 +107,7 @@ export const createStream = ({ api, lastId, prepare, deliver, status }) => {
         if (reason === 'expired') api.renew();
         if (Date.now() - started > 10_000) attempt = 0;
         if (reason === 'replaced') await pause(Infinity);
-        else if (attempt || !['expired', 'too_long'].includes(reason)) {
+        else if (attempt || retryAfter || !['expired', 'too_long'].includes(reason)) {
           // Full jitter, 0.5 to 30 s.
           await pause(Math.max(0.5 + Math.random() * (Math.min(30, 2 ** attempt) - 0.5), toSeconds(retryAfter)));
         }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** @import { Inbox } from '../client/types.js' */
 /** @import { Host, Shell, Strings, Text } from './types.js' */
+import { UNLOADED, place } from '../client/box.js';
 import { createInbox } from '../client/index.js';
 import { BELL, h, icon } from './dom.js';
 import { english } from './strings.js';
@@ -38,8 +39,8 @@ export class TidingsInbox extends HTMLElement {
   };
   /** Ids of the items at the last announcement; undefined before the first page. @type {Set<number> | undefined} */
   #announced;
-  /** Oldest id that was loaded at an announcement. */
-  #oldest = Infinity;
+  /** Place of the oldest loaded item. */
+  #oldest = UNLOADED;
   #announceTimer = 0;
   #clock = 0;
   /** Content of the panel. @type {import('./panel.js').Panel | undefined} */
@@ -154,7 +155,7 @@ export class TidingsInbox extends HTMLElement {
     this.#inbox = inbox;
     this.#origin = origin;
     this.#announced = undefined;
-    this.#oldest = Infinity;
+    this.#oldest = UNLOADED;
     this.#watch();
     inbox?.start();
   }
@@ -273,11 +274,11 @@ export class TidingsInbox extends HTMLElement {
     const ids = new Set(items.map(({ id }) => id));
     const known = (this.#announced = new Set([...(this.#announced ?? ids)].filter((id) => ids.has(id))));
     if (this.#announceTimer) return;
-    // Items below the oldest one so far are further pages of the list.
+    // Older items are further pages.
     const oldest = this.#oldest;
     this.#announced = ids;
-    this.#oldest = hasMore ? Math.min(oldest, ...ids) : 0;
-    const count = items.filter(({ id, clickedAt }) => id >= oldest && !clickedAt && !known.has(id)).length;
+    this.#oldest = !hasMore ? '' : items.length ? place(items[items.length - 1]) : oldest;
+    const count = items.filter((item) => place(item) >= oldest && !item.clickedAt && !known.has(item.id)).length;
     if (!count) return;
     const { say } = this.#text;
     this.#ui.status.textContent = `${say('title')}: ${say('newCount', count)}`;

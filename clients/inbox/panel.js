@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** @import { Block, Failure, Notification } from '../client/types.js' */
 /** @import { Host, Removal, Row, Shell, Text } from './types.js' */
+import { place } from '../client/box.js';
 import { BELL, h, icon } from './dom.js';
 import { css } from './panel-style.js';
 
@@ -75,8 +76,8 @@ export class Panel {
   rows = new Map();
   /** @type {Notification[]} */
   shown = [];
-  /** Newest id that the list shows; newer items wait behind the pill. */
-  top = 0;
+  /** Place of the newest item that the list shows; newer items wait behind the pill. */
+  top = '';
   /** @type {'all' | 'unread'} */
   tab = 'all';
   /** @type {'list' | 'settings' | 'archive'} */
@@ -142,7 +143,8 @@ export class Panel {
   reset() {
     this.commit();
     clearTimeout(this.failTimer);
-    this.failTimer = this.top = 0;
+    this.failTimer = 0;
+    this.top = '';
     this.view = 'list';
     this.ui.preferences.replaceChildren();
     // The buttons belong to the old inbox.
@@ -223,10 +225,10 @@ export class Panel {
     const { unreadCount = 0, loaded = false, error = null, connection = 'connecting' } = snapshot ?? {};
     const all = (snapshot?.items ?? []).filter(({ id }) => id !== this.removal?.item.id);
 
-    if (!this.isReading() || !this.top) this.top = all[0]?.id ?? 0;
+    if (!this.isReading() || !this.top) this.top = all[0] ? place(all[0]) : '';
     // An item that is read in the tab "unread" stays until the tab is selected again.
     this.shown = all.filter(
-      ({ id, clickedAt }) => id <= this.top && (this.tab === 'all' || !clickedAt || this.rows.has(id)),
+      (item) => place(item) <= this.top && (this.tab === 'all' || !item.clickedAt || this.rows.has(item.id)),
     );
     this.renderRows();
     if (!this.rows.has(this.current)) this.reach(this.shown[0]?.id);
@@ -247,7 +249,7 @@ export class Panel {
     // The counter includes other categories.
     const hasUnread = unreadCount > this.hiddenUnread && (!this.host.hasAttribute('categories') || this.count('unread'));
     ui.readAll.hidden = !hasUnread;
-    const waiting = all.filter(({ id }) => id > this.top).length;
+    const waiting = all.filter((item) => place(item) > this.top).length;
     ui.pill.hidden = !waiting;
     ui.pill.textContent = say('newCount', waiting);
 
@@ -518,7 +520,7 @@ export class Panel {
   undo() {
     const item = this.endRemoval()?.item;
     if (!item) return;
-    this.top = Math.max(this.top, item.id);
+    if (place(item) > this.top) this.top = place(item);
     this.host.render();
     this.focus(item.id);
   }
@@ -590,7 +592,7 @@ export class Panel {
 
   /** Shows the items that wait behind the pill. */
   catchUp() {
-    this.top = 0;
+    this.top = '';
     this.ui.scroll.scrollTop = 0;
     this.render();
     this.focus(this.shown[0]?.id);
@@ -600,7 +602,7 @@ export class Panel {
   toggled(isOpen) {
     if (isOpen) return;
     this.view = 'list';
-    this.top = 0;
+    this.top = '';
     if (this.tab === 'unread') this.clear();
   }
 

@@ -13,7 +13,7 @@ const LIMITS: [(&str, &[&str], usize); 4] = [
         &["client/{api,box,changes,index,storage,stream,tabs}.js", "inbox/{dom,index,strings,style}.js"],
         15_000,
     ),
-    ("the list", &["inbox/{panel,panel-style}.js"], 9_800),
+    ("the list", &["inbox/{panel,panel-style}.js"], 9_900),
     ("the headless client", &["client/{api,box,changes,index,storage,stream,tabs}.js"], 9_800),
     ("the React wrapper", &["react/*.js"], 1_536),
 ];

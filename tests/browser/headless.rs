@@ -34,6 +34,7 @@ const QUEUE: &str = "import('API/clients/client/changes.js').then(({ createChang
       });
       changes.add({ change: first, ids: [1] });
       for (let id = 2; id <= 201; id++) changes.add({ change: 'deleted', ids: [id] });
+      changes.add({ change: 'seen', ids: [202] });
       return [changes.pending().length, changes.pending()[0].ids, rejected];
     };
     return [fill('seen'), fill('deleted')];

@@ -159,6 +159,14 @@ const MANY_ITEMS: &str = "
     };
     root.querySelector('.bell').click();";
 
+/// Replaces the inbox by one with two items, of which the older one was planned last.
+const LATE_ITEM: &str = "
+    const { inbox } = document.querySelector('tidings-inbox');
+    const [first] = inbox.getSnapshot().items;
+    const item = (id, minute) => ({ ...first, id, title: `Item ${id}`, createdAt: `2027-01-31T09:0${minute}:00.000Z` });
+    const snapshot = { ...inbox.getSnapshot(), items: [item(7, 3), item(20, 2)] };
+    document.querySelector('tidings-inbox').inbox = { ...inbox, getSnapshot: () => snapshot };";
+
 /// Scrolls to the end in 120 frames. Returns the longest time between two frames in milliseconds.
 const SCROLL: &str = "(async () => {
     const root = document.querySelector('tidings-inbox').shadowRoot;
@@ -189,4 +197,16 @@ async fn ten_thousand_items_can_be_scrolled() {
         const [place, view] = [item.getBoundingClientRect(), root.querySelector('.scroll').getBoundingClientRect()];
         return item.querySelector('.title').textContent === 'Item 1' && place.top < view.bottom && place.bottom > view.top;";
     assert_eq!(browser.in_inbox(&window, last).await, true, "the last item is visible");
+    browser.in_inbox(&window, LATE_ITEM).await;
+    let rows = "[...document.querySelector('tidings-inbox').shadowRoot.querySelectorAll('li.item .title')]
+        .map(({ textContent }) => textContent).join()";
+    browser
+        .until_true(
+            &window,
+            "an item with a high id is in its place",
+            &format!("{rows} === 'Item 7,Item 20'"),
+        )
+        .await;
+    let pill = "return root.querySelector('.pill').hidden";
+    assert_eq!(browser.in_inbox(&window, pill).await, true, "no item waits");
 }

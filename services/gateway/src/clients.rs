@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use actix_web::http::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG,
-    HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+    HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
@@ -16,12 +16,12 @@ use crate::http::failure::Failure;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
-/// Redirects, and the service worker without a version in its path, are checked again after five minutes.
+/// Files of another release than the path names.
+const UNCACHED: &str = "no-store";
+/// Files without a version in their path are checked again after five minutes.
 const SHORT: &str = "public, max-age=300";
 /// Lets cross-origin isolated pages load the files.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-
-const SERVICE_WORKER: &str = "web-push/service-worker.js";
 
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
@@ -57,9 +57,6 @@ files![
 ];
 
 /// Gets a file of the browser clients.
-///
-/// The gateway redirects to the file of its release, so that a page never mixes files of two releases. It serves the service worker itself,
-/// because browsers refuse a service worker behind a redirect.
 #[utoipa::path(
     get,
     path = "/clients/{folder}/{file}",
@@ -72,7 +69,6 @@ files![
     responses(
         (status = 200, description = "The file.", body = String, content_type = "text/javascript", example = "export const createInbox = …"),
         (status = 304, description = "The file has not changed."),
-        (status = 307, description = "Redirect to the file of the gateway's release."),
     ),
 )]
 pub(crate) async fn newest(
@@ -80,15 +76,13 @@ pub(crate) async fn newest(
     path: Path<(String, String)>,
 ) -> Result<HttpResponse, Failure> {
     let (folder, file) = path.into_inner();
-    let path = format!("{folder}/{file}");
-    // Browsers refuse a service worker behind a redirect.
-    if path == SERVICE_WORKER { answer(&request, &path, SHORT) } else { redirect("..", &path) }
+    answer(&request, &format!("{folder}/{file}"), SHORT)
 }
 
 /// Gets a file of the browser clients of this release.
 ///
-/// The file of the gateway's own release never changes. For another release, the gateway redirects to its own, so that pages keep working
-/// after an upgrade.
+/// The file of the gateway's own release never changes. For another release, the gateway also sends its own file, which must not be kept,
+/// so that pages keep working during and after an upgrade.
 #[utoipa::path(
     get,
     path = "/clients/{version}/{folder}/{file}",
@@ -102,7 +96,6 @@ pub(crate) async fn newest(
     responses(
         (status = 200, description = "The file.", body = String, content_type = "text/javascript", example = "export const createInbox = …"),
         (status = 304, description = "The file has not changed."),
-        (status = 307, description = "Redirect to the file of the gateway's release."),
     ),
 )]
 pub(crate) async fn versioned(
@@ -110,14 +103,11 @@ pub(crate) async fn versioned(
     path: Path<(String, String, String)>,
 ) -> Result<HttpResponse, Failure> {
     let (version, folder, file) = path.into_inner();
-    let path = format!("{folder}/{file}");
-    if version == VERSION {
-        answer(&request, &path, IMMUTABLE)
-    } else if is_version(&version) {
-        redirect("../..", &path)
-    } else {
-        Err(no_such_file())
+    if !is_version(&version) {
+        return Err(no_such_file());
     }
+    let caching = if version == VERSION { IMMUTABLE } else { UNCACHED };
+    answer(&request, &format!("{folder}/{file}"), caching)
 }
 
 /// A file as it is sent.
@@ -168,19 +158,6 @@ fn answer(request: &HttpRequest, path: &str, caching: &'static str) -> Result<Ht
         return Ok(response.insert_header((CONTENT_ENCODING, "gzip")).body(file.gzip.as_slice()));
     }
     Ok(response.body(file.text))
-}
-
-/// Redirects to a file of this release. The path from the requested file to `/clients` is relative, because a proxy may have
-/// added a prefix.
-fn redirect(to_clients: &str, path: &str) -> Result<HttpResponse, Failure> {
-    READY.iter().find(|file| file.path == path).ok_or_else(no_such_file)?;
-    let mut response = HttpResponse::TemporaryRedirect();
-    response
-        .insert_header((LOCATION, format!("{to_clients}/{VERSION}/{path}")))
-        .insert_header((CACHE_CONTROL, SHORT))
-        .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")))
-        .insert_header((RESOURCE_POLICY, HeaderValue::from_static("cross-origin")));
-    Ok(response.finish())
 }
 
 /// Returns true for three numbers with dots in between.

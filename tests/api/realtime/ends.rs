@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::live::{Live, user_headers};
 use crate::service::{App, SOON, Service};
@@ -100,9 +100,13 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
         (list.status == 200).then_some(())
     })
     .await;
-    service.publish_item(&rotated, "ada", "1").await;
-    of_other.expect("notification.created").await;
-    signed.expect("notification.created").await;
+    // Gateways check the credentials every second.
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        service.publish_item(&rotated, "ada", "1").await;
+        of_other.expect("notification.created").await;
+        signed.expect("notification.created").await;
+    }
     let public = Live::open(&service, &rotated, "ada").await;
     assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
     assert_eq!(public.ends().await, "credentials");

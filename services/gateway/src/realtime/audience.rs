@@ -17,7 +17,7 @@ use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 pub const PER_USER: usize = 20;
 /// Maximum number of connections that wait to be greeted.
 const UNGREETED: usize = 500;
-/// Maximum number of seconds after which the clients of a stopping gateway connect again.
+/// Maximum number of seconds after which clients connect again if many connections end at once.
 const RECONNECT_WITHIN: u64 = 5;
 
 /// The connections of a partition. Those that have not been greeted yet are registered like the others.
@@ -123,8 +123,11 @@ impl Audience {
                 Some((_, None)) => connection.end(ByeReason::AppDisabled, 0),
                 Some((_, Some(app))) if !app.accepts(&client.evidence) => {
                     // A client can get another token, but no other secret.
-                    let by_token = matches!(client.evidence, Evidence::Token(_));
-                    connection.end(if by_token { ByeReason::Expired } else { ByeReason::Credentials }, 0);
+                    if matches!(client.evidence, Evidence::Token(_)) {
+                        connection.end(ByeReason::Expired, jittered(RECONNECT_WITHIN));
+                    } else {
+                        connection.end(ByeReason::Credentials, 0);
+                    }
                 }
                 Some(_) | None => {}
             }

@@ -90,7 +90,7 @@ impl Feed {
                     Ok(()) = opened.changed() => {}
                 }
             }
-            let Some(begun) = served.run_until_cancelled(self.begin(reported.take())).await else {
+            let Some(begun) = served.run_until_cancelled(self.begin(reported)).await else {
                 return Ok(());
             };
             let mut progress = match begun {
@@ -104,6 +104,7 @@ impl Feed {
                     continue;
                 }
             };
+            reported = None;
             if let Some(reason) = reset.take() {
                 self.audience.reset_all(progress.moment(), reason);
             }
