@@ -32,7 +32,7 @@ pub(super) struct Settings {
     /// Connections that were opened later may have newer credentials.
     read_from: Instant,
     /// Apps by API key; None if the app does not exist or is disabled. An app that cannot be read now is left out.
-    pub(super) apps: Vec<(String, Option<Arc<KnownApp>>)>,
+    apps: HashMap<String, Option<Arc<KnownApp>>>,
     /// Identity of the table of items; None if it cannot be read now.
     pub(super) table: Option<u32>,
 }
@@ -119,9 +119,9 @@ impl Audience {
         let earlier = |connection: &&Arc<Connection>| connection.opened < settings.read_from;
         for connection in self.live.values().flatten().filter(earlier) {
             let client = &connection.client;
-            match settings.apps.iter().find(|(key, _)| *key == client.api_key) {
-                Some((_, None)) => connection.end(ByeReason::AppDisabled, 0),
-                Some((_, Some(app))) if !app.accepts(&client.evidence) => {
+            match settings.apps.get(&client.api_key) {
+                Some(None) => connection.end(ByeReason::AppDisabled, 0),
+                Some(Some(app)) if !app.accepts(&client.evidence) => {
                     // A client can get another token, but no other secret.
                     if matches!(client.evidence, Evidence::Token(_)) {
                         connection.end(ByeReason::Expired, jittered(RECONNECT_WITHIN));
@@ -138,10 +138,10 @@ impl Audience {
 impl Settings {
     pub(super) async fn read(gateway: Arc<Gateway>, keys: Vec<(String, Peer)>) -> Settings {
         let read_from = Instant::now();
-        let mut apps = Vec::with_capacity(keys.len());
+        let mut apps = HashMap::with_capacity(keys.len());
         for (key, peer) in keys {
             if let Ok(known) = gateway.apps.by_key(&key, peer, &gateway.limits).await {
-                apps.push((key, known.filter(|known| !known.app.disabled)));
+                apps.insert(key, known.filter(|known| !known.app.disabled));
             }
         }
         Settings { read_from, apps, table: gateway.store.inbox().table().await.ok() }
