@@ -13,9 +13,9 @@ use service_kit::log_filter;
 
 const LONGEST_FILE: usize = 400;
 /// Maximum number of files that `ARCHITECTURE.md` names as the path of a send.
-const MOST_FILES_OF_A_SEND: usize = 41;
+const MOST_FILES_OF_A_SEND: usize = 14;
 /// Maximum total number of lines in these files.
-const MOST_LINES_OF_A_SEND: usize = 8_540;
+const MOST_LINES_OF_A_SEND: usize = 3_500;
 /// Crates of the workspace that each library and tool may depend on.
 const EDGES: [(&str, &[&str]); 12] = [
     ("domain", &[]),
@@ -288,8 +288,8 @@ fn every_test_that_the_security_page_names_exists() {
 fn the_path_of_a_send_gets_no_longer() {
     let page = read(&root().join("ARCHITECTURE.md"));
     let section = page.split("\n## The path of a send\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    let files: Vec<_> =
-        section.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs")).collect();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let files: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
     let lines: usize = files.iter().map(|file| read(&root().join(file)).lines().count()).sum();
     assert!(files.len() <= MOST_FILES_OF_A_SEND, "{} files, at most {MOST_FILES_OF_A_SEND}", files.len());
     assert!(lines <= MOST_LINES_OF_A_SEND, "{lines} lines, at most {MOST_LINES_OF_A_SEND}");

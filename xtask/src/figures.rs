@@ -103,8 +103,9 @@ fn path_of_a_send() -> anyhow::Result<Vec<PathBuf>> {
     let (_, section) =
         page.split_once("\n## The path of a send\n").context("no section `The path of a send`")?;
     let section = section.split("\n## ").next().unwrap_or_default();
-    let quoted = section.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs"));
-    Ok(quoted.map(|file| workspace().join(file)).collect())
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let files = rows.filter_map(|row| row.split('`').next());
+    Ok(files.map(|file| workspace().join(file)).collect())
 }
 
 /// Counts the pairs of modules of the store in which one module uses the other.

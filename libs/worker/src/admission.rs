@@ -9,10 +9,11 @@ use service_kit::clock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::gate::{BreakerPermit, Gate, TargetPath};
-use crate::job::{Job, Worker};
+use crate::gate::{BreakerPermit, Gate, Gates, TargetPath};
+use crate::job::Job;
 use crate::provider::UsableProvider;
 use crate::shares::Share;
+use crate::stop::Stop;
 use crate::{ChannelSender, Provider};
 
 /// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
@@ -23,23 +24,26 @@ const HOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) enum AdmissionDecision<'p> {
-    /// The job may call this provider.
+/// What an admitted job does.
+pub(crate) enum Admission<'p> {
+    /// Call this provider.
     Call(CallPermit<'p>),
-    /// No provider may be called. Claim the attempt, and settle it with this answer.
-    SettleWithoutCall {
+    /// Claim the attempt, and settle it with this answer, because no provider may be called.
+    WithoutCall {
         answer: Answer,
         /// Identifier of the only provider that the route allows, if that provider no longer serves the target; otherwise None.
         wanted: Option<String>,
     },
-    /// Postpone the job.
-    Postpone {
+}
+
+/// Why a job is not admitted.
+pub(crate) enum NotAdmitted {
+    Postponed {
         /// Earliest time of the retry.
         at: Timestamp,
         /// Cause, for the metrics.
         cause: &'static str,
     },
-    /// Return the job to the log at once: the process is stopping.
     Stopping,
 }
 
@@ -85,55 +89,54 @@ impl CallPermit<'_> {
     }
 }
 
-impl<S: ChannelSender> Worker<S> {
-    /// Chooses one of the providers that serve the target, and waits briefly until the chosen provider has capacity.
-    pub(crate) async fn admit<'p>(
-        &self,
-        job: &Job<'_>,
-        providers: &'p [UsableProvider],
-    ) -> AdmissionDecision<'p> {
-        let serving = self.serving_providers(job, providers);
-        let host = self.sender.host(&job.order.target);
-        let mut paths = Vec::with_capacity(serving.len());
-        for usable in &serving {
-            paths.push(Arc::new(self.gates.target_path(usable, host.as_deref(), job.order.user).await));
-        }
-        let (place, entry) = loop {
-            let now = clock::now();
-            match job.order.route.choose(&candidates(&serving, &paths, now)) {
-                Choice::Call(place) => {
-                    // If the breaker has meanwhile admitted another job instead, choose a provider again.
-                    if let Some(entry) = paths[place].enter(now) {
-                        break (place, entry);
-                    }
-                }
-                Choice::Wait(until) => {
-                    let at = until + spread(until.since(now) / 10 + BUSY_PAUSE);
-                    return AdmissionDecision::Postpone { at, cause: "breaker" };
-                }
-                Choice::NoProvider => return without_provider(providers),
-                Choice::OnlyProviderMissing => {
-                    let wanted = job.order.route.only.clone();
-                    return AdmissionDecision::SettleWithoutCall { answer: provider_gone(), wanted };
+/// Chooses one of the providers that serve the target, and waits briefly until the chosen provider has capacity.
+pub(crate) async fn admit<'p, S: ChannelSender>(
+    sender: &S,
+    gates: &Gates,
+    stop: &Stop,
+    job: &Job<'_>,
+    providers: &'p [UsableProvider],
+) -> Result<Admission<'p>, NotAdmitted> {
+    let serving = serving::<S>(job, providers);
+    let host = sender.host(&job.order.target);
+    let mut paths = Vec::with_capacity(serving.len());
+    for usable in &serving {
+        paths.push(Arc::new(gates.target_path(usable, host.as_deref(), job.order.user).await));
+    }
+    let (place, entry) = loop {
+        let now = clock::now();
+        match job.order.route.choose(&candidates(&serving, &paths, now)) {
+            Choice::Call(place) => {
+                // If the breaker has meanwhile admitted another job instead, choose a provider again.
+                if let Some(entry) = paths[place].enter(now) {
+                    break (place, entry);
                 }
             }
-        };
-        let patience = Instant::now() + PATIENCE;
-        tokio::select! {
-            admitted = wait(job, &serving[place].provider, &paths[place], entry, patience) => admitted,
-            () = self.context.tasks.stopping() => AdmissionDecision::Stopping,
+            Choice::Wait(until) => {
+                let at = until + spread(until.since(now) / 10 + BUSY_PAUSE);
+                return Err(NotAdmitted::Postponed { at, cause: "breaker" });
+            }
+            Choice::NoProvider => return Ok(without_provider(providers)),
+            Choice::OnlyProviderMissing => {
+                let wanted = job.order.route.only.clone();
+                return Ok(Admission::WithoutCall { answer: provider_gone(), wanted });
+            }
         }
+    };
+    let patience = Instant::now() + PATIENCE;
+    tokio::select! {
+        admitted = wait(job, &serving[place].provider, &paths[place], entry, patience) => admitted.map(Admission::Call),
+        () = stop.begins() => Err(NotAdmitted::Stopping),
     }
+}
 
-    /// Returns the providers that serve the target, in the order in which they are tried.
-    pub(crate) fn serving_providers<'p>(
-        &self,
-        job: &Job<'_>,
-        providers: &'p [UsableProvider],
-    ) -> Vec<&'p UsableProvider> {
-        let serves = |usable: &&UsableProvider| S::serves(&usable.provider.kind, &job.order.target);
-        providers.iter().filter(serves).collect()
-    }
+/// Returns the providers that serve the target, in the order in which they are tried.
+pub(crate) fn serving<'p, S: ChannelSender>(
+    job: &Job<'_>,
+    providers: &'p [UsableProvider],
+) -> Vec<&'p UsableProvider> {
+    let serves = |usable: &&UsableProvider| S::serves(&usable.provider.kind, &job.order.target);
+    providers.iter().filter(serves).collect()
 }
 
 fn candidates<'p>(
@@ -151,37 +154,33 @@ fn candidates<'p>(
         .collect()
 }
 
-/// Waits until the provider has capacity for a call, at most until `patience`. If it has no capacity by then, returns
-/// [`AdmissionDecision::Postpone`].
+/// Waits until the provider has capacity for a call, at most until `patience`.
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
     path: &TargetPath,
     entry: BreakerPermit,
     patience: Instant,
-) -> AdmissionDecision<'p> {
+) -> Result<CallPermit<'p>, NotAdmitted> {
+    let postponed = |at, cause| Err(NotAdmitted::Postponed { at, cause });
     let gate = &path.gate;
     // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. Wait only
     // briefly for a busy host, for the same reason.
     let share = match path.share(job.lane, clock::now(), Instant::now() + HOST_PATIENCE).await {
         Ok(share) => share,
-        Err(pause) => {
-            return AdmissionDecision::Postpone { at: clock::now() + pause + spread(pause), cause: "share" };
-        }
+        Err(pause) => return postponed(clock::now() + pause + spread(pause), "share"),
     };
     let Ok(Some(slot)) = timeout_at(patience, call_slot(gate, job.lane)).await else {
-        return AdmissionDecision::Postpone { at: after_busy_pause(), cause: "busy" };
+        return postponed(after_busy_pause(), "busy");
     };
     loop {
         match gate.take() {
             Ok(()) => {
                 let capacity = CallCapacity { slot, _share: share };
-                return AdmissionDecision::Call(CallPermit { provider, entry, capacity });
+                return Ok(CallPermit { provider, entry, capacity });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
-            Err(_) => {
-                return AdmissionDecision::Postpone { at: gate.next_free_time(clock::now()), cause: "rate" };
-            }
+            Err(_) => return postponed(gate.next_free_time(clock::now()), "rate"),
         }
     }
 }
@@ -200,13 +199,13 @@ async fn call_slot(gate: &Arc<Gate>, lane: Lane) -> Option<CallSlot> {
     }
 }
 
-fn without_provider<'p>(providers: &[UsableProvider]) -> AdmissionDecision<'p> {
+fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
     let answer = if providers.is_empty() {
         Answer::new(Outcome::RETRY, "no_provider", "no provider is enabled")
     } else {
         Answer::new(Outcome::RETRY, "not_served", "no enabled provider serves a target of this kind")
     };
-    AdmissionDecision::SettleWithoutCall { answer, wanted: None }
+    Admission::WithoutCall { answer, wanted: None }
 }
 
 /// Returns the answer for a delivery whose only allowed provider is no longer enabled. No other provider may be called, because

@@ -11,69 +11,62 @@ use sabotage::CrashPoint;
 use service_kit::clock;
 use service_kit::metrics::{JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
 use store::deliveries::ledger::HeldClaim;
-use uuid::Uuid;
 
 use crate::gate::BreakerPermit;
-use crate::job::{Job, Worker};
+use crate::job::Job;
+use crate::ledger_batches::LedgerBatches;
+use crate::stop::Stop;
 use crate::{Call, ChannelSender, Provider};
 
 /// Time for which calls may continue after the process starts to stop. The time that then remains is for settling the answers.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
-/// Result of trying to call the provider.
-pub(crate) enum CallResult {
-    /// Answer with which to settle the attempt.
-    Answer(Answer),
-    /// Another worker has claimed the delivery, so no call was made.
-    ClaimLost,
+/// A call to make.
+pub(crate) struct ProviderCall<'a, S> {
+    pub(crate) sender: &'a S,
+    pub(crate) ledger: &'a LedgerBatches,
+    pub(crate) stop: &'a Stop,
+    pub(crate) job: &'a Job<'a>,
+    pub(crate) provider: &'a Provider,
+    pub(crate) claim: HeldClaim,
+    /// End of the claim's lease.
+    pub(crate) until: Instant,
+    /// Time limit of the call.
+    pub(crate) limit: Duration,
 }
 
-impl<S: ChannelSender> Worker<S> {
-    /// Returns the time limit of one call: three fifths of the lease. The rest of the lease is for settling the answer.
-    pub(crate) fn call_limit(&self) -> Duration {
-        self.context.config.delivery.lease * 3 / 5
-    }
+/// Another worker has claimed the delivery, so no call was made.
+pub(crate) struct ClaimLost;
 
-    /// Calls the provider, unless the lease could end before the call does.
-    pub(crate) async fn call(
-        &self,
-        job: &Job<'_>,
-        provider: &Provider,
-        entry: Option<BreakerPermit>,
-        token: Uuid,
-        until: Instant,
-    ) -> CallResult {
+impl<S: ChannelSender> ProviderCall<'_, S> {
+    /// Calls the provider, unless the lease could end before the call does. Returns the answer with which to settle the attempt.
+    pub(crate) async fn make(self, entry: Option<BreakerPermit>) -> Result<Answer, ClaimLost> {
         if !S::CHANNEL.is_repeatable() {
-            match self.mark(job, token, until).await {
+            match self.mark().await {
                 Ok(true) => {}
-                Ok(false) => return CallResult::ClaimLost,
+                Ok(false) => return Err(ClaimLost),
                 Err(error) => {
                     // The ledger may have recorded the start despite the error. Then no other worker will make the call, so this
                     // worker must settle the attempt.
                     tracing::warn!(%error, "cannot record the start of the call in the ledger; settling the attempt without calling the provider");
-                    return without_call(
-                        "not_marked",
-                        "could not mark the call; the provider was not called",
-                    );
+                    let message = "could not mark the call; the provider was not called";
+                    return Ok(Answer::new(Outcome::RETRY, "not_marked", message));
                 }
             }
         }
-        if Instant::now() + self.call_limit() > until {
-            return without_call(
-                "too_late",
-                "too little time was left on the claim; the provider was not called",
-            );
+        if Instant::now() + self.limit > self.until {
+            let message = "too little time was left on the claim; the provider was not called";
+            return Ok(Answer::new(Outcome::RETRY, "too_late", message));
         }
-        CallResult::Answer(self.call_provider(job, provider, entry).await)
+        Ok(self.call_provider(entry).await)
     }
 
     /// Records in the ledger that the call starts. If the database fails, retries as long as enough time for the call is left.
     /// Returns false if another worker has the claim.
-    async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
-        let mark = HeldClaim { app: job.envelope.app, delivery: job.order.delivery_id, token };
+    async fn mark(&self) -> Result<bool, store::Error> {
         loop {
-            match self.ledger.marks.call(mark).await {
-                Err(error) if Instant::now() + self.call_limit() < until && !self.is_stopping() => {
+            match self.ledger.marks.call(self.claim).await {
+                Err(error) if Instant::now() + self.limit < self.until && !self.stop.has_begun() => {
                     tracing::warn!(%error, "cannot record the start of the call in the ledger; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -82,24 +75,19 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    async fn call_provider(
-        &self,
-        job: &Job<'_>,
-        provider: &Provider,
-        entry: Option<BreakerPermit>,
-    ) -> Answer {
+    async fn call_provider(&self, entry: Option<BreakerPermit>) -> Answer {
         let began = Instant::now();
-        let Job { lane, envelope, order, .. } = *job;
+        let Job { lane, envelope, order, .. } = *self.job;
         let (app, send_id, now) = (envelope.app, envelope.send_id, clock::now());
         if order.attempt == 1 {
             histogram!(JOB_WAIT_SECONDS, "channel" => S::CHANNEL.as_str())
                 .record(now.since(envelope.at).as_secs_f64());
         }
-        let call = Call { app, send_id, lane, provider, job: order, now };
+        let call = Call { app, send_id, lane, provider: self.provider, job: order, now };
         let call = AssertUnwindSafe(async { self.sender.send(&call).await }).catch_unwind();
         let answer = tokio::select! {
-            answer = tokio::time::timeout(self.call_limit(), call) => answer,
-            () = self.stopped_for(CALLS_AFTER_STOP) => {
+            answer = tokio::time::timeout(self.limit, call) => answer,
+            () = self.stop.has_lasted(CALLS_AFTER_STOP) => {
                 return Answer::new(Outcome::Unknown, "stopped", "the process stopped before an answer came");
             }
         };
@@ -114,7 +102,7 @@ impl<S: ChannelSender> Worker<S> {
                 // Settle this attempt like any other, so that it counts and the job is parked after the last retry. The panic does
                 // not count against the provider's health.
                 tracing::error!(
-                    provider = provider.identifier,
+                    provider = self.provider.identifier,
                     "the call to the provider panicked; settling the attempt with an unknown outcome"
                 );
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
@@ -126,8 +114,4 @@ impl<S: ChannelSender> Worker<S> {
         }
         answer
     }
-}
-
-fn without_call(code: &str, message: &str) -> CallResult {
-    CallResult::Answer(Answer::new(Outcome::RETRY, code, message))
 }

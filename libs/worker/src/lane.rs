@@ -11,7 +11,7 @@ use service_kit::work_stream::WorkStream;
 use tokio::task::JoinSet;
 
 use crate::ChannelSender;
-use crate::job::Worker;
+use crate::attempt::Worker;
 use crate::jobs_in_hand::JobsInHand;
 
 /// Maximum time for which a fetch waits for a job.

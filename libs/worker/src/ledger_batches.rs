@@ -17,6 +17,8 @@ const MESSAGES: usize = 32;
 
 /// Collects the requests of concurrent jobs and sends them to the database in batches.
 pub(crate) struct LedgerBatches {
+    /// For statements that are too rare for batches.
+    pub(crate) store: Store,
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
     pub(crate) marks: Batcher<HeldClaim, bool>,
     pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
@@ -58,7 +60,7 @@ impl LedgerBatches {
             }
         });
         let outcomes = outcomes.with_limit(APPEND_LIMIT);
-        LedgerBatches { claims, marks, settlements, timers, outcomes }
+        LedgerBatches { store: context.store.clone(), claims, marks, settlements, timers, outcomes }
     }
 }
 

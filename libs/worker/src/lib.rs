@@ -1,13 +1,14 @@
 //! Shared code of all channel workers. It turns a job from the log into a call to a provider and a settled delivery.
 //!
 //! A channel implements [`ChannelSender`], and a [`ProviderKind`] for each kind of its providers; this crate contains
-//! everything else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows, and passes each to [`job`]. There, [`admission`]
-//! chooses the provider and checks that it may be called now. The worker then claims the delivery, calls the provider
-//! ([`call`]), records the answer ([`settle`]), publishes the outcome and acknowledges the job ([`outcome_events`]). Concurrent
-//! jobs share SQL statements ([`ledger_batches`]).
+//! everything else. [`run`] fetches jobs, as many as [`jobs_in_hand`] allows. [`attempt`] is the life of one attempt: it admits the
+//! job, claims the delivery, calls the provider, settles the answer and publishes the outcome. Concurrent jobs share SQL statements
+//! and messages ([`ledger_batches`]).
 
 mod admission;
+mod attempt;
 mod call;
+mod detours;
 pub mod exchange;
 mod gate;
 mod job;
@@ -24,6 +25,7 @@ mod rate;
 mod refusals;
 mod settle;
 mod shares;
+mod stop;
 pub mod verdict;
 
 use std::sync::Arc;
@@ -83,7 +85,7 @@ pub struct Call<'a> {
 /// Returns an error if the consumers of the jobs cannot be opened.
 pub async fn run<S: ChannelSender>(context: Context, sender: S) -> anyhow::Result<()> {
     context.store.pin_plans();
-    let worker = Arc::new(job::Worker::new(&context, sender));
+    let worker = Arc::new(attempt::Worker::new(&context, sender));
     for &lane in Lane::ALL {
         let consumer = lane::open(&context, S::CHANNEL, lane).await.context("cannot open the consumer")?;
         context.spawn("worker lane", lane::run(context.clone(), Arc::clone(&worker), consumer, lane));

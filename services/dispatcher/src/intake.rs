@@ -1,10 +1,10 @@
 //! Intake of accepted sends: fetches their messages and reads them into chunks.
 
 mod batch;
+mod throttle;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use domain::event::SendContinues;
 use domain::send::CHUNK_RECIPIENTS;
@@ -22,7 +22,9 @@ use tracing::Instrument as _;
 use crate::backpressure::Backpressure;
 use crate::chunk_messages::Cause;
 use crate::intake::batch::{ChunkBatch, FetchedChunk};
-use crate::planner::{PlanError, Planner};
+use crate::intake::throttle::Throttle;
+use crate::plan_error::PlanError;
+use crate::planner::Planner;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";
@@ -41,16 +43,6 @@ const WAIT: Duration = Duration::from_secs(1);
 const ALONE: usize = 4;
 /// Maximum number of chunks of one app in a lane that wait for locks outside of a batch.
 const ALONE_OF_APP: usize = 2;
-/// Lag of an inbox partition, in items, above which bulk sends wait. The projection processes that many items quickly, so a lower
-/// lag delays inbox items of transactional sends only briefly.
-const INBOX_BACKLOG: usize = 100;
-/// Maximum wait while the lag is above [`INBOX_BACKLOG`] but at most [`INBOX_EVENTS`]. Waiting longer would not help if no
-/// process projects the inbox.
-const INBOX_PATIENCE: Duration = Duration::from_secs(1);
-/// Lag of an inbox partition, in events, above which bulk sends always wait.
-const INBOX_EVENTS: u64 = 1_000;
-/// Poll interval while waiting for a lagging inbox or a full stream.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Action that a message requires.
 enum MessageAction {
@@ -68,7 +60,7 @@ struct Intake {
     context: Context,
     lane: Lane,
     work_stream: WorkStream,
-    backpressure: Backpressure,
+    throttle: Throttle,
     planner: Planner,
     /// Slots for chunks that wait for a lock outside of a batch.
     alone: Slots,
@@ -89,18 +81,19 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
     let work_stream = WorkStream::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
     let (largest_chunk, largest_batch) = (CHUNK_RECIPIENTS, CHUNK_RECIPIENTS);
+    let throttle = Throttle::new(context.clone(), backpressure, lane);
     let mut intake = Intake {
         context,
         lane,
         work_stream,
-        backpressure,
+        throttle,
         planner,
         alone,
         largest_chunk,
         largest_batch,
         largest_bundle: 1,
     };
-    while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
+    while token.run_until_cancelled(intake.throttle.wait_until_open(intake.largest_batch)).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
         match consumer.fetch(intake.fetch_size(), WAIT).await {
             Ok(messages) if token.is_cancelled() => intake.return_all(&messages).await,
@@ -115,16 +108,6 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
 }
 
 impl Intake {
-    /// Waits until sends of the lane may be planned: until the streams have room and, for bulk, the inbox projection keeps up.
-    async fn wait_until_open(&self) {
-        let begin = Instant::now();
-        while self.backpressure.full_stream_for(self.lane).is_some()
-            || (self.lane == Lane::Bulk && self.is_inbox_behind(begin.elapsed()).await)
-        {
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
     /// Returns the number of messages to fetch at once, estimated from the number of events in recent messages. For the bulk lane,
     /// that is about one batch, estimated from the size of recent chunks too, so that few messages have to be returned.
     fn fetch_size(&self) -> usize {
@@ -147,38 +130,6 @@ impl Intake {
         for delivered in messages {
             self.work_stream.return_now(delivered).await;
         }
-    }
-
-    /// Returns true if bulk sends must wait because an inbox lags: they would delay the inbox items of transactional sends.
-    async fn is_inbox_behind(&self, waited: Duration) -> bool {
-        let most = if waited < INBOX_PATIENCE {
-            inbox_backlog(self.largest_batch, self.context.partitions)
-        } else {
-            INBOX_EVENTS
-        };
-        match self.max_inbox_lag().await {
-            Ok(events) => events > most,
-            Err(error) => {
-                tracing::debug!(
-                    error = format!("{error:#}"),
-                    "cannot read inbox lag; not throttling the bulk lane"
-                );
-                false
-            }
-        }
-    }
-
-    /// Returns the lag of the slowest inbox partition, in events.
-    async fn max_inbox_lag(&self) -> anyhow::Result<u64> {
-        let projected: HashMap<String, u64> =
-            self.context.store.inbox().positions().await?.into_iter().collect();
-        let mut furthest = 0;
-        for stream in (0..self.context.partitions).map(StreamName::Inbox) {
-            let position = projected.get(&stream.to_string()).copied().unwrap_or_default();
-            let last = self.context.log.state(stream).await?.last_seq;
-            furthest = furthest.max(last.saturating_sub(position));
-        }
-        Ok(furthest)
     }
 
     /// Plans the fetched messages batch by batch. After a full batch of bulk sends, returns the remaining messages to the log,
@@ -315,10 +266,4 @@ impl Intake {
         };
         Ok(self.context.store.sends().schedule(chunk, &timer).await?)
     }
-}
-
-/// Converts [`INBOX_BACKLOG`] to messages, for batches of `recipients` recipients. A batch produces one message in each partition.
-fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
-    let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
-    (INBOX_BACKLOG / items).max(1) as u64
 }

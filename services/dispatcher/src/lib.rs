@@ -9,6 +9,7 @@
 
 mod backpressure;
 mod chunk_messages;
+mod compiled_templates;
 mod eraser;
 mod expansion;
 mod inbox_events;
@@ -17,6 +18,7 @@ mod janitor;
 mod keeper;
 mod marks;
 mod observer;
+mod plan_error;
 mod planner;
 mod receipts;
 mod timers;

@@ -1,15 +1,11 @@
 //! Planning of a batch of chunks: freezes the decisions, and publishes the messages that they require.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use domain::id::TemplateId;
-use domain::{AppId, SendId};
-use event_log::{PublishError, Refusal};
 use metrics::{counter, histogram};
-use planning::{ContentRenderer, Template, decide_chunk};
+use planning::{ContentRenderer, decide_chunk};
 use sabotage::CrashPoint;
-use service_kit::append::{AppendError, NewEvent, append_or_set_timers};
+use service_kit::append::{NewEvent, append_or_set_timers};
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
 use store::sends::chunk::Chunk;
@@ -17,69 +13,16 @@ use store::sends::facts::Facts;
 use store::sends::plan::ChunkLocks;
 
 use crate::chunk_messages::{Cause, FrozenChunk, MessageBuffer, Progress};
+use crate::compiled_templates::CompiledTemplates;
 use crate::expansion::{is_of_recipients, next_expansion};
 use crate::inbox_events;
-
-/// Maximum number of cached templates. The cache is cleared when it is full.
-const MAX_COMPILED: usize = 1_000;
-
-/// Failure of a batch. Plans that are frozen stay frozen, and a retry publishes their messages.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PlanError {
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    #[error(transparent)]
-    Append(#[from] AppendError),
-    #[error("cannot encode a message: {0}")]
-    Encode(#[from] serde_json::Error),
-    /// The template of the send is missing from the database, for example because a restored backup lacks it.
-    #[error(
-        "the template of send {send_id} of app {app}, or the version it was planned with, is missing: PUT the template again"
-    )]
-    NoTemplate { app: AppId, send_id: SendId },
-    /// Another process froze the same chunk for other subscribers. The next attempt reads them from the database.
-    #[error("another dispatcher has planned a chunk of send {send_id} for other subscribers")]
-    FrozenMeanwhile { send_id: SendId },
-}
-
-impl PlanError {
-    /// Returns true if the database or the log is unavailable. The messages themselves are then not at fault.
-    pub(crate) fn is_outage(&self) -> bool {
-        match self {
-            PlanError::Store(error) => error.is_unavailable(),
-            PlanError::Append(AppendError::Timers(error)) => error.is_unavailable(),
-            PlanError::Append(AppendError::Publish(_)) => !self.is_own_failure(),
-            PlanError::Encode(_) | PlanError::NoTemplate { .. } | PlanError::FrozenMeanwhile { .. } => false,
-        }
-    }
-
-    /// Returns true if a lock that another transaction holds was not released in time.
-    pub(crate) fn is_lock_timeout(&self) -> bool {
-        matches!(self, PlanError::Store(error) if error.is_lock_timeout())
-    }
-
-    /// Returns true if the messages themselves are at fault. A retry then cannot help.
-    pub(crate) fn is_own_failure(&self) -> bool {
-        match self {
-            PlanError::Store(error) => error.is_refused_data(),
-            PlanError::Append(AppendError::Timers(error)) => error.is_refused_data(),
-            PlanError::Append(AppendError::Publish(PublishError::Refused {
-                refusal: Refusal::TooLarge,
-                ..
-            }))
-            | PlanError::Encode(_) => true,
-            PlanError::Append(_) | PlanError::NoTemplate { .. } | PlanError::FrozenMeanwhile { .. } => false,
-        }
-    }
-}
-
-type CompiledTemplates = HashMap<(AppId, TemplateId, i32), Arc<Template>>;
+use crate::plan_error::PlanError;
 
 /// Planner of batches of chunks. Clones share the compiled templates.
 #[derive(Clone)]
 pub(crate) struct Planner {
     context: Context,
-    compiled: Arc<Mutex<CompiledTemplates>>,
+    templates: Arc<CompiledTemplates>,
 }
 
 /// Treatment of chunks whose users are locked by another transaction.
@@ -93,7 +36,7 @@ pub(crate) enum BusyChunks {
 
 impl Planner {
     pub(crate) fn new(context: Context) -> Planner {
-        Planner { context, compiled: Arc::default() }
+        Planner { context, templates: Arc::default() }
     }
 
     /// Freezes the plans of the chunks, then publishes their messages. Returns the indexes of the chunks that were skipped
@@ -129,7 +72,7 @@ impl Planner {
             return Err(PlanError::NoTemplate { app: chunk.app, send_id: chunk.send_id });
         }
         let templates: Vec<_> =
-            (0..chunks.len()).map(|index| self.compile(chunks[index].app, &facts, index)).collect();
+            (0..chunks.len()).map(|index| self.templates.of(chunks[index].app, &facts, index)).collect();
         let mut decisions = Vec::with_capacity(chunks.len());
         for (index, chunk) in chunks.iter().enumerate() {
             decisions.push(if freeze.is_new(index) {
@@ -213,39 +156,6 @@ impl Planner {
     /// Publishes every message. If a stream is full, the message becomes a timer.
     async fn publish(&self, events: Vec<NewEvent>) -> Result<(), PlanError> {
         Ok(append_or_set_timers(&self.context.log, &self.context.store, &events).await?)
-    }
-
-    fn template_cache(&self) -> MutexGuard<'_, CompiledTemplates> {
-        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn compile(&self, app: AppId, facts: &Facts, index: usize) -> Option<Arc<Template>> {
-        let version = facts.template(index)?;
-        let key = (app, version.id, version.version);
-        if let Some(known) = self.template_cache().get(&key) {
-            return Some(Arc::clone(known));
-        }
-        match Template::compile(&version.channels) {
-            Ok(template) => {
-                let template = Arc::new(template);
-                let mut compiled = self.template_cache();
-                if compiled.len() >= MAX_COMPILED {
-                    compiled.clear();
-                }
-                compiled.insert(key, Arc::clone(&template));
-                Some(template)
-            }
-            Err(error) => {
-                tracing::error!(
-                    %app,
-                    template = version.identifier,
-                    version = version.version,
-                    %error,
-                    "cannot compile the template of a send; skipping its deliveries (no_content)"
-                );
-                None
-            }
-        }
     }
 }
 

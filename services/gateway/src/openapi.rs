@@ -76,7 +76,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         (name = "operation", description = "Probes, this document and its page. These calls need no credentials."),
     ),
     paths(
-        sends::send::send,
+        sends::accept::send,
         list::list,
         stream::open,
         socket_io::open,

@@ -17,7 +17,7 @@ use crate::http::failure::Failure;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
-use crate::sends::{cancellation, send, status};
+use crate::sends::{accept, cancellation, status};
 
 /// Registers every route of the API.
 pub(crate) fn routes(server: &mut ServiceConfig) {
@@ -82,7 +82,7 @@ impl Table {
 /// Builds the table of all paths.
 pub(crate) fn table() -> Table {
     Table::default()
-        .service(resource("/v3/notifications", [get(list::list).for_users(), post(send::send)]))
+        .service(resource("/v3/notifications", [get(list::list).for_users(), post(accept::send)]))
         .service(resource("/v3/notifications/categories", [post(categories::create)]))
         .service(resource("/v3/notifications/categories/{id}", [delete(categories::delete)]))
         .service(resource("/v3/markAllNotificationsAsSeen", for_users(change(whole::seen))))

@@ -1,5 +1,6 @@
 //! Servers, an app with a provider, and deliveries for the worker.
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -182,13 +183,18 @@ impl World {
         envelopes.into_iter().map(|envelope| envelope.event).collect()
     }
 
-    /// Returns attempt and status of each `DeliverySettled` event published so far.
+    /// Returns attempt and status of each `DeliverySettled` event published so far. An event that was published again counts
+    /// once, as it does for its readers.
     pub(crate) async fn settlings(&self) -> Vec<(u32, Status)> {
-        let settled = |event| match event {
-            Event::DeliverySettled(DeliverySettled { attempt, status, .. }) => Some((attempt, status)),
-            _ => None,
-        };
-        self.published_events().await.into_iter().filter_map(settled).collect()
+        let mut seen = HashSet::new();
+        let envelopes = self.events_in(StreamName::Outcome).await.into_iter();
+        let settled = envelopes.filter(|envelope| seen.insert(envelope.id)).map(|envelope| envelope.event);
+        settled
+            .filter_map(|event| match event {
+                Event::DeliverySettled(DeliverySettled { attempt, status, .. }) => Some((attempt, status)),
+                _ => None,
+            })
+            .collect()
     }
 }
 

@@ -9,7 +9,8 @@ use store::sends::chunk::Chunk;
 
 use crate::chunk_messages::Cause;
 use crate::intake::Intake;
-use crate::planner::{BusyChunks, PlanError, Planner};
+use crate::plan_error::PlanError;
+use crate::planner::{BusyChunks, Planner};
 
 /// A chunk to plan, with the fetched message that asks for it.
 pub(super) struct FetchedChunk {

@@ -6,6 +6,7 @@ mod batches;
 mod busy;
 mod chunks;
 mod content;
+mod costs;
 mod faults;
 mod outcome_events;
 mod retention;

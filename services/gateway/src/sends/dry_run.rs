@@ -24,8 +24,8 @@ use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{self, Identifier};
 
 use crate::http::waiting::{database, remaining_time};
-use crate::sends::acceptance::Submission;
 use crate::sends::shown_content::ShownContent;
+use crate::sends::submission::Submission;
 
 /// Number of recipients whose content the answer shows, from the first recipient of the send on. The number is limited to bound
 /// the size of the answer.

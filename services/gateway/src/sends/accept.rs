@@ -1,41 +1,86 @@
-//! Acceptance of a send: checks against the app's data, reservation of the idempotency key, and publication of the event.
+//! `POST /v3/notifications`: accepts a send. A 202 means that the log has stored it durably.
 
-use std::collections::HashSet;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use domain::request::Files;
-use domain::send::{IdempotencyKey, TemplateRef};
-use domain::{AppId, Digest, Envelope, Event, Lane, Problem, SendId, SendRequest};
+use domain::send::IdempotencyKey;
+use domain::{AppId, Digest, Envelope, Event, Lane, SendId, SendRequest};
 use sabotage::CrashPoint;
+use serde::Serialize;
 use service_kit::{clock, metrics, trace};
 use store::sends::idempotency::{Reservation, ReservedSend};
 use tokio::time::timeout;
+use utoipa::ToSchema;
 
+use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, Repetition};
+use crate::http::body::Body;
 use crate::http::failure::Failure;
+use crate::http::handling::Handling;
+use crate::http::query::Query;
 use crate::http::shares::holder::{Key, Proof};
 use crate::http::waiting::{at_callers_pace, database};
+use crate::openapi::send::SendBody;
+use crate::openapi::vocabulary::Uuid;
+use crate::sends::dry_run::DryRun;
 use crate::sends::idempotency::Idempotency;
+use crate::sends::submission::{Submission, Wanted};
 
 /// Time limit for writing the files of a send to the database: this base, plus the same time again for each MiB of files.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A send with a valid body. Not checked yet: its times, and whether its template, providers and recipients exist.
-pub(crate) struct Submission {
-    pub(crate) app: AppId,
-    pub(crate) send: SendRequest,
-    /// Contents of the files.
-    pub(crate) files: Files,
-    /// Sends per second that the app may make in the transactional lane; None if the default applies.
-    pub(crate) transactional_rate: Option<NonZeroU32>,
-    /// True if an unknown provider in `override` makes the send invalid.
-    pub(crate) strict: bool,
-    /// Problems of `sendAt` and `expiresAt`. They are ignored if the idempotency key already belongs to a send.
-    pub(crate) untimely: Vec<Problem>,
-    pub(crate) reject_unknown: bool,
-    pub(crate) idempotency: Option<Idempotency>,
+/// Id of the accepted send. `GET /v3/requests/{requestId}` shows the status of the send.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
+struct Accepted {
+    #[schema(value_type = Uuid)]
+    request_id: domain::SendId,
+}
+
+/// Accepts a send.
+///
+/// A 202 means that the send is durable and will not be lost. With `dryRun=true`, nothing is sent, stored or reserved, and
+/// the answer shows the deliveries that the send would make.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications",
+    operation_id = "send",
+    tag = "sending",
+    security(("app" = [])),
+    params(
+        ("dryRun" = Option<bool>, Query, description = "If true, the service sends nothing. It answers with the deliveries that the send would make, and with the reasons for skipped ones."),
+        (
+            "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
+            description = "If a request repeats the key within 24 hours with an equal JSON body, the service gives the same answer and does not send again."
+        ),
+    ),
+    request_body = SendBody,
+    responses(
+        (status = 200, description = "With `dryRun=true`: the deliveries that the send would make.", body = DryRun),
+        (status = 202, description = "The send is accepted.", body = Accepted),
+        (status = 409, description = "The Idempotency-Key was used with another body."),
+    ),
+)]
+pub(crate) async fn send(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    request: HttpRequest,
+    handling: Handling,
+    query: Query,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let (submission, wanted) = gateway.read_submission(caller, &request, handling, query, body).await?;
+    match wanted {
+        Wanted::DryRun => Ok(HttpResponse::Ok().json(Box::pin(gateway.dry_run(submission)).await?)),
+        Wanted::Send => {
+            let request_id = gateway.accept(submission).await?;
+            Ok(HttpResponse::Accepted().json(Accepted { request_id }))
+        }
+    }
 }
 
 impl Gateway {
@@ -122,60 +167,6 @@ impl Gateway {
         }
     }
 
-    /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
-    /// topics; with `strict`, also the topics and the providers in `override`. It reads the template from the database and not from a cache, because the
-    /// app may have created the template a moment ago.
-    pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
-        let Submission { app, send, .. } = submission;
-        let mut problems = submission.untimely.clone();
-        if let Some(template) = &send.template {
-            problems.extend(self.unknown_template(*app, template).await?);
-        }
-        if let Some(category) = &send.category {
-            self.categories.check(&self.store, *app, category).await?;
-        }
-        if submission.reject_unknown {
-            problems.extend(self.unknown_recipients(*app, send).await?);
-        }
-        if (submission.strict || submission.reject_unknown) && send.has_topics() {
-            let unknown = database(self.store.directory().unknown_topics(*app, &send.topics)).await?;
-            problems.extend(unknown.iter().map(|topic| unknown_topic(topic)));
-        }
-        if submission.strict && !send.overrides.providers.is_empty() {
-            problems.extend(self.unknown_providers(*app, send).await?);
-        }
-        if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
-    }
-
-    /// Returns a problem if the app has no such template.
-    pub(crate) async fn unknown_template(
-        &self,
-        app: AppId,
-        template: &TemplateRef,
-    ) -> Result<Option<Problem>, Failure> {
-        let found = database(self.store.control().find_template(app, template)).await?;
-        Ok(found.is_none().then(|| unknown_template(template)))
-    }
-
-    /// Returns a problem for each unknown recipient. A recipient with an inline profile is never unknown, because the send
-    /// creates that user.
-    async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
-        let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
-        let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
-        let known: HashSet<String> =
-            database(self.store.directory().known_identifiers(app, &named)).await?.into_iter().collect();
-        let unknown = named.into_iter().filter(|identifier| !known.contains(*identifier));
-        Ok(unknown.map(unknown_recipient).collect())
-    }
-
-    /// Returns a problem for each provider in `override` that the app does not have.
-    async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
-        let known = database(self.store.control().list_providers(app)).await?;
-        let named = send.overrides.providers.keys();
-        let unknown = named.filter(|named| known.iter().all(|provider| provider.identifier != **named));
-        Ok(unknown.map(|named| unknown_provider(named)).collect())
-    }
-
     /// Reserves the idempotency key for this send, or returns the send to which the key already belongs. In the second case,
     /// the result of the checks (`checked`) is ignored: that send was accepted before, and the template or category that it
     /// names may have been deleted since. 409 if the key was used with another body.
@@ -197,29 +188,4 @@ impl Gateway {
         let message = "the Idempotency-Key was used with another body within 24 hours";
         Err(Failure::refused(StatusCode::CONFLICT, "idempotency_key_reused", message))
     }
-}
-
-fn unknown_template(template: &TemplateRef) -> Problem {
-    let (field, name) = match template {
-        TemplateRef::Identifier(identifier) => ("notification.templateIdentifier", identifier.clone()),
-        TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
-    };
-    Problem::new(field, "unknown_template", format!("{field}: the template {name:?} does not exist"))
-}
-
-fn unknown_provider(identifier: &str) -> Problem {
-    let field = format!("override.{identifier}");
-    let message =
-        format!("{field} is neither a member of override nor the identifier of a provider of the app");
-    Problem::new(field, "unknown_member", message)
-}
-
-fn unknown_topic(identifier: &str) -> Problem {
-    let message = format!("sendTo.topics: the topic {identifier:?} does not exist");
-    Problem::new("sendTo.topics", "unknown_topic", message)
-}
-
-fn unknown_recipient(identifier: &str) -> Problem {
-    let message = format!("sendTo.recipients: the user {identifier:?} does not exist");
-    Problem::new("sendTo.recipients", "unknown_recipient", message)
 }

@@ -1,0 +1,348 @@
+//! The life of one attempt: admit → claim → call → settle → publish. A step either leads to the next one or ends the job early.
+//!
+//! Each job runs as a task of its own. Steps of concurrent jobs that use the database or the log are gathered in batches
+//! ([`ledger_batches`](crate::ledger_batches)), so that a slow call delays no other job.
+
+use std::time::{Duration, Instant};
+
+use domain::retry::{AttemptEnd, NextStep, RetryPolicy};
+use domain::{Answer, Envelope, Event, Lane, Outcome, Reason, Status, Timestamp};
+use event_log::DeliveredMessage;
+use metrics::counter;
+use sabotage::CrashPoint;
+use service_kit::metrics::DELIVERIES;
+use service_kit::work_stream::{Owner, WorkStream};
+use service_kit::{Context, clock, trace};
+use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
+use store::deliveries::settlement::{RecordedStep, Settlement};
+use store::deliveries::timer::NewTimer;
+use tracing::Instrument as _;
+
+use crate::admission::{Admission, CallPermit, NotAdmitted, PATIENCE, admit, provider_gone, serving};
+use crate::call::{ClaimLost, ProviderCall};
+use crate::gate::Gates;
+use crate::job::{Job, JobEnd};
+use crate::jobs_in_hand::JobInHand;
+use crate::ledger_batches::LedgerBatches;
+use crate::outcome_events::SettledOutcome;
+use crate::provider::{Provider, Providers, UsableProvider};
+use crate::stop::Stop;
+use crate::{ChannelSender, detours, outcome_events, settle};
+
+/// Time between the wait for a call and the latest start of the call.
+const CALL_MARGIN: Duration = Duration::from_millis(100);
+/// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks before it exits.
+const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
+
+/// State that all jobs of a channel share.
+pub(crate) struct Worker<S> {
+    sender: S,
+    gates: Gates,
+    ledger: LedgerBatches,
+    providers: Providers,
+    policy: RetryPolicy,
+    ack_wait: Duration,
+    /// Time after which another worker may claim a delivery again.
+    lease: Duration,
+    stop: Stop,
+}
+
+/// A claimed delivery.
+struct ClaimedAttempt<'p> {
+    claim: HeldClaim,
+    /// End of the lease by this process's clock.
+    until: Instant,
+    /// Identifier of the provider that the ledger records, if any.
+    recorded: Option<String>,
+    /// The provider to call, or the answer to record because no call can be made.
+    provider: Result<ProviderToCall<'p>, Answer>,
+}
+
+struct ProviderToCall<'p> {
+    provider: &'p Provider,
+    /// None if the ledger records another provider than the admitted one. The recorded provider is then called without admission.
+    permit: Option<CallPermit<'p>>,
+}
+
+/// An attempt with its answer.
+struct AnsweredAttempt {
+    claim: HeldClaim,
+    recorded: Option<String>,
+    /// Identifier of the provider that was called, if any.
+    called: Option<String>,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    answer: Answer,
+}
+
+impl<S: ChannelSender> Worker<S> {
+    pub(crate) fn new(context: &Context, sender: S) -> Worker<S> {
+        let settings = &context.config.delivery;
+        Worker {
+            sender,
+            gates: Gates::new(S::CHANNEL, settings.max_concurrency),
+            ledger: LedgerBatches::new(context),
+            providers: Providers::new(context, S::CHANNEL),
+            policy: RetryPolicy { schedule: settings.retry_schedule.clone() },
+            ack_wait: settings.ack_wait,
+            lease: settings.lease,
+            stop: Stop::new(&context.tasks),
+        }
+    }
+
+    /// Handles one event of the lane.
+    pub(crate) async fn handle(
+        &self,
+        work_stream: &WorkStream,
+        (delivered, envelope): (DeliveredMessage, Envelope),
+        lane: Lane,
+        mut place: JobInHand,
+    ) {
+        let Event::DeliveryJob(order) = &envelope.event else {
+            let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
+            let cause = format!("{} is not a job", envelope.event.kind());
+            return work_stream.count_failure(&delivered, owner, &cause).await;
+        };
+        let span = tracing::info_span!(
+            "attempt",
+            send_id = envelope.send_id.map(tracing::field::display),
+            delivery_id = %order.delivery_id,
+            attempt = order.attempt,
+            channel = %S::CHANNEL,
+        );
+        trace::continue_from(&span, envelope.trace.as_deref());
+        let (delivered, envelope) = (&delivered, &envelope);
+        let job = Job { work_stream, delivered, channel: S::CHANNEL, lane, envelope, order };
+        let work = async {
+            place.start_attempt().await;
+            let end = self.attempt(&job, &mut place).await.unwrap_or_else(|early| early);
+            job.end(end).await;
+        };
+        job.with_progress_reports(self.ack_wait, Box::pin(work)).instrument(span).await;
+    }
+
+    /// Makes one attempt. Returns how the job leaves the worker; as an error if it leaves before its outcome is published.
+    async fn attempt(&self, job: &Job<'_>, place: &mut JobInHand) -> Result<JobEnd, JobEnd> {
+        let providers = self.providers.of(job.envelope.app).await.map_err(|error| {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "cannot read the providers of the app; retrying the job");
+            JobEnd::ReturnLater
+        })?;
+        let admission = self.admit(job, &providers).await?;
+        let claimed = self.claim(job, &providers, admission).await?;
+        let answered = self.call(job, claimed, place).await?;
+        place.end_attempt();
+        let outcome = self.settle(job, &providers, answered).await?;
+        Ok(outcome_events::publish(&self.ledger, job, outcome).await)
+    }
+
+    /// Chooses the provider and waits until it may be called. If the job would be postponed although its delivery has expired, it
+    /// is claimed without a provider instead, because claiming an expired delivery ends it.
+    async fn admit<'p>(
+        &self,
+        job: &Job<'_>,
+        providers: &'p [UsableProvider],
+    ) -> Result<Admission<'p>, JobEnd> {
+        let has_expired = || job.order.expires_at.is_some_and(|end| end <= clock::now());
+        match admit(&self.sender, &self.gates, &self.stop, job, providers).await {
+            Err(NotAdmitted::Stopping) => Err(JobEnd::ReturnNow),
+            Err(NotAdmitted::Postponed { at, cause }) if !has_expired() => {
+                Err(detours::postpone(&self.ledger, job, at, cause).await)
+            }
+            _ if self.stop.has_begun() => Err(JobEnd::ReturnNow),
+            Err(NotAdmitted::Postponed { .. }) => {
+                let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
+                Ok(Admission::WithoutCall { answer, wanted: None })
+            }
+            Ok(admission) => Ok(admission),
+        }
+    }
+
+    /// Claims the delivery, so that no other worker makes this attempt before the lease ends.
+    async fn claim<'p>(
+        &self,
+        job: &Job<'_>,
+        providers: &'p [UsableProvider],
+        admission: Admission<'p>,
+    ) -> Result<ClaimedAttempt<'p>, JobEnd> {
+        let (permit, answer, wanted) = match admission {
+            Admission::Call(permit) => {
+                let identifier = permit.provider.identifier.clone();
+                (Some(permit), provider_gone(), Some(identifier))
+            }
+            Admission::WithoutCall { answer, wanted } => (None, answer, wanted),
+        };
+        let until = Instant::now() + self.lease;
+        let (app, delivery) = (job.envelope.app, job.order.delivery_id);
+        let request = ClaimRequest { app, delivery, attempt: job.order.attempt, provider: wanted };
+        match self.ledger.claims.call(request).await.flatten() {
+            Ok(Claim::Granted { token, provider: recorded }) => {
+                sabotage::reach(CrashPoint::AfterClaim);
+                let claim = HeldClaim { app, delivery, token };
+                let provider = provider_to_call(providers, recorded.as_deref(), permit, answer);
+                Ok(ClaimedAttempt { claim, until, recorded, provider })
+            }
+            Ok(Claim::NotDue(state)) => Err(outcome_events::publish_again(&self.ledger, job, &state).await),
+            Ok(Claim::Leased(wait)) => Err(JobEnd::ReturnAfter(wait)),
+            Ok(Claim::Missing) => {
+                tracing::error!(
+                    "a job names a delivery that is missing from the database, which may be older than the log; \
+                     the log will redeliver the job"
+                );
+                Err(JobEnd::Leave)
+            }
+            Err(refused) if refused.is_refused_data() => Err(JobEnd::Failed(refused.to_string())),
+            Err(error) => {
+                tracing::warn!(%error, "cannot claim the delivery; retrying the job");
+                Err(JobEnd::ReturnLater)
+            }
+        }
+    }
+
+    /// Time limit of one call: three fifths of the lease. The rest of the lease is for settling the answer.
+    fn call_limit(&self) -> Duration {
+        self.lease * 3 / 5
+    }
+
+    /// Calls the provider when it and the lane have a slot for the call.
+    async fn call(
+        &self,
+        job: &Job<'_>,
+        claimed: ClaimedAttempt<'_>,
+        place: &JobInHand,
+    ) -> Result<AnsweredAttempt, JobEnd> {
+        let ClaimedAttempt { claim, until, recorded, provider } = claimed;
+        let started_at = clock::now();
+        let limit = self.call_limit();
+        if Instant::now() + limit > until {
+            // Do not call the provider: the lease could end before the answer arrives, and another worker could claim the
+            // delivery.
+            tracing::warn!("claiming the delivery took too long; retrying the job");
+            return Err(JobEnd::ReturnLater);
+        }
+        let (answer, called) = match provider {
+            Ok(ProviderToCall { provider, permit }) => {
+                let (entry, mut capacity) = CallPermit::into_parts(permit);
+                // The rest of the lease must suffice for the call.
+                let latest = (Instant::now() + PATIENCE).min(until - limit - CALL_MARGIN);
+                if let Some(capacity) = &mut capacity
+                    && !capacity.start_call(latest.into()).await
+                {
+                    return Err(detours::give_back(&self.ledger, job, claim).await);
+                }
+                let Some(_slot) = place.start_call(latest).await else {
+                    return Err(detours::give_back(&self.ledger, job, claim).await);
+                };
+                let Worker { sender, ledger, stop, .. } = self;
+                let call = ProviderCall { sender, ledger, stop, job, provider, claim, until, limit };
+                match call.make(entry).await {
+                    Ok(answer) => (answer, Some(provider.identifier.clone())),
+                    Err(ClaimLost) => {
+                        drop(capacity);
+                        return Err(detours::after_losing_the_claim(ledger, job).await);
+                    }
+                }
+            }
+            Err(instead) => (instead, None),
+        };
+        Ok(AnsweredAttempt { claim, recorded, called, started_at, ended_at: clock::now(), answer })
+    }
+
+    /// Records the answer and what follows from it. While the database is unavailable, retries without a limit, because only this
+    /// task has the answer. After the process starts to stop, retries for 25 s.
+    async fn settle(
+        &self,
+        job: &Job<'_>,
+        providers: &[UsableProvider],
+        attempt: AnsweredAttempt,
+    ) -> Result<SettledOutcome, JobEnd> {
+        let next = self.recorded_step(job, providers, &attempt).map_err(|error| {
+            tracing::error!(%error, "cannot encode the next attempt; retrying the job");
+            JobEnd::ReturnLater
+        })?;
+        let settlement = Settlement {
+            app: job.envelope.app,
+            send_id: job.envelope.send_id,
+            delivery: job.order.delivery_id,
+            user: job.order.user,
+            token: attempt.claim.token,
+            attempt: job.order.attempt,
+            provider: attempt.called,
+            started_at: attempt.started_at,
+            ended_at: attempt.ended_at,
+            answer: attempt.answer,
+            next,
+            job: (job.stream(), job.delivered.payload.clone()),
+            receipts: S::RECEIPTS,
+        };
+        sabotage::reach(CrashPoint::BeforeSettle);
+        let settlement = tokio::select! {
+            settled = settle::record(&self.ledger, job, settlement) => settled?,
+            () = self.stop.has_lasted(SETTLE_AFTER_STOP) => {
+                tracing::error!("the process is stopping, and the provider's answer could not be settled; the answer is lost");
+                return Err(JobEnd::Leave);
+            }
+        };
+        sabotage::reach(CrashPoint::AfterSettle);
+        let (status, reason) = settlement.next.status();
+        counter!(DELIVERIES, "channel" => S::CHANNEL.as_str(), "status" => status.as_str()).increment(1);
+        let code = &settlement.answer.code;
+        match status {
+            Status::Sent => tracing::debug!(code, "sent the delivery"),
+            _ => {
+                let reason = reason.map(Reason::as_str);
+                tracing::info!(code, %status, reason, "the delivery was not sent");
+            }
+        }
+        Ok(SettledOutcome { status, reason, provider: settlement.provider })
+    }
+
+    fn recorded_step(
+        &self,
+        job: &Job<'_>,
+        providers: &[UsableProvider],
+        attempt: &AnsweredAttempt,
+    ) -> Result<RecordedStep, serde_json::Error> {
+        let serving = serving::<S>(job, providers);
+        let serving: Vec<&str> = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
+        let ended = AttemptEnd {
+            channel: S::CHANNEL,
+            job: job.order,
+            outcome: &attempt.answer.outcome,
+            called: attempt.called.as_deref(),
+            claimed: attempt.recorded.as_deref(),
+            serving: &serving,
+            now: clock::now(),
+            random: clock::random(),
+        };
+        Ok(match self.policy.next_step(ended) {
+            NextStep::End(status, reason) => RecordedStep::End(status, reason),
+            NextStep::Retry(due_at, again) => RecordedStep::Retry(job.timer(due_at, again)?),
+            NextStep::Park(afresh) => {
+                let NewTimer { stream, message, .. } = job.timer(ended.now, afresh)?;
+                RecordedStep::Park(stream, message)
+            }
+        })
+    }
+}
+
+/// Returns the provider to call: the one that the ledger records. This is the admitted provider, unless the attempt was already
+/// started with another. If the ledger records no provider, or one that is no longer enabled, returns the answer to record.
+fn provider_to_call<'p>(
+    providers: &'p [UsableProvider],
+    recorded: Option<&str>,
+    permit: Option<CallPermit<'p>>,
+    otherwise: Answer,
+) -> Result<ProviderToCall<'p>, Answer> {
+    match (recorded, permit) {
+        (Some(recorded), Some(permit)) if permit.provider.identifier == recorded => {
+            Ok(ProviderToCall { provider: permit.provider, permit: Some(permit) })
+        }
+        (Some(recorded), _) => {
+            let mut all = providers.iter().map(|usable| &usable.provider);
+            let named = all.find(|provider| provider.identifier == recorded);
+            named.map(|provider| ProviderToCall { provider, permit: None }).ok_or_else(provider_gone)
+        }
+        (None, _) => Err(otherwise),
+    }
+}

@@ -1,0 +1,141 @@
+//! What planning costs the database and the log, in counts that do not depend on the speed of the machine.
+
+use domain::{Channel, Lane, StreamName};
+use serde_json::json;
+use testkit::eventually;
+
+use crate::world::{PARTITIONS, SOON, World, person, send_to};
+
+/// Planned sends, with one delivery each, that are in the tables before.
+const OLD: i64 = 50_000;
+const SENDS: usize = 1_000;
+const COUNTED: i64 = 1_000;
+/// Index entries of each row. Another index makes every send slower.
+const INDEXES: [(&str, i64); 4] = [("delivery", 3), ("plan", 1), ("planned_recipient", 1), ("request", 1)];
+
+/// Activity of PostgreSQL on the tables of sends.
+#[derive(Debug, sqlx::FromRow)]
+struct Activity {
+    /// Rows inserted into `request`, `plan`, `planned_recipient` and `delivery`.
+    requests: i64,
+    plans: i64,
+    recipients: i64,
+    deliveries: i64,
+    /// Rows updated or deleted in any table.
+    changed: i64,
+    transactions: i64,
+    wal_bytes: f64,
+}
+
+impl World {
+    async fn add_old_sends(&self) {
+        let fillings = [
+            "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+             SELECT $1, gen_random_uuid(), now(), 'bulk', 1 FROM generate_series(1, $2)",
+            "INSERT INTO plan (app_id, send_id, turn) SELECT app_id, send_id, 0 FROM request WHERE (app_id, $2) IS NOT NULL AND app_id = $1",
+            "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+             SELECT app_id, send_id, 0, 0, send_id::text, row_number() OVER (), true, '{}' FROM plan WHERE app_id = $1 LIMIT $2",
+            "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, settled_at)
+             SELECT app_id, gen_random_uuid(), send_id, 0, user_number, 'email', 'old@example.com', 'sent', now()
+             FROM planned_recipient WHERE app_id = $1 LIMIT $2",
+        ];
+        for filling in fillings {
+            sqlx::query(filling).bind(self.app.0).bind(OLD).execute(&self.pool).await.unwrap();
+        }
+    }
+
+    /// Sends to each of `SENDS` users, who have an email address. The first of these sends creates the users.
+    async fn send_to_each_user(&self) {
+        for number in 0..SENDS {
+            let mut recipient = person(&format!("user-{number}"));
+            let profile = json!({"email": format!("user-{number}@example.com")});
+            recipient.profile = profile.as_object().cloned();
+            self.accept(&send_to(vec![recipient])).await;
+        }
+    }
+
+    /// Number of messages in the streams of inboxes, jobs and outcomes.
+    async fn messages(&self) -> [u64; 3] {
+        let stored = async |stream| self.context.log.state(stream).await.unwrap().last_seq;
+        let mut inboxes = 0;
+        for partition in 0..PARTITIONS {
+            inboxes += stored(StreamName::Inbox(partition)).await;
+        }
+        let jobs = StreamName::Job(Channel::Email, Lane::Transactional);
+        [inboxes, stored(jobs).await, stored(StreamName::Outcome).await]
+    }
+
+    /// Returns the activity once PostgreSQL has counted this number of deliveries. It counts with a delay.
+    async fn activity_with(&self, deliveries: i64) -> Activity {
+        eventually(SOON, "PostgreSQL has counted everything", async || {
+            let activity = self.activity().await;
+            (activity.deliveries >= deliveries).then_some(activity)
+        })
+        .await
+    }
+
+    /// Number of indexes in which every row of a table has an entry.
+    async fn indexes(&self) -> Vec<(String, i64)> {
+        sqlx::query_as(
+            "SELECT indrelid::regclass::text AS relation, count(*) FROM pg_index
+             WHERE indrelid = ANY ($1::regclass[]) AND indpred IS NULL GROUP BY indrelid ORDER BY relation",
+        )
+        .bind(INDEXES.map(|(table, _)| table))
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    async fn activity(&self) -> Activity {
+        sqlx::query_as(
+            "SELECT sum(n_tup_ins) FILTER (WHERE relname = 'request')::bigint AS requests,
+               sum(n_tup_ins) FILTER (WHERE relname = 'plan')::bigint AS plans,
+               sum(n_tup_ins) FILTER (WHERE relname = 'planned_recipient')::bigint AS recipients,
+               sum(n_tup_ins) FILTER (WHERE relname = 'delivery')::bigint AS deliveries,
+               sum(n_tup_upd + n_tup_del) FILTER (WHERE relname IN ('request', 'plan', 'planned_recipient', 'delivery'))::bigint
+                 AS changed,
+               (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()) AS transactions,
+               (pg_current_wal_lsn() - '0/0')::float8 AS wal_bytes
+             FROM pg_stat_user_tables",
+        )
+        .fetch_one(&self.pool)
+        .await
+        .unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn planning_a_send_inserts_four_rows_and_writes_a_share_of_each_message() {
+    let world = World::with(|_| {}).await;
+    world.provider(Channel::Email).await;
+    world.add_old_sends().await;
+    world.serve();
+    world.send_to_each_user().await;
+    world.dispatched(Lane::Transactional, SENDS as u64).await;
+    let before = world.activity_with(OLD + COUNTED).await;
+    let messages_before = world.messages().await;
+    world.send_to_each_user().await;
+    world.dispatched(Lane::Transactional, 2 * SENDS as u64).await;
+    let after = world.activity_with(OLD + 2 * COUNTED).await;
+    let messages = world.messages().await;
+
+    let inserted = [
+        after.requests - before.requests,
+        after.plans - before.plans,
+        after.recipients - before.recipients,
+        after.deliveries - before.deliveries,
+    ];
+    assert_eq!(inserted, [COUNTED; 4], "rows of requests, plans, recipients and deliveries");
+    assert_eq!(after.changed - before.changed, 0, "no row of a send is written twice");
+    let transactions = after.transactions - before.transactions;
+    assert!(transactions * 4 <= COUNTED, "{transactions} transactions for {COUNTED} sends");
+    let wal = (after.wal_bytes - before.wal_bytes) / COUNTED as f64;
+    assert!(wal <= 1_900.0, "{wal} bytes of WAL for each send");
+    for (stream, (now, then)) in
+        ["inboxes", "jobs", "outcomes"].iter().zip(messages.iter().zip(messages_before))
+    {
+        let published = now - then;
+        assert!(published * 4 <= SENDS as u64, "{published} messages to {stream} for {SENDS} sends");
+    }
+    assert_eq!(world.indexes().await, INDEXES.map(|(table, indexes)| (table.to_owned(), indexes)));
+}

@@ -1,0 +1,92 @@
+//! Checks of a send against the data of its app.
+
+use std::collections::HashSet;
+
+use domain::send::TemplateRef;
+use domain::{AppId, Problem, SendRequest};
+
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+use crate::http::waiting::database;
+use crate::sends::submission::Submission;
+
+impl Gateway {
+    /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
+    /// topics; with `strict`, also the topics and the providers in `override`. It reads the template from the database and not from a cache, because the
+    /// app may have created the template a moment ago.
+    pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
+        let Submission { app, send, .. } = submission;
+        let mut problems = submission.untimely.clone();
+        if let Some(template) = &send.template {
+            problems.extend(self.unknown_template(*app, template).await?);
+        }
+        if let Some(category) = &send.category {
+            self.categories.check(&self.store, *app, category).await?;
+        }
+        if submission.reject_unknown {
+            problems.extend(self.unknown_recipients(*app, send).await?);
+        }
+        if (submission.strict || submission.reject_unknown) && send.has_topics() {
+            let unknown = database(self.store.directory().unknown_topics(*app, &send.topics)).await?;
+            problems.extend(unknown.iter().map(|topic| unknown_topic(topic)));
+        }
+        if submission.strict && !send.overrides.providers.is_empty() {
+            problems.extend(self.unknown_providers(*app, send).await?);
+        }
+        if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
+    }
+
+    /// Returns a problem if the app has no such template.
+    pub(crate) async fn unknown_template(
+        &self,
+        app: AppId,
+        template: &TemplateRef,
+    ) -> Result<Option<Problem>, Failure> {
+        let found = database(self.store.control().find_template(app, template)).await?;
+        Ok(found.is_none().then(|| unknown_template(template)))
+    }
+
+    /// Returns a problem for each unknown recipient. A recipient with an inline profile is never unknown, because the send
+    /// creates that user.
+    async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
+        let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
+        let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
+        let known: HashSet<String> =
+            database(self.store.directory().known_identifiers(app, &named)).await?.into_iter().collect();
+        let unknown = named.into_iter().filter(|identifier| !known.contains(*identifier));
+        Ok(unknown.map(unknown_recipient).collect())
+    }
+
+    /// Returns a problem for each provider in `override` that the app does not have.
+    async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
+        let known = database(self.store.control().list_providers(app)).await?;
+        let named = send.overrides.providers.keys();
+        let unknown = named.filter(|named| known.iter().all(|provider| provider.identifier != **named));
+        Ok(unknown.map(|named| unknown_provider(named)).collect())
+    }
+}
+
+fn unknown_template(template: &TemplateRef) -> Problem {
+    let (field, name) = match template {
+        TemplateRef::Identifier(identifier) => ("notification.templateIdentifier", identifier.clone()),
+        TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
+    };
+    Problem::new(field, "unknown_template", format!("{field}: the template {name:?} does not exist"))
+}
+
+fn unknown_provider(identifier: &str) -> Problem {
+    let field = format!("override.{identifier}");
+    let message =
+        format!("{field} is neither a member of override nor the identifier of a provider of the app");
+    Problem::new(field, "unknown_member", message)
+}
+
+fn unknown_topic(identifier: &str) -> Problem {
+    let message = format!("sendTo.topics: the topic {identifier:?} does not exist");
+    Problem::new("sendTo.topics", "unknown_topic", message)
+}
+
+fn unknown_recipient(identifier: &str) -> Problem {
+    let message = format!("sendTo.recipients: the user {identifier:?} does not exist");
+    Problem::new("sendTo.recipients", "unknown_recipient", message)
+}
