@@ -63,6 +63,7 @@ mod realtime {
 mod sends {
     mod attachments;
     mod cancellation;
+    mod costs;
     mod dry_run;
     mod idempotency;
     mod lanes;

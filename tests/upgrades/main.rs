@@ -5,6 +5,7 @@
 mod audience;
 mod golden;
 mod load;
+mod many_deliveries;
 mod rolling_restart;
 mod side_by_side;
 mod system;

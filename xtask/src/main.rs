@@ -18,6 +18,7 @@ mod sql;
 mod steps;
 mod test;
 mod up;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ use clap::{Parser, Subcommand};
   cargo xtask sql prepare         describe SQL statements for the compiler, after a change
   cargo xtask bench               run the benchmarks in a release build
   cargo xtask crash               kill every process, and check that nothing is lost
+  cargo xtask upgrade             upgrade a database with deliveries in every state
   cargo xtask overload            offer ten times the load that the gateway accepts
   cargo xtask deploy-test         test what operators deploy
   cargo xtask figures             print figures about the code and its comments
@@ -53,6 +55,7 @@ enum Command {
     Sql(sql::Arguments),
     Bench(bench::Arguments),
     Crash(crash::Arguments),
+    Upgrade(upgrade::Arguments),
     Overload(overload::Arguments),
     DeployTest(deploy::Arguments),
     Figures(figures::Arguments),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
+        Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Overload(arguments) => overload::run(&arguments),
         Command::DeployTest(arguments) => deploy::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),

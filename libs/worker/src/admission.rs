@@ -24,7 +24,7 @@ const HOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What an admitted job does.
+/// Decision for an admitted job.
 pub(crate) enum Admission<'p> {
     /// Call this provider.
     Call(CallPermit<'p>),
@@ -36,7 +36,7 @@ pub(crate) enum Admission<'p> {
     },
 }
 
-/// Why a job is not admitted.
+/// Reason for not admitting a job.
 pub(crate) enum NotAdmitted {
     Postponed {
         /// Earliest time of the retry.

@@ -1,7 +1,7 @@
 //! The life of one attempt: admit → claim → call → settle → publish. A step either leads to the next one or ends the job early.
 //!
-//! Each job runs as a task of its own. Steps of concurrent jobs that use the database or the log are gathered in batches
-//! ([`ledger_batches`](crate::ledger_batches)), so that a slow call delays no other job.
+//! Each job runs as a separate task, so a slow call delays no other job. Requests of concurrent jobs to the database or the log are
+//! sent in batches ([`ledger_batches`](crate::ledger_batches)).
 
 use std::time::{Duration, Instant};
 
@@ -121,7 +121,7 @@ impl<S: ChannelSender> Worker<S> {
         job.with_progress_reports(self.ack_wait, Box::pin(work)).instrument(span).await;
     }
 
-    /// Makes one attempt. Returns how the job leaves the worker; as an error if it leaves before its outcome is published.
+    /// Makes one attempt. Returns the end of the job's handling; as an error if a step ends it early.
     async fn attempt(&self, job: &Job<'_>, place: &mut JobInHand) -> Result<JobEnd, JobEnd> {
         let providers = self.providers.of(job.envelope.app).await.map_err(|error| {
             let error = format!("{error:#}");

@@ -1,4 +1,4 @@
-//! Ways on which a job leaves its attempt before the provider is called, or after the claim was lost.
+//! Early ends of an attempt: before the call, or after the claim was lost.
 
 use domain::{Status, Timestamp};
 use metrics::counter;

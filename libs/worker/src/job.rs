@@ -1,4 +1,4 @@
-//! One job: its message from the log, and the ways in which the job leaves the worker.
+//! One job: its message from the log, and the end of its handling.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Job<'a> {
     pub(crate) order: &'a DeliveryJob,
 }
 
-/// How a job leaves the worker.
+/// End of a job's handling.
 #[derive(Debug)]
 pub(crate) enum JobEnd {
     /// Nothing is left to do.

@@ -1,4 +1,4 @@
-//! Why a batch could not be planned.
+//! Errors of planning.
 
 use domain::{AppId, SendId};
 use event_log::{PublishError, Refusal};

@@ -25,6 +25,8 @@ struct Activity {
 
 impl World {
     async fn fill(&self) {
+        // Autovacuum would add to the WAL.
+        self.run("ALTER TABLE delivery SET (autovacuum_enabled = false)").await;
         sqlx::query(
             "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, settled_at)
              SELECT $1, gen_random_uuid(), $2, number, number, 'email', 'old@example.com', 'sent', now()
@@ -80,7 +82,8 @@ async fn a_delivery_costs_two_row_versions_an_attempt_and_a_share_of_a_message()
     let in_page = after.updated_in_page - before.updated_in_page;
     assert!(in_page * 10 >= updated * 8, "only {in_page} of {updated} updates needed no index entry");
     let wal = (after.wal_bytes - before.wal_bytes) / DELIVERIES as f64;
-    assert!(wal <= 1_400.0, "{wal} bytes of WAL for each delivery");
+    println!("{wal} bytes of WAL for each delivery");
+    assert!(wal <= 1_000.0, "{wal} bytes of WAL for each delivery");
     let outcomes = world.context.log.state(StreamName::Outcome).await.unwrap().messages;
     assert!(outcomes * 4 <= DELIVERIES as u64, "{outcomes} messages report {DELIVERIES} outcomes");
     assert_eq!(world.published_events().await.len(), DELIVERIES as usize);

@@ -10,11 +10,12 @@ use domain::event::{DeliveryJob, ItemsAdded};
 use domain::overrides::Overrides;
 use domain::send::{Recipient, SendRequest};
 use domain::{AppId, Channel, Envelope, Event, Lane, SendId, StreamName, UserNumber};
+use local_servers::Postgres;
 use planning::Template;
 use serde_json::json;
 use service_kit::{Config, clock};
 use store::sends::chunk::Chunk;
-use testkit::Installation;
+use testkit::{Installation, Servers};
 use uuid::Uuid;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -47,6 +48,14 @@ impl World {
             configure(config);
         })
         .await;
+        World { app: installation.app("shop").await, installation }
+    }
+
+    /// Prepares servers and an app on a PostgreSQL that no other test uses.
+    pub(crate) async fn on(postgres: &Postgres) -> World {
+        let servers = Servers::start_on(postgres.url()).await;
+        let installation =
+            Installation::start_on(servers, |config| config.streams.partitions = PARTITIONS).await;
         World { app: installation.app("shop").await, installation }
     }
 

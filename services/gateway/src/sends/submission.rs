@@ -35,7 +35,7 @@ pub(crate) struct Submission {
     pub(crate) idempotency: Option<Idempotency>,
 }
 
-/// What the caller wants to be done with a submission.
+/// Action that the caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Send,
