@@ -60,14 +60,20 @@ impl JobsInHand {
     }
 
     /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. Returns how
-    /// many can start. A job that is fetched earlier would wait in this process, although another worker might be free.
+    /// many can start, never 0. A job that is fetched earlier would wait in this process, although another worker might be free.
     pub(crate) async fn free_slots(&self) -> usize {
         let quarter = || self.most_attempts().div_ceil(4);
         let mut counts = self.shared.counts.subscribe();
-        // The sender lives as long as `self`.
-        drop(counts.wait_for(|counts| self.free(counts) > 0).await);
-        drop(timeout(GATHERING, counts.wait_for(|counts| self.free(counts) >= quarter())).await);
-        self.free(&self.shared.counts.borrow())
+        loop {
+            // The sender lives as long as `self`.
+            drop(counts.wait_for(|counts| self.free(counts) > 0).await);
+            drop(timeout(GATHERING, counts.wait_for(|counts| self.free(counts) >= quarter())).await);
+            // If attempts have become long meanwhile, fewer may start.
+            let free = self.free(&self.shared.counts.borrow());
+            if free > 0 {
+                return free;
+            }
+        }
     }
 
     /// Adds a job. Its attempt may begin after [`JobInHand::start_attempt`].
@@ -177,6 +183,23 @@ mod tests {
         assert_eq!(jobs.free_slots().await, 4 * AHEAD);
         jobs.shared.pace.record(Duration::from_secs(30));
         assert_eq!(jobs.free_slots().await, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_fetch_begins_if_attempts_become_long_while_it_waits() {
+        let jobs = JobsInHand::new(4);
+        while !jobs.shared.pace.is_short() {
+            jobs.shared.pace.record(Duration::ZERO);
+        }
+        let mut held: Vec<JobInHand> = (0..4 * AHEAD - 1).map(|_| jobs.add(1)).collect();
+        let mut slots = Box::pin(jobs.free_slots());
+        assert_eq!(slots.as_mut().now_or_never(), None, "waits for a quarter of the attempts");
+        jobs.shared.pace.record(Duration::from_secs(30));
+        tokio::time::advance(GATHERING * 2).await;
+        assert_eq!(slots.as_mut().now_or_never(), None, "no further attempt may start");
+        held.truncate(3);
+        tokio::time::advance(GATHERING * 2).await;
+        assert_eq!(slots.await, 1);
     }
 
     #[tokio::test]
