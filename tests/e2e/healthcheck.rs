@@ -45,6 +45,10 @@ async fn a_service_is_healthy_when_ready_and_stays_alive_without_its_servers() {
         assert!(metrics.lines().any(|line| line.starts_with(metric)), "{metric}\nis not in\n{metrics}");
     }
 
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+    let uses_huge_pages = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
+    assert_eq!(uses_huge_pages.map(str::trim), Some("0"), "huge pages would waste memory");
+
     nats.kill();
     eventually(WITHIN, "the service is not ready", async || {
         (check(&["healthcheck"]).code == 1).then_some(())

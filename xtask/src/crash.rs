@@ -34,7 +34,7 @@ const TOO_SLOW: u8 = 3;
 #[command(after_help = "Examples:
   cargo xtask crash                            20,000 notifications and 40 kills, in about 4 minutes
   cargo xtask crash --seed 7                   the schedule of an earlier run
-  cargo xtask crash --long                     200,000 notifications and 300 kills, in an optimised build
+  cargo xtask crash --long                     200,000 notifications and 2,300 kills in 25 minutes, in an optimised build
   cargo xtask crash --notifications 2000
   cargo xtask crash --nats-server /opt/nats-server-2.12/nats-server")]
 pub(crate) struct Arguments {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::telemetry::{self, TelemetryGuard};
-use crate::{Config, Context, metrics, server};
+use crate::{Config, Context, allocator, metrics, server};
 
 /// Exit code for an unusable configuration, after which a restart cannot help.
 const USAGE: u8 = 2;
@@ -30,6 +30,7 @@ where
     F: FnOnce(Context) -> Fut,
     Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
+    allocator::use_small_pages();
     let (config, guard) = match prepare(name, file) {
         Ok(prepared) => prepared,
         Err(error) => {

@@ -91,32 +91,46 @@ impl WorkStream {
 
     /// Returns a message to the log, which delivers it again after 700 ms.
     pub async fn return_later(&self, delivered: &DeliveredMessage) {
+        self.return_after(&[delivered], AGAIN).await;
+    }
+
+    /// Like [`return_later`](Self::return_later), for several messages.
+    pub async fn return_all_later(&self, delivered: &[&DeliveredMessage]) {
         self.return_after(delivered, AGAIN).await;
     }
 
     /// Returns a message to the log, which delivers it again at once. Callers must not have started to handle the message.
     pub async fn return_now(&self, delivered: &DeliveredMessage) {
-        if let Err(error) = delivered.nak(None).await {
-            tracing::debug!(
-                stream = %self.stream, seq = delivered.seq, %error,
-                "cannot return a message to the log; the log will redeliver it after ack_wait"
-            );
-        }
+        self.return_to_log(delivered, None).await;
     }
 
-    /// Returns a message to the log, which delivers it again after `delay`. An event of a bundle becomes a timer instead, which
-    /// publishes it alone, because the log would deliver the other events of the bundle again too.
-    pub async fn return_after(&self, delivered: &DeliveredMessage, delay: Duration) {
-        if delivered.is_part {
-            match self.publish_alone_after(delivered, delay).await {
-                Ok(()) => return self.acknowledge(delivered).await,
-                Err(error) => tracing::warn!(
-                    stream = %self.stream, seq = delivered.seq, error = format!("{error:#}"),
-                    "cannot set a timer for an event of a bundle; returning the bundle"
-                ),
+    /// Returns messages to the log, which delivers them again after `delay`. Events of bundles become timers instead, which publish each of
+    /// them alone, because the log would deliver the other events of their bundles again too.
+    pub async fn return_after(&self, delivered: &[&DeliveredMessage], delay: Duration) {
+        let (parts, mut returned): (Vec<_>, Vec<_>) =
+            delivered.iter().copied().partition(|delivered| delivered.is_part);
+        match self.publish_alone_after(&parts, delay).await {
+            Ok(()) => {
+                for part in parts {
+                    self.acknowledge(part).await;
+                }
+            }
+            // The caller has reported why it returns the events. During an outage of the database, this fails too.
+            Err(error) => {
+                tracing::debug!(
+                    stream = %self.stream, events = parts.len(), error = format!("{error:#}"),
+                    "cannot set timers for events of bundles; returning the bundles"
+                );
+                returned.extend(parts);
             }
         }
-        if let Err(error) = delivered.nak(Some(delay)).await {
+        for delivered in returned {
+            self.return_to_log(delivered, Some(delay)).await;
+        }
+    }
+
+    async fn return_to_log(&self, delivered: &DeliveredMessage, delay: Option<Duration>) {
+        if let Err(error) = delivered.nak(delay).await {
             tracing::debug!(
                 stream = %self.stream, seq = delivered.seq, %error,
                 "cannot return a message to the log; the log will redeliver it after ack_wait"
@@ -124,22 +138,22 @@ impl WorkStream {
         }
     }
 
-    async fn publish_alone_after(&self, delivered: &DeliveredMessage, delay: Duration) -> anyhow::Result<()> {
-        let Envelope { app, send_id, event, .. } = Envelope::decode(&delivered.payload)?;
-        let user = match event {
-            Event::DeliveryJob(job) => Some(job.user),
-            _ => None,
+    async fn publish_alone_after(&self, parts: &[&DeliveredMessage], delay: Duration) -> anyhow::Result<()> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let due_at = clock::now() + delay;
+        let timer = |part: &&DeliveredMessage| {
+            let Envelope { app, send_id, event, .. } = Envelope::decode(&part.payload)?;
+            let user = match event {
+                Event::DeliveryJob(job) => Some(job.user),
+                _ => None,
+            };
+            let message = part.payload.to_vec();
+            Ok(NewTimer { id: clock::new_id(), due_at, stream: self.stream, message, app, send_id, user })
         };
-        let timer = NewTimer {
-            id: clock::new_id(),
-            due_at: clock::now() + delay,
-            stream: self.stream,
-            message: delivered.payload.to_vec(),
-            app,
-            send_id,
-            user,
-        };
-        Ok(self.store.deliveries().set_timers(&[timer]).await?)
+        let timers: Vec<NewTimer> = parts.iter().map(timer).collect::<Result<_, DecodeError>>()?;
+        Ok(self.store.deliveries().set_timers(&timers).await?)
     }
 
     /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay

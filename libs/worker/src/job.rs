@@ -62,7 +62,7 @@ impl Job<'_> {
             JobEnd::Acknowledge => work_stream.acknowledge(delivered).await,
             JobEnd::ReturnNow => work_stream.return_now(delivered).await,
             JobEnd::ReturnLater => work_stream.return_later(delivered).await,
-            JobEnd::ReturnAfter(delay) => work_stream.return_after(delivered, delay).await,
+            JobEnd::ReturnAfter(delay) => work_stream.return_after(&[delivered], delay).await,
             JobEnd::Failed(cause) => work_stream.count_failure(delivered, self.owner(), &cause).await,
             JobEnd::Leave => {}
         }

@@ -46,7 +46,7 @@ const SMALL: [&str; 24] = [
     "webhook_secret",
     "preference",
 ];
-/// Tables with [`MANY`] rows. The other growing tables have a tenth of this number.
+/// Tables with most rows. The other growing tables have a tenth of their number.
 const LARGE: [&str; 3] = ["webhook_message", "delivery", "inbox_item"];
 const MANY: i64 = 1_000_000;
 
@@ -59,6 +59,9 @@ const OPERATORS: [&str; 5] = [
     // The redelivery of webhooks that were given up.
     "UPDATE webhook_message m\n",
 ];
+/// Statements that workers run for every delivery. Each entry is the start of a file's path.
+const OF_WORKERS: [&str; 4] =
+    ["deliveries/claim", "deliveries/ledger", "deliveries/settle", "deliveries/settlement"];
 /// Maximum number of rows that a statement may read from growing tables. For each row that it returns or changes, it may
 /// read 20 more.
 const ROWS: f64 = 200.0;
@@ -75,42 +78,7 @@ struct Bench {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     let database = Database::create().await;
-    let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
-    Store::connect(&settings).await.unwrap().migrate().await.unwrap();
-    // The session has the settings of a service's session, but longer time limits. Foreign keys and triggers are off.
-    let options = PgConnectOptions::from_str(database.url())
-        .unwrap()
-        .options(store::SESSION)
-        .options([("statement_timeout", "60s"), ("session_replication_role", "replica")]);
-    let mut connection = options.connect().await.unwrap();
-    // The parameters' values are not valid statuses, so the constraints that check statuses are dropped.
-    sqlx::raw_sql(
-        "ALTER TABLE delivery DROP CONSTRAINT delivery_status;
-         ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
-         ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status",
-    )
-    .execute(&mut connection)
-    .await
-    .unwrap();
-    let growing: Vec<String> = sqlx::query_scalar(
-        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL($1) ORDER BY 1",
-    )
-    .bind(SMALL.map(str::to_owned).to_vec())
-    .fetch_all(&mut connection)
-    .await
-    .unwrap();
-    let statements = source::statements()
-        .into_iter()
-        .filter(|statement| {
-            let mut words = statement.sql.split(|c: char| !c.is_alphanumeric() && c != '_');
-            words.any(|word| growing.iter().any(|table| table == word))
-                && !OPERATORS
-                    .iter()
-                    .any(|part| statement.file.starts_with(part) || statement.sql.contains(part))
-        })
-        .collect();
-    let mut bench = Bench { connection, statements, growing, found: Vec::new() };
-    assert!(bench.statements.len() > 80, "{} statements are found", bench.statements.len());
+    let mut bench = Bench::start(&database).await;
     bench.setting("plan_cache_mode", "force_generic_plan").await;
     bench.prepare().await;
     bench.run("generic plan, 0 rows").await;
@@ -118,19 +86,31 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     bench.run("generic plan, 0 rows analysed").await;
     bench.setting("plan_cache_mode", "force_custom_plan").await;
     bench.run("own plan, 0 rows analysed").await;
-    bench.fill().await;
+    bench.fill(MANY).await;
     bench.setting("plan_cache_mode", "force_custom_plan").await;
     bench.run("own plan, many rows, statistics of 0").await;
     bench.execute("ANALYZE").await;
     bench.run("own plan, many rows analysed").await;
     bench.setting("plan_cache_mode", "force_generic_plan").await;
     bench.run("generic plan, many rows analysed").await;
-    for (name, value) in store::PINNED {
-        bench.setting(name, value).await;
-    }
-    bench.execute("DISCARD PLANS").await;
+    bench.pin_plans().await;
     bench.run("pinned plan, many rows analysed").await;
-    assert!(bench.found.is_empty(), "{}\n{} in total", bench.found.join("\n"), bench.found.len());
+    bench.assert_nothing_found();
+}
+
+/// The sessions of workers keep the plans that they made before the tables of a new installation had rows or statistics.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_was_pinned_in_a_new_installation_stays_good() {
+    let database = Database::create().await;
+    let mut bench = Bench::start(&database).await;
+    bench.statements.retain(|statement| OF_WORKERS.iter().any(|start| statement.file.starts_with(start)));
+    assert!(bench.statements.len() >= 8, "{} statements are found", bench.statements.len());
+    bench.prepare().await;
+    bench.pin_plans().await;
+    bench.run("pinned plan, 0 rows").await;
+    bench.fill(MANY / 50).await;
+    bench.run("pinned plan of 0 rows, many rows").await;
+    bench.assert_nothing_found();
 }
 
 /// The macros of sqlx check their statements when the crate is compiled. This test ensures that the plans of these statements
@@ -150,6 +130,50 @@ fn every_described_statement_is_read_from_the_source() {
 }
 
 impl Bench {
+    /// Opens a session on a migrated database.
+    async fn start(database: &Database) -> Bench {
+        let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
+        Store::connect(&settings).await.unwrap().migrate().await.unwrap();
+        // The session has the settings of a service's session, but longer time limits. Foreign keys and triggers are off.
+        let options = PgConnectOptions::from_str(database.url())
+            .unwrap()
+            .options(store::SESSION)
+            .options([("statement_timeout", "60s"), ("session_replication_role", "replica")]);
+        let mut connection = options.connect().await.unwrap();
+        // The parameters' values are not valid statuses, so the constraints that check statuses are dropped.
+        sqlx::raw_sql(
+            "ALTER TABLE delivery DROP CONSTRAINT delivery_status;
+             ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
+             ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status",
+        )
+        .execute(&mut connection)
+        .await
+        .unwrap();
+        let growing: Vec<String> = sqlx::query_scalar(
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL($1) ORDER BY 1",
+        )
+        .bind(SMALL.map(str::to_owned).to_vec())
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+        let statements: Vec<_> = source::statements()
+            .into_iter()
+            .filter(|statement| {
+                let mut words = statement.sql.split(|c: char| !c.is_alphanumeric() && c != '_');
+                words.any(|word| growing.iter().any(|table| table == word))
+                    && !OPERATORS
+                        .iter()
+                        .any(|part| statement.file.starts_with(part) || statement.sql.contains(part))
+            })
+            .collect();
+        assert!(statements.len() > 80, "{} statements are found", statements.len());
+        Bench { connection, statements, growing, found: Vec::new() }
+    }
+
+    fn assert_nothing_found(&self) {
+        assert!(self.found.is_empty(), "{}\n{} in total", self.found.join("\n"), self.found.len());
+    }
+
     async fn execute(&mut self, statement: &str) {
         sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut self.connection).await.unwrap();
     }
@@ -167,14 +191,23 @@ impl Bench {
         }
     }
 
-    async fn fill(&mut self) {
+    /// Makes the session plan each statement once, like the session of a worker.
+    async fn pin_plans(&mut self) {
+        for (name, value) in store::PINNED {
+            self.setting(name, value).await;
+        }
+        self.execute("DISCARD PLANS").await;
+    }
+
+    /// Fills the growing tables: the large ones with `many` rows, the others with a tenth of that.
+    async fn fill(&mut self, many: i64) {
         self.execute("INSERT INTO app (name, api_key) VALUES ('shop', 'shop')").await;
         self.execute(
             "INSERT INTO webhook_endpoint (app_id, url, events) SELECT 1, 'x' || n, '{}' FROM generate_series(1, 20) n",
         )
         .await;
         for table in self.growing.clone() {
-            let rows = if LARGE.contains(&table.as_str()) { MANY } else { MANY / 10 };
+            let rows = if LARGE.contains(&table.as_str()) { many } else { many / 10 };
             let began = std::time::Instant::now();
             fill::fill(&mut self.connection, &table, rows).await;
             println!("{table}: {rows} rows in {:?}", began.elapsed());

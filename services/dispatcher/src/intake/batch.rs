@@ -119,9 +119,8 @@ impl Intake {
 
     async fn retry_later(&self, batch: &[FetchedChunk], error: &PlanError) {
         tracing::warn!(lane = %self.lane, sends = batch.len(), %error, "cannot plan sends; retrying them");
-        for fetched in batch {
-            self.work_stream.return_later(&fetched.delivered).await;
-        }
+        let delivered: Vec<_> = batch.iter().map(|fetched| &fetched.delivered).collect();
+        self.work_stream.return_all_later(&delivered).await;
     }
 }
 

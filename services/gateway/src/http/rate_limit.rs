@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
-use governor::clock::{Clock, DefaultClock};
+use governor::clock::Clock;
 use governor::middleware::StateInformationMiddleware;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use moka::future::Cache;
@@ -90,7 +90,7 @@ impl Bucket {
             // Never reached: `times` is at most the bucket's size.
             Err(_) => BucketState { limit, remaining: 0, retry_after: Some(1) },
             Ok(Err(refusal)) => {
-                let wait = refusal.wait_time_from(DefaultClock::default().now());
+                let wait = refusal.wait_time_from(self.limiter.clock().now());
                 BucketState { limit, remaining: 0, retry_after: Some(wait.as_secs() + 1) }
             }
         }
