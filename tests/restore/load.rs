@@ -118,14 +118,21 @@ impl Load {
         ConfirmedSend { number, id, key, body, recipients }
     }
 
-    /// Makes the last fans leave their topic. This happens after the dump, which still contains their subscriptions.
-    pub(crate) async fn lose_fans(&mut self, system: &System) {
-        for sent in self.sends.iter().filter(|sent| is_to_fans(sent.number)) {
+    /// Waits until the sends to the topic are planned for all their recipients. A send that is planned only after a restore goes to the
+    /// subscribers that the dump contains.
+    pub(crate) async fn await_sends_to_fans(&self, system: &System) {
+        let to_fans = self.sends.iter().filter(|sent| is_to_fans(sent.number));
+        for sent in to_fans.filter(|sent| !self.cancelled.contains(&sent.id)) {
             eventually(SOON, "a send to the topic is completed", async || {
                 (system.api.request(&sent.id).await["status"] == "completed").then_some(())
             })
             .await;
         }
+    }
+
+    /// Makes the last fans leave their topic. This happens after the dump, which still contains their subscriptions.
+    pub(crate) async fn lose_fans(&mut self, system: &System) {
+        self.await_sends_to_fans(system).await;
         let leaving: Vec<String> = (LOYAL..FANS).map(fan).collect();
         let call = system.api.call(Method::POST, "/v3/topics/fans/subscriptions");
         Api::answer(call.json(&json!({"remove": leaving})), 200).await;

@@ -31,6 +31,7 @@ async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again()
     load.send(&system, 40).await;
     load.erase_and_cancel(&system).await;
     load.send(&system, 40).await;
+    load.await_sends_to_fans(&system).await;
     outcomes::await_recorded_outcomes(&system, &load).await;
 
     let before = check::LostState::of(&system).await;
