@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::faults::schedule::Size;
 use crate::scene::Fault;
 
 /// Lease of a claim at the normal pace, in milliseconds.
@@ -19,8 +18,6 @@ pub(crate) struct Conditions {
     pub(crate) stretch: f64,
     /// Lease of a claim, in milliseconds.
     pub(crate) lease: i64,
-    /// Time after a fault until all interrupted work has caught up, on a fast machine.
-    pub(crate) aftermath: Duration,
     /// Share of two processors that was free before the load, and after it.
     pub(crate) processors: (f64, f64),
     /// Periods in which the machine did not run the test.
@@ -30,13 +27,7 @@ pub(crate) struct Conditions {
 impl Default for Conditions {
     /// Conditions on a fast and steady machine.
     fn default() -> Conditions {
-        Conditions {
-            stretch: 1.0,
-            lease: LEASE,
-            aftermath: Size::CI.aftermath,
-            processors: (1.0, 1.0),
-            stalls: Vec::new(),
-        }
+        Conditions { stretch: 1.0, lease: LEASE, processors: (1.0, 1.0), stalls: Vec::new() }
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use domain::{Lane, StreamName};
 use suite::check::describe;
@@ -31,6 +31,8 @@ use crate::{check, coverage, faults, idle, record, speed};
 
 /// Number of apps. The first, the large app, makes most sends.
 const APPS: usize = 8;
+/// Time for which clients continue to send after the last fault, so that the checks see enough sends without faults.
+const AFTERWARDS: Duration = Duration::from_secs(20);
 /// Maximum number of times that the record is assembled, until the log does not grow meanwhile.
 const MOST_READINGS: usize = 3;
 
@@ -99,7 +101,6 @@ async fn nothing_is_lost_or_shown_twice() {
     let conditions = Conditions {
         stretch: speed.stretch(),
         lease: speed.lease(),
-        aftermath: run.size().aftermath,
         processors: (speed.processors, speed::free_processors().await),
         stalls: stalls.stop(),
     };
@@ -141,9 +142,8 @@ impl Run {
     /// # Panics
     /// The machine is too slow, so that nothing is judged.
     async fn prepare(&self) -> Attack {
-        let size = self.size();
-        let schedule = Schedule::new(self.seed, &size);
-        let of_work = workload::Size::of(self.notifications, schedule.length() + size.afterwards);
+        let schedule = Schedule::new(self.seed, &self.size());
+        let of_work = workload::Size::of(self.notifications, schedule.length() + AFTERWARDS);
         let mut speed = Speed {
             processors: speed::free_processors().await,
             sends_per_second: None,

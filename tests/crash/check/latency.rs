@@ -6,6 +6,9 @@ use crate::workload::VisibleSend;
 
 /// Maximum 99th percentile of the time from the 202 to the inbox, in milliseconds. It is stretched on a slow machine.
 const LONGEST: i64 = 5_000;
+/// Time after a fault until all interrupted work has caught up, in milliseconds: an `ack_wait` and some margin. It is stretched on a
+/// slow machine.
+const AFTERMATH: i64 = 7_000;
 /// Minimum number of undisturbed sends from which the 99th percentile is computed.
 const LEAST: usize = 50;
 
@@ -16,9 +19,7 @@ const FLOOD: usize = 20;
 fn undisturbed(record: &Record) -> impl Iterator<Item = &VisibleSend> {
     let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
     let faults: Vec<&Fault> = faults.chain(&record.redeliveries).chain(&record.conditions.stalls).collect();
-    let longest = longest_allowed(record);
-    let aftermath = record.conditions.stretched_time(record.conditions.aftermath).as_millis();
-    let aftermath = i64::try_from(aftermath).unwrap();
+    let [longest, aftermath] = [LONGEST, AFTERMATH].map(|millis| record.conditions.stretched(millis));
     let is_disturbed = move |visible: &&VisibleSend| {
         let mut faults = faults.iter();
         faults.any(|fault| {

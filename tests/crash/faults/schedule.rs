@@ -31,11 +31,6 @@ pub(crate) struct Size {
     pub(crate) each_point: usize,
     /// Number of immediate stops of PostgreSQL; also the number of kills of nats-server.
     pub(crate) each_server: usize,
-    /// Time for which clients continue to send after the last fault, so that the checks see enough sends without faults.
-    pub(crate) afterwards: Duration,
-    /// Time after a fault until all interrupted work has caught up: an `ack_wait` and some margin. In the long run, the dense faults let
-    /// more work pile up.
-    pub(crate) aftermath: Duration,
 }
 
 impl Size {
@@ -48,8 +43,6 @@ impl Size {
         least_of_each: 3,
         each_point: 4,
         each_server: 4,
-        afterwards: Duration::from_secs(20),
-        aftermath: Duration::from_secs(7),
     };
     pub(crate) const LONG: Size = Size {
         calm: Duration::from_secs(30),
@@ -60,8 +53,6 @@ impl Size {
         least_of_each: 20,
         each_point: 30,
         each_server: 30,
-        afterwards: Duration::from_secs(150),
-        aftermath: Duration::from_secs(90),
     };
 }
 

@@ -29,10 +29,8 @@ use crate::realtime::update::{Moment, ResetReason, StreamTag};
 const READ: usize = 100;
 /// Number of items after which a report contains no further message.
 const REPORTED: usize = 500;
-/// Pause after a report, as a multiple of the time that the report took. It limits how busy the reports of a gateway keep the database.
-const REST: u32 = 4;
-/// Longest pause after a report.
-const LONGEST_REST: Duration = Duration::from_millis(20);
+/// Minimum time between two reports.
+const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 /// Time limit for reading the items of a report.
 const REPORT_WITHIN: Duration = Duration::from_secs(5);
 /// Pause after a failure of the database or the log.
@@ -224,7 +222,6 @@ impl Feed {
 
     /// Greets new connections, and reports the changes that the projection has committed.
     async fn report(&mut self, progress: &mut Progress) -> Result<(), store::Error> {
-        let begin = Instant::now();
         let mut reports = progress.greetings(self.audience.ungreeted());
         let (changes, until) = self.committed_changes(progress);
         reports.extend(changes);
@@ -247,7 +244,7 @@ impl Feed {
         }
         let has_unknown = progress.recent.has_unknown(progress.reported, until);
         progress.reported = until;
-        progress.next_report = Instant::now() + (begin.elapsed() * REST).min(LONGEST_REST);
+        progress.next_report = Instant::now() + REPORT_INTERVAL;
         if has_unknown {
             self.audience.reset_all(progress.moment(), ResetReason::TooOld);
         }
