@@ -70,6 +70,8 @@ async fn a_hanging_endpoint_has_a_limited_number_of_calls_and_delays_no_other() 
     world.serve(settings);
     let received = world.received(100).await;
     assert!(received.iter().all(|call| call.path == "/quick"));
+    // The service settles a call some time after the endpoint has received it.
+    world.messages("delivered", 100).await;
     let under_way: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_message WHERE token IS NOT NULL")
         .fetch_one(&world.pool)
         .await
