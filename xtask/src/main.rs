@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
   cargo xtask up                  try Tidings on this machine
   cargo xtask test                run every test
   cargo xtask test -p store       run the tests of one crate
-  cargo xtask sql prepare         describe SQL statements for the compiler, after a change
+  cargo xtask sql                 describe SQL statements for the compiler, after a change
   cargo xtask bench               run the benchmarks in a release build
   cargo xtask crash               kill every process, and check that nothing is lost
   cargo xtask upgrade             upgrade a database with deliveries in every state
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Up(arguments) => up::run(arguments),
         Command::Test(arguments) => test::run(&arguments),
-        Command::Sql(arguments) => sql::run(&arguments),
+        Command::Sql(sql::Arguments {}) => sql::run(),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),

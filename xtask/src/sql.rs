@@ -1,4 +1,4 @@
-//! `cargo xtask sql`: writes or checks the descriptions of SQL statements in `libs/store/.sqlx`, with which the compiler checks
+//! `cargo xtask sql`: writes the descriptions of SQL statements in `libs/store/.sqlx`, with which the compiler checks
 //! the statements.
 
 use std::collections::BTreeMap;
@@ -14,80 +14,45 @@ use crate::steps;
 /// Variable that names a PostgreSQL in which databases may be created.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
 const SPACE_MEBIBYTES: u64 = 2048;
-/// Maximum length of a statement in the output, in characters. Longer statements are cut.
-const SHOWN: usize = 70;
-
-/// Write or check the descriptions with which the compiler checks SQL statements
+/// Write the descriptions with which the compiler checks SQL statements
 ///
 /// The macro `query!` and similar macros in libs/store are compiled without a database, because libs/store/.sqlx describes the
-/// types of their parameters and columns, in one file per statement. Both commands start a private PostgreSQL (unless
-/// TIDINGS_TEST_DATABASE_URL names a running one), apply the migrations to a new database, and compile libs/store against it, in
-/// a target directory that no other build uses.
+/// types of their parameters and columns, in one file per statement. This command starts a private PostgreSQL (unless
+/// TIDINGS_TEST_DATABASE_URL names a running one), applies the migrations to a new database, and compiles libs/store against it,
+/// in a target directory that no other build uses. It then writes missing and changed descriptions, and deletes the descriptions
+/// of statements that no longer exist.
+///
+/// The tests `descriptions` of libs/store fail if a description is not up to date.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes:
-  0  the descriptions are up to date
-  1  check: some descriptions are not up to date; the output names them
+  0  the descriptions are up to date now
   2  a statement does not fit the schema, or the command failed
 
 Examples:
-  cargo xtask sql prepare     after a change of a statement or a migration
-  cargo xtask sql check       before a merge, as .ci/run does")]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Subcommand)]
-enum Action {
-    /// Write missing and changed descriptions, and delete the descriptions of statements that no longer exist
-    Prepare,
-    /// Compare the descriptions with the statements and the migrations, and change nothing
-    Check,
-}
+  cargo xtask sql                             after a change of a statement or a migration
+  cargo xtask test -p store descriptions      checks them and changes nothing")]
+pub(crate) struct Arguments {}
 
 /// The text of each description by the name of its file.
 type Descriptions = BTreeMap<String, String>;
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let committed = crate::workspace().join("libs/store/.sqlx");
     let (old, new) = (read(&committed)?, describe()?);
-    let lists = [
-        ("missing", new.iter().filter(|(name, _)| !old.contains_key(*name)).collect::<Vec<_>>()),
-        ("stale", new.iter().filter(|(name, text)| old.get(*name).is_some_and(|old| old != *text)).collect()),
-        ("superfluous", old.iter().filter(|(name, _)| !new.contains_key(*name)).collect()),
-    ];
-    if arguments.action == Action::Check {
-        for (problem, descriptions) in &lists {
-            for (name, text) in descriptions {
-                println!("{problem}: libs/store/.sqlx/{name}: {}", statement(text));
-            }
+    let (mut added, mut changed, mut deleted) = (0, 0, 0);
+    for (name, text) in &new {
+        match old.get(name) {
+            Some(old) if old == text => continue,
+            Some(_) => changed += 1,
+            None => added += 1,
         }
-    }
-    let [missing, stale, superfluous] = lists.map(|(_, descriptions)| descriptions);
-    let differences = missing.len() + stale.len() + superfluous.len();
-    if differences == 0 {
-        println!("{} descriptions are up to date", new.len());
-        return Ok(ExitCode::SUCCESS);
-    }
-    if arguments.action == Action::Check {
-        println!(
-            "{differences} descriptions are not up to date; run `cargo xtask sql prepare` and commit the result"
-        );
-        return Ok(ExitCode::FAILURE);
-    }
-    for (name, text) in missing.iter().chain(&stale) {
         std::fs::write(committed.join(name), text)?;
     }
-    for (name, _) in &superfluous {
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
         std::fs::remove_file(committed.join(name))?;
+        deleted += 1;
     }
-    println!(
-        "{} descriptions: {} added, {} changed, {} deleted",
-        new.len(),
-        missing.len(),
-        stale.len(),
-        superfluous.len()
-    );
+    println!("{} descriptions: {added} added, {changed} changed, {deleted} deleted", new.len());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -143,11 +108,4 @@ fn read(directory: &Path) -> anyhow::Result<Descriptions> {
             Ok((entry.file_name().to_string_lossy().into_owned(), std::fs::read_to_string(entry.path())?))
         })
         .collect()
-}
-
-/// Returns the beginning of the statement that `description` describes, on one line.
-fn statement(description: &str) -> String {
-    let line = description.lines().find_map(|line| line.trim_start().strip_prefix("\"query\": \""));
-    let words = line.unwrap_or_default().trim_end_matches("\",").replace("\\n", " ").replace("\\\"", "\"");
-    words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
 }

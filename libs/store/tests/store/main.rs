@@ -1,10 +1,12 @@
 //! Tests of the store on a real PostgreSQL server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod descriptions;
 #[path = "../../../domain/tests/domain/ledger_model.rs"]
 mod ledger_model;
 mod plans;
 mod protocol;
+mod source;
 
 mod control {
     mod app;

@@ -5,10 +5,7 @@
 //! tested automatically. A parameter gets the value 1, the current time or the id of row 500, depending on its type.
 
 mod fill;
-mod source;
 
-use std::collections::HashSet;
-use std::path::Path;
 use std::str::FromStr;
 
 use serde_json::Value;
@@ -17,7 +14,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 use store::{Settings, Store};
 use testkit::Database;
 
-use source::Statement;
+use crate::source::{self, Statement};
 
 /// Tables that stay small: settings of operators, and tables with one row per stream. All other tables grow.
 const SMALL: [&str; 24] = [
@@ -111,22 +108,6 @@ async fn a_plan_that_was_pinned_in_a_new_installation_stays_good() {
     bench.fill(MANY / 50).await;
     bench.run("pinned plan of 0 rows, many rows").await;
     bench.assert_nothing_found();
-}
-
-/// The macros of sqlx check their statements when the crate is compiled. This test ensures that the plans of these statements
-/// are tested too.
-#[test]
-fn every_described_statement_is_read_from_the_source() {
-    let read: HashSet<_> = source::statements().into_iter().map(|statement| statement.sql).collect();
-    let descriptions = Path::new(env!("CARGO_MANIFEST_DIR")).join(".sqlx");
-    let described: Vec<String> = std::fs::read_dir(descriptions)
-        .unwrap()
-        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
-        .map(|text| serde_json::from_str::<Value>(&text).unwrap()["query"].as_str().unwrap().to_owned())
-        .collect();
-    assert!(!described.is_empty());
-    let missed: Vec<_> = described.iter().filter(|sql| !read.contains(*sql)).collect();
-    assert!(missed.is_empty(), "statements not found in the source: {missed:#?}");
 }
 
 impl Bench {

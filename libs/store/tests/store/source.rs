@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// A statement and the file that contains it.
-pub(super) struct Statement {
-    pub(super) file: String,
-    pub(super) sql: String,
+pub(crate) struct Statement {
+    pub(crate) file: String,
+    pub(crate) sql: String,
 }
 
 /// Macros of this crate that expand to a string or to a query with a string. The key is the macro's name. The value contains
@@ -16,7 +16,7 @@ pub(super) struct Statement {
 type Macros = HashMap<String, (Vec<String>, String)>;
 
 /// Returns all statements of `libs/store/src`, with their macros expanded.
-pub(super) fn statements() -> Vec<Statement> {
+pub(crate) fn statements() -> Vec<Statement> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
