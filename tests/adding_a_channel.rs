@@ -69,8 +69,8 @@ fn crates(root: &Path) -> Vec<String> {
     names.chain(["suite", "xtask"].map(str::to_owned)).collect()
 }
 
-/// Links the built dependencies of this workspace into the target folder of the copy. A copy of the workspace has the same
-/// dependencies, and building them takes most of the time of a build.
+/// Copies the built dependencies of this workspace into the target folder of the copy. Both workspaces have the same dependencies,
+/// and building them takes most of the time of a build.
 fn take_over_dependencies(ours: &[String]) {
     let from = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("debug");
     for folder in ["deps", "build", ".fingerprint"] {
@@ -83,31 +83,29 @@ fn take_over_dependencies(ours: &[String]) {
                 ours.iter().any(|ours| of_crate == *ours || of_crate.strip_prefix("lib") == Some(ours));
             // The folder `deps` also contains the test programs of this workspace.
             if !is_ours && (folder != "deps" || name.starts_with("lib")) {
-                link(&from.join(folder).join(&name), &target().join("debug").join(folder).join(&name));
+                take_over(&from.join(folder).join(&name), &target().join("debug").join(folder).join(&name));
             }
         }
     }
 }
 
-/// Links a file or all files of a folder. Replaces files that are older or newer, because cargo builds a dependency again if only
-/// some of its files have changed.
-fn link(from: &Path, to: &Path) {
+/// Copies a file or all files of a folder with their times, by which cargo knows whether a dependency must be built again. Skips
+/// files that are the same already.
+fn take_over(from: &Path, to: &Path) {
     if from.is_dir() {
         for entry in fs::read_dir(from).unwrap() {
             let name = entry.unwrap().file_name();
-            link(&from.join(&name), &to.join(&name));
+            take_over(&from.join(&name), &to.join(&name));
         }
         return;
     }
-    let changed_at = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
-    if to.exists() && changed_at(from) == changed_at(to) {
+    let changed_at = fs::metadata(from).unwrap().modified().unwrap();
+    if fs::metadata(to).and_then(|file| file.modified()).is_ok_and(|at| at == changed_at) {
         return;
     }
-    if to.exists() {
-        fs::remove_file(to).unwrap();
-    }
     fs::create_dir_all(to.parent().unwrap()).unwrap();
-    fs::hard_link(from, to).unwrap();
+    fs::copy(from, to).unwrap();
+    fs::File::options().append(true).open(to).unwrap().set_modified(changed_at).unwrap();
 }
 
 /// Copies the sources, and removes files that are no longer in them. Writes only files that differ, so that cargo does not build
