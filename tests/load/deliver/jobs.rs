@@ -117,8 +117,8 @@ pub(super) async fn all_done(installation: &Installation, channel: Channel) -> b
 /// include the start of the process.
 ///
 /// # Panics
-/// Fewer than 95 % of the deliveries were sent by their first attempt. The worker may postpone a few until a push service has
-/// answered for the first time, and no dispatcher runs that would publish them again. On a slow machine, 2.5 % were postponed.
+/// Fewer than 99 % of the deliveries were sent by their first attempt. The worker may postpone a few until a push service has
+/// answered for the first time, and no dispatcher runs that would publish them again.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(super) async fn settled_per_second(
     installation: &Installation,
@@ -138,7 +138,7 @@ pub(super) async fn settled_per_second(
     .unwrap();
     connection.close().await.unwrap();
     assert!(
-        usize::try_from(sent).unwrap() * 100 >= deliveries * 95,
+        usize::try_from(sent).unwrap() * 100 >= deliveries * 99,
         "only {sent} of {deliveries} deliveries were sent"
     );
     after_first as f64 / seconds
