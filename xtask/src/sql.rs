@@ -14,6 +14,7 @@ use crate::steps;
 /// Variable that names a PostgreSQL in which databases may be created.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
 const SPACE_MEBIBYTES: u64 = 2048;
+
 /// Write the descriptions with which the compiler checks SQL statements
 ///
 /// The macro `query!` and similar macros in libs/store are compiled without a database, because libs/store/.sqlx describes the
