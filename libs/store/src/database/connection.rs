@@ -23,6 +23,9 @@ const TESTED_AFTER: Duration = Duration::from_secs(1);
 /// `application_name` of every session.
 pub(crate) const APPLICATION: &str = "tidings";
 
+/// Number of tries of a migration that cannot lock its tables. A try ends after `lock_timeout` at the latest.
+const MIGRATION_TRIES: u32 = 6;
+
 /// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -183,13 +186,29 @@ impl Store {
     }
 
     /// Applies the migrations that the database does not have yet. Safe to repeat. An advisory lock makes concurrent calls
-    /// wait for each other.
+    /// wait for each other. Repeats a migration a few times if it deadlocks with services that are running, or waits too long for
+    /// their locks.
     ///
     /// # Errors
     /// Returns an error if a migration fails, or if the text of a migration has changed since it was applied.
     pub async fn migrate(&self) -> Result<(), Error> {
-        MIGRATIONS.run(&self.pool).await?;
-        Ok(())
+        for _ in 1..MIGRATION_TRIES {
+            match self.try_to_migrate().await {
+                Err(error) if error.is_lock_timeout() => {
+                    tracing::warn!(%error, "a migration could not lock its tables; trying again");
+                }
+                migrated => return migrated,
+            }
+        }
+        self.try_to_migrate().await
+    }
+
+    async fn try_to_migrate(&self) -> Result<(), Error> {
+        // A run that fails keeps its advisory lock until its session ends.
+        let mut connection = self.pool.acquire().await?.detach();
+        let migrated = MIGRATIONS.run(&mut connection).await;
+        connection.close().await?;
+        Ok(migrated?)
     }
 
     /// Waits until no connection is in use, then closes all connections.

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
+use sqlx::migrate::MigrateError;
+
 /// A failure of a statement or of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,7 +14,7 @@ pub enum Error {
     Database(sqlx::Error),
     /// The schema could not be migrated.
     #[error("migration: {0}")]
-    Migration(#[from] sqlx::migrate::MigrateError),
+    Migration(#[from] MigrateError),
     /// The database contains a row that this release cannot read.
     #[error("unreadable row: {0}")]
     Unreadable(String),
@@ -125,7 +127,8 @@ impl Error {
     pub fn is_lock_timeout(&self) -> bool {
         match self {
             Error::Batch(cause) => cause.is_lock_timeout(),
-            Error::Database(sqlx::Error::Database(error)) => {
+            Error::Database(sqlx::Error::Database(error))
+            | Error::Migration(MigrateError::ExecuteMigration(sqlx::Error::Database(error), _)) => {
                 error.code().is_some_and(|code| code == "55P03" || code == "40P01")
             }
             _ => false,

@@ -22,6 +22,7 @@ mod database {
     mod connection;
     mod failure;
     mod installation;
+    mod migration;
     mod pooler;
     mod schema;
     mod sealed;
