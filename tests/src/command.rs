@@ -1,11 +1,16 @@
 //! Running programs of the workspace to completion, with the configuration of a system.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// Environment variables that configure a process.
+/// The program and the environment variables of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(Vec<(String, String)>);
+pub struct Environment {
+    variables: Vec<(String, String)>,
+    /// Directory with the programs of another release; None for those of this workspace.
+    programs: Option<PathBuf>,
+}
 
 impl Environment {
     /// Returns a copy with the variables of `more` added. They replace variables of the same name.
@@ -13,16 +18,31 @@ impl Environment {
     pub fn with<N: AsRef<str>, V: AsRef<str>>(&self, more: impl IntoIterator<Item = (N, V)>) -> Environment {
         let more =
             more.into_iter().map(|(name, value)| (name.as_ref().to_owned(), value.as_ref().to_owned()));
-        Environment(self.0.iter().cloned().chain(more).collect())
+        let variables = self.variables.iter().cloned().chain(more).collect();
+        Environment { variables, programs: self.programs.clone() }
+    }
+
+    /// Returns a copy for the programs in the directory `programs` or, for None, for those of this workspace.
+    #[must_use]
+    pub fn of_programs(&self, programs: Option<PathBuf>) -> Environment {
+        Environment { programs, ..self.clone() }
     }
 
     pub fn pairs(&self) -> Vec<(&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// Creates a command that runs the workspace's program `name`.
+    /// Path of the program `name`.
+    pub fn program(&self, name: &str) -> PathBuf {
+        match &self.programs {
+            Some(programs) => testkit::binary_in(programs, name),
+            None => testkit::binary(name),
+        }
+    }
+
+    /// Creates a command that runs the program `name`.
     pub fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(testkit::binary(name));
+        let mut command = Command::new(self.program(name));
         command.envs(self.pairs());
         command
     }

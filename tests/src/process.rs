@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use local_servers::port;
 use reqwest::Client;
-use testkit::{Service, binary, eventually};
+use testkit::{Service, eventually};
 
 use crate::command::Environment;
 
@@ -93,7 +93,7 @@ impl Process {
     pub fn start(name: Name, environment: &Environment, log: Option<&Path>) -> Process {
         let metrics = format!("127.0.0.1:{}", port::free().unwrap());
         let environment = environment.with([("TIDINGS_METRICS__LISTEN", &metrics)]);
-        let (program, variables) = (binary(&name.role.program()), environment.pairs());
+        let (program, variables) = (environment.program(&name.role.program()), environment.pairs());
         let service = match log {
             Some(log) => Service::start_logged(&program, &[], &variables, log),
             None => Service::start_program(&program, &[], &variables),
@@ -152,11 +152,19 @@ impl Process {
     /// # Panics
     /// The service does not stop with exit code 0, or is not ready in time.
     pub async fn restart_orderly(&mut self, client: &Client) {
+        self.stop_orderly().await;
+        self.service.restart().unwrap();
+        self.ready(client).await;
+    }
+
+    /// Stops the service with SIGTERM.
+    ///
+    /// # Panics
+    /// The service does not stop with exit code 0 in time.
+    pub async fn stop_orderly(&mut self) {
         self.service.terminate().unwrap();
         let ended = self.stopped().await;
         assert!(ended.success(), "{}: {ended}; {}", self.name, self.service.last_words());
-        self.service.restart().unwrap();
-        self.ready(client).await;
     }
 
     /// Kills the process with SIGKILL if it runs, and starts it again with these additional environment variables. Later restarts

@@ -38,8 +38,20 @@ impl System {
         gateways: Vec<String>,
         settings: impl IntoIterator<Item = (&str, V)>,
     ) -> System {
+        System::prepare_with(None, servers, gateways, settings).await
+    }
+
+    /// Does the same as [`prepare`](Self::prepare), with the programs in the directory `programs` or, for None, with those of this
+    /// workspace.
+    pub async fn prepare_with<V: AsRef<str>>(
+        programs: Option<&Path>,
+        servers: Servers,
+        gateways: Vec<String>,
+        settings: impl IntoIterator<Item = (&str, V)>,
+    ) -> System {
         service_kit::install_crypto_provider();
         let environment = Environment::default()
+            .of_programs(programs.map(Path::to_owned))
             .with(servers.environment())
             .with([("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")])
             .with(settings);
@@ -78,9 +90,27 @@ impl System {
         more: impl IntoIterator<Item = (&'static str, V)>,
         log: Option<&Path>,
     ) {
-        let listen = &self.gateways[name.number - 1];
-        let environment = self.environment.with([("TIDINGS_GATEWAY__LISTEN", listen)]).with(more);
+        let environment = self.environment_of(name).with(more);
         self.processes.push(Process::start(name, &environment, log));
+    }
+
+    /// Stops a process in an orderly way, starts it with the programs in the directory `programs` or, for None, with those of this
+    /// workspace, and waits until it is ready. The new process does not get the additional environment variables and the log file
+    /// of [`start_process`](Self::start_process).
+    ///
+    /// # Panics
+    /// The process does not stop with exit code 0, or is not ready in time.
+    pub async fn replace(&mut self, name: Name, programs: Option<&Path>) {
+        let environment = self.environment_of(name).of_programs(programs.map(Path::to_owned));
+        let client = self.client.clone();
+        let process = self.process_mut(name);
+        process.stop_orderly().await;
+        *process = Process::start(name, &environment, None);
+        process.ready(&client).await;
+    }
+
+    fn environment_of(&self, name: Name) -> Environment {
+        self.environment.with([("TIDINGS_GATEWAY__LISTEN", &self.gateways[name.number - 1])])
     }
 
     /// Waits until every process is ready.

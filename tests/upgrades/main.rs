@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audience;
+mod beside_another_release;
+mod completeness;
 mod golden;
 mod load;
 mod many_deliveries;

@@ -1,6 +1,7 @@
 //! The system with two processes of every service, an app with a provider of each kind, and its backend.
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 
 use stand_ins::outbox::Outbox;
 use stand_ins::providers::Providers;
@@ -39,6 +40,12 @@ impl DerefMut for System {
 
 impl System {
     pub(crate) async fn start() -> System {
+        System::start_with(None).await
+    }
+
+    /// Does the same as [`start`](Self::start), with the programs in the directory `programs` or, for None, with those of this
+    /// workspace.
+    pub(crate) async fn start_with(programs: Option<&Path>) -> System {
         service_kit::install_crypto_provider();
         let servers = Servers::start().await;
         let outbox = Outbox::in_directory(servers.directory(), KEPT).unwrap();
@@ -46,7 +53,8 @@ impl System {
             (Providers::start(outbox).await.unwrap(), WebhookReceiver::start().await.unwrap());
         let push_service = providers.push_service.url();
         let settings = PATIENT.into_iter().chain([("TIDINGS_WEB_PUSH__HOSTS", push_service.as_str())]);
-        let mut system = suite::System::prepare(servers, system::addresses(INSTANCES), settings).await;
+        let addresses = system::addresses(INSTANCES);
+        let mut system = suite::System::prepare_with(programs, servers, addresses, settings).await;
         let documents = providers.documents();
         let used = documents.iter().filter(|document| document["identifier"] != "sms-http");
         let app = system.create_app(APP, &used.cloned().collect::<Vec<_>>());

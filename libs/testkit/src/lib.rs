@@ -16,4 +16,4 @@ pub use eventually::eventually;
 pub use inbox_tables::{INBOX_TABLES, WRONG_COUNTERS};
 pub use installation::Installation;
 pub use servers::Servers;
-pub use service::{SERVICES, Service, binary};
+pub use service::{SERVICES, Service, binary, binary_in};

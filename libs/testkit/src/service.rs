@@ -35,15 +35,31 @@ pub fn binary(name: &str) -> PathBuf {
     }
 }
 
+/// Returns the path of the program `name` like [`binary`], but from `profile`, the directory of a profile in the target directory of
+/// another checkout.
+///
+/// # Panics
+/// Panics if the directory does not contain the program.
+#[allow(clippy::panic, reason = "this is how a test fails")]
+pub fn binary_in(profile: &Path, name: &str) -> PathBuf {
+    match find_in(profile, name) {
+        Ok(path) => path,
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
 fn find(name: &str) -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe().context("cannot find the path of this test")?;
     // The path of the running test is target/debug/deps/test-0123 or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
-    let profile = profile.context("this test is not in a target directory")?;
+    find_in(profile.context("this test is not in a target directory")?, name)
+}
+
+fn find_in(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let program = profile.join(if SERVICES.contains(&name) { "tidings" } else { name });
     ensure!(
         program.is_file(),
-        "{} is not built: run `cargo build --workspace --bins --tests` first",
+        "{} is not built: run `cargo build --workspace --bins --tests` in its checkout first",
         program.display()
     );
     if SERVICES.contains(&name) { link(profile, name) } else { Ok(program) }
