@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::route::{Candidate, Choice};
-use domain::{Answer, Lane, Outcome, Timestamp};
+use domain::{Answer, Outcome, Timestamp};
 use service_kit::clock;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::call_slots::{CallSlot, CallSlots};
 use crate::gate::{BreakerPermit, Gate, Gates, TargetPath};
 use crate::job::Job;
 use crate::provider::UsableProvider;
@@ -19,8 +19,6 @@ use crate::{ChannelSender, Provider};
 /// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
 /// the lane's slots for concurrent jobs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// Maximum time for which a job waits for a host whose share of calls is used up. Most calls end earlier.
-const HOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -56,30 +54,27 @@ pub(crate) struct CallPermit<'p> {
 
 /// Capacity for one call. It is released when the provider has answered.
 pub(crate) struct CallCapacity {
+    gate: Arc<Gate>,
     slot: CallSlot,
-    _share: Share,
-}
-
-enum CallSlot {
-    /// The call may start.
-    Now { _call: OwnedSemaphorePermit },
-    /// The call may start when the provider has a call slot. Meanwhile the delivery is claimed.
-    Later { gate: Arc<Gate>, lane: Lane, _ahead: OwnedSemaphorePermit },
+    share: Share,
 }
 
 impl CallCapacity {
-    /// Waits until the provider may be called, at most until `latest`. Returns false if it has become too slow.
-    pub(crate) async fn start_call(&mut self, latest: Instant) -> bool {
-        if let CallSlot::Later { gate, lane, .. } = &self.slot {
-            match timeout_at(latest, gate.slots(*lane).acquire_owned()).await {
-                Ok(Ok(call)) => self.slot = CallSlot::Now { _call: call },
-                _ => {
-                    gate.pace.record(PATIENCE);
-                    return false;
-                }
-            }
+    /// Waits until the host and the provider may be called, at most until `latest`. Returns false if one of them has become too slow.
+    pub(crate) async fn await_slot(&mut self, latest: Instant) -> bool {
+        if !self.share.await_host(latest).await {
+            return false;
         }
-        true
+        let may_start = self.slot.start(latest).await;
+        if !may_start {
+            self.gate.pace.record(PATIENCE);
+        }
+        may_start
+    }
+
+    /// Records that the call starts.
+    pub(crate) fn start_call(&mut self) {
+        self.share.start_call();
     }
 }
 
@@ -164,19 +159,20 @@ async fn wait<'p>(
 ) -> Result<CallPermit<'p>, NotAdmitted> {
     let postponed = |at, cause| Err(NotAdmitted::Postponed { at, cause });
     let gate = &path.gate;
-    // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. Wait only
-    // briefly for a busy host, for the same reason.
-    let share = match path.share(job.lane, clock::now(), Instant::now() + HOST_PATIENCE).await {
+    // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. For the same
+    // reason, wait only briefly for a host while calls to it are under way.
+    let share = match path.share(job.lane, gate.may_claim_ahead(), patience).await {
         Ok(share) => share,
         Err(pause) => return postponed(clock::now() + pause + spread(pause), "share"),
     };
-    let Ok(Some(slot)) = timeout_at(patience, call_slot(gate, job.lane)).await else {
+    let slot = call_slot(gate.slots(job.lane), &share, gate.may_claim_ahead());
+    let Ok(Some(slot)) = timeout_at(patience, slot).await else {
         return postponed(after_busy_pause(), "busy");
     };
     loop {
         match gate.take() {
             Ok(()) => {
-                let capacity = CallCapacity { slot, _share: share };
+                let capacity = CallCapacity { gate: Arc::clone(gate), slot, share };
                 return Ok(CallPermit { provider, entry, capacity });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
@@ -185,18 +181,10 @@ async fn wait<'p>(
     }
 }
 
-/// Waits for a call slot or, while calls to the provider are short, for a place to claim ahead of the call.
-async fn call_slot(gate: &Arc<Gate>, lane: Lane) -> Option<CallSlot> {
-    let now = |call| CallSlot::Now { _call: call };
-    if !gate.may_claim_ahead() {
-        return gate.slots(lane).acquire_owned().await.ok().map(now);
-    }
-    let later = |ahead| CallSlot::Later { gate: Arc::clone(gate), lane, _ahead: ahead };
-    tokio::select! {
-        biased;
-        call = gate.slots(lane).acquire_owned() => call.ok().map(now),
-        ahead = gate.ahead(lane).acquire_owned() => ahead.ok().map(later),
-    }
+/// Waits for a call slot of the provider, or for a place to claim ahead of the call. A delivery that has to wait for its host must not
+/// occupy a slot meanwhile.
+async fn call_slot(slots: &CallSlots, share: &Share, may_claim_ahead: bool) -> Option<CallSlot> {
+    if share.is_ahead() { slots.reserve_ahead().await } else { slots.reserve(may_claim_ahead).await }
 }
 
 fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
@@ -224,4 +212,32 @@ pub(crate) fn after_busy_pause() -> Timestamp {
 /// together.
 fn spread(over: Duration) -> Duration {
     over.mul_f64(clock::random())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use domain::UserNumber;
+
+    use super::*;
+    use crate::shares::Shares;
+
+    #[tokio::test]
+    async fn deliveries_that_wait_for_their_host_leave_call_slots_to_other_hosts() {
+        let (shares, slots) = (Arc::new(Shares::of(4)), CallSlots::new(4));
+        let reserve = async |user, host| {
+            let latest = Instant::now() + PATIENCE;
+            let share =
+                Shares::take(&shares, UserNumber(user), Some((host, true)), true, latest).await.unwrap();
+            let slot = call_slot(&slots, &share, true).await.unwrap();
+            (share, slot)
+        };
+        let mut held = Vec::new();
+        for user in 1..=5 {
+            held.push(reserve(user, "https://push.example").await);
+        }
+        held.push(reserve(6, "https://other.example").await);
+        let is_ahead: Vec<bool> = held.iter().map(|(_, slot)| slot.is_ahead()).collect();
+        assert_eq!(is_ahead, [false, false, false, true, true, false]);
+    }
 }

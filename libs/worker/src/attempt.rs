@@ -204,7 +204,7 @@ impl<S: ChannelSender> Worker<S> {
         self.lease * 3 / 5
     }
 
-    /// Calls the provider when it and the lane have a slot for the call.
+    /// Prepares the call, and makes it when the provider and the lane have a slot for it.
     async fn call(
         &self,
         job: &Job<'_>,
@@ -213,8 +213,7 @@ impl<S: ChannelSender> Worker<S> {
     ) -> Result<AnsweredAttempt, JobEnd> {
         let ClaimedAttempt { claim, until, recorded, provider } = claimed;
         let started_at = clock::now();
-        let limit = self.call_limit();
-        if Instant::now() + limit > until {
+        if Instant::now() + self.call_limit() > until {
             // Do not call the provider: the lease could end before the answer arrives, and another worker could claim the
             // delivery.
             tracing::warn!("claiming the delivery took too long; retrying the job");
@@ -222,30 +221,62 @@ impl<S: ChannelSender> Worker<S> {
         }
         let (answer, called) = match provider {
             Ok(ProviderToCall { provider, permit }) => {
-                let (entry, mut capacity) = CallPermit::into_parts(permit);
-                // The rest of the lease must suffice for the call.
-                let latest = (Instant::now() + PATIENCE).min(until - limit - CALL_MARGIN);
-                if let Some(capacity) = &mut capacity
-                    && !capacity.start_call(latest.into()).await
-                {
-                    return Err(detours::give_back(&self.ledger, job, claim).await);
-                }
-                let Some(_slot) = place.start_call(latest).await else {
-                    return Err(detours::give_back(&self.ledger, job, claim).await);
-                };
-                let Worker { sender, ledger, stop, .. } = self;
-                let call = ProviderCall { sender, ledger, stop, job, provider, claim, until, limit };
-                match call.make(entry).await {
-                    Ok(answer) => (answer, Some(provider.identifier.clone())),
-                    Err(ClaimLost) => {
-                        drop(capacity);
-                        return Err(detours::after_losing_the_claim(ledger, job).await);
+                let answer = match self.sender.prepare(claim.app, job.order).await {
+                    Ok(prepared) => {
+                        let Worker { sender, ledger, stop, .. } = self;
+                        let limit = self.call_limit();
+                        let call = ProviderCall {
+                            sender,
+                            ledger,
+                            stop,
+                            job,
+                            provider,
+                            prepared,
+                            claim,
+                            until,
+                            limit,
+                        };
+                        self.call_in_turn(call, permit, place).await?
                     }
-                }
+                    Err(instead) => instead,
+                };
+                (answer, Some(provider.identifier.clone()))
             }
             Err(instead) => (instead, None),
         };
         Ok(AnsweredAttempt { claim, recorded, called, started_at, ended_at: clock::now(), answer })
+    }
+
+    /// Makes a call when the host, the provider and the lane have a slot for it.
+    async fn call_in_turn(
+        &self,
+        call: ProviderCall<'_, S>,
+        permit: Option<CallPermit<'_>>,
+        place: &JobInHand,
+    ) -> Result<Answer, JobEnd> {
+        let (job, claim) = (call.job, call.claim);
+        let (entry, mut capacity) = CallPermit::into_parts(permit);
+        // The rest of the lease must suffice for the call.
+        let latest = (Instant::now() + PATIENCE).min(call.until - call.limit - CALL_MARGIN);
+        let is_free = match &mut capacity {
+            Some(capacity) => capacity.await_slot(latest.into()).await,
+            None => true,
+        };
+        let slot = if is_free { place.start_call(latest).await } else { None };
+        let Some(_slot) = slot else {
+            drop(capacity);
+            return Err(detours::give_back(&self.ledger, job, claim).await);
+        };
+        if let Some(capacity) = &mut capacity {
+            capacity.start_call();
+        }
+        match call.make(entry).await {
+            Ok(answer) => Ok(answer),
+            Err(ClaimLost) => {
+                drop(capacity);
+                Err(detours::after_losing_the_claim(&self.ledger, job).await)
+            }
+        }
     }
 
     /// Records the answer and what follows from it. While the database is unavailable, retries without a limit, because only this

@@ -22,12 +22,13 @@ use crate::{Call, ChannelSender, Provider};
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// A call to make.
-pub(crate) struct ProviderCall<'a, S> {
+pub(crate) struct ProviderCall<'a, S: ChannelSender> {
     pub(crate) sender: &'a S,
     pub(crate) ledger: &'a LedgerBatches,
     pub(crate) stop: &'a Stop,
     pub(crate) job: &'a Job<'a>,
     pub(crate) provider: &'a Provider,
+    pub(crate) prepared: S::Prepared,
     pub(crate) claim: HeldClaim,
     /// End of the claim's lease.
     pub(crate) until: Instant,
@@ -75,7 +76,7 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
         }
     }
 
-    async fn call_provider(&self, entry: Option<BreakerPermit>) -> Answer {
+    async fn call_provider(self, entry: Option<BreakerPermit>) -> Answer {
         let began = Instant::now();
         let Job { lane, envelope, order, .. } = *self.job;
         let (app, send_id, now) = (envelope.app, envelope.send_id, clock::now());
@@ -84,7 +85,7 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
                 .record(now.since(envelope.at).as_secs_f64());
         }
         let call = Call { app, send_id, lane, provider: self.provider, job: order, now };
-        let call = AssertUnwindSafe(async { self.sender.send(&call).await }).catch_unwind();
+        let call = AssertUnwindSafe(async { self.sender.send(&call, self.prepared).await }).catch_unwind();
         let answer = tokio::select! {
             answer = tokio::time::timeout(self.limit, call) => answer,
             () = self.stop.has_lasted(CALLS_AFTER_STOP) => {

@@ -13,10 +13,10 @@ use metrics::gauge;
 use moka::future::Cache;
 use service_kit::clock;
 use service_kit::metrics::PROVIDER_BREAKER;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::pace::{AHEAD, Pace};
+use crate::call_slots::CallSlots;
+use crate::pace::Pace;
 use crate::provider::UsableProvider;
 use crate::rate::Rate;
 use crate::shares::{Share, Shares};
@@ -46,10 +46,8 @@ pub(crate) struct Gate {
     identifier: String,
     health: Mutex<Health>,
     rate: Option<Rate>,
-    /// Permits for concurrent calls, per lane.
-    slots: [Arc<Semaphore>; 2],
-    /// Permits for claims that wait for one of `slots`, per lane.
-    ahead: [Arc<Semaphore>; 2],
+    /// Slots for concurrent calls, per lane.
+    slots: [CallSlots; 2],
     pub(crate) pace: Pace,
     /// Concurrent calls by user and host, per lane.
     shares: [Arc<Shares>; 2],
@@ -100,8 +98,7 @@ impl Gates {
                 identifier: provider.identifier.clone(),
                 health: Mutex::default(),
                 rate: usable.max_per_second.map(Rate::new),
-                slots: [(); 2].map(|()| Arc::new(Semaphore::new(self.share))),
-                ahead: [(); 2].map(|()| Arc::new(Semaphore::new((AHEAD - 1) * self.share))),
+                slots: [(); 2].map(|()| CallSlots::new(self.share)),
                 pace: Pace::default(),
                 shares: [(); 2].map(|()| Arc::new(Shares::of(self.share))),
             })
@@ -111,19 +108,14 @@ impl Gates {
 }
 
 impl Gate {
-    pub(crate) fn slots(&self, lane: Lane) -> Arc<Semaphore> {
-        Arc::clone(of_lane(&self.slots, lane))
+    pub(crate) fn slots(&self, lane: Lane) -> &CallSlots {
+        of_lane(&self.slots, lane)
     }
 
     /// Returns true if deliveries may be claimed although their calls have to wait: calls are short, and no rate limit counts the
     /// calls when they are admitted.
     pub(crate) fn may_claim_ahead(&self) -> bool {
         self.rate.is_none() && self.pace.is_short()
-    }
-
-    /// Permits for claims whose calls have to wait.
-    pub(crate) fn ahead(&self, lane: Lane) -> Arc<Semaphore> {
-        Arc::clone(of_lane(&self.ahead, lane))
     }
 
     /// Consumes one token of the rate limit, or returns how long until the next one.
@@ -186,11 +178,12 @@ impl TargetPath {
     pub(crate) async fn share(
         &self,
         lane: Lane,
-        now: Timestamp,
-        patience: Instant,
+        may_claim_ahead: bool,
+        latest: Instant,
     ) -> Result<Share, Duration> {
+        let now = clock::now();
         let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
-        Shares::take(of_lane(&self.gate.shares, lane), self.user, host, patience).await
+        Shares::take(of_lane(&self.gate.shares, lane), self.user, host, may_claim_ahead, latest).await
     }
 
     /// Reports an answer to the breakers. If the target names a host, the answer counts for the host. The provider's breaker

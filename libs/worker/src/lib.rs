@@ -8,6 +8,7 @@
 mod admission;
 mod attempt;
 mod call;
+mod call_slots;
 mod detours;
 pub mod exchange;
 mod gate;
@@ -50,8 +51,22 @@ pub trait ChannelSender: Send + Sync + 'static {
     /// then stored until the receipt arrives, and is used to send the message again if the receipt reports a failure.
     const RECEIPTS: bool = false;
 
+    /// What a call needs and can be read or computed before it may start; `()` if nothing.
+    type Prepared: Send + Sync;
+
+    /// Prepares the call of a claimed delivery, before the call waits for others. Deliveries are claimed together, so their look-ups
+    /// can share one statement. Takes a few seconds at most.
+    ///
+    /// # Errors
+    /// Returns the answer that ends the attempt, because the call cannot be made.
+    fn prepare(
+        &self,
+        app: AppId,
+        job: &DeliveryJob,
+    ) -> impl Future<Output = Result<Self::Prepared, Answer>> + Send;
+
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
-    fn send(&self, call: &Call<'_>) -> impl Future<Output = Answer> + Send;
+    fn send(&self, call: &Call<'_>, prepared: Self::Prepared) -> impl Future<Output = Answer> + Send;
 
     /// Returns the host that the target names, if any. For example, a web push subscription names its push service. Failures of
     /// the call then count against this host and not against the provider.

@@ -1,17 +1,21 @@
 //! Shares of a provider's concurrent calls. They prevent one user, or one host that targets name, from using all calls.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::UserNumber;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+
+use crate::call_slots::{CallSlot, CallSlots};
 
 /// Minimum pause before a delivery is retried because the share of its user or host was used up.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum length of this pause. The pause grows with the number of deliveries that found the share used up.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// Time for which a delivery waits for its host while calls to the host are under way. Most calls end earlier.
+const HOST_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Calls to one provider in one lane that are in progress or wait for their host, counted by user and by host.
 #[derive(Debug)]
@@ -20,7 +24,7 @@ pub(crate) struct Shares {
     of_host: usize,
     of_unproven: usize,
     users: Mutex<HashMap<UserNumber, UserShare>>,
-    hosts: Mutex<HashMap<Host, HostShare>>,
+    hosts: Mutex<HashMap<Host, Arc<HostShare>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,8 +44,18 @@ struct UserShare {
 
 #[derive(Debug)]
 struct HostShare {
-    /// A permit for each call. Waiting deliveries get them in the order of their arrival.
-    calls: Arc<Semaphore>,
+    slots: CallSlots,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Number of calls that have started and not ended.
+    under_way: usize,
+    /// Time since which there has always been such a call.
+    called_since: Option<Instant>,
+    /// True if a claimed delivery has waited for a call for too long, and no call has ended since.
+    is_slow: bool,
     /// Number of deliveries that were refused since the share was last available.
     turned_away: usize,
 }
@@ -51,8 +65,15 @@ struct HostShare {
 pub(crate) struct Share {
     shares: Arc<Shares>,
     user: UserNumber,
-    host: Option<Host>,
-    call: Option<OwnedSemaphorePermit>,
+    host: Option<ReservedHost>,
+}
+
+#[derive(Debug)]
+struct ReservedHost {
+    host: Host,
+    share: Arc<HostShare>,
+    slot: Option<CallSlot>,
+    is_called: bool,
 }
 
 impl Shares {
@@ -69,26 +90,32 @@ impl Shares {
     }
 
     /// Reserves a call for this user and for the host that the target names. The flag next to the host is true if a recent
-    /// answer proved the host alive. If the share of the host is used up, waits for it until `patience`. After that, or if the
-    /// share of the user is used up, returns the pause before the next try.
+    /// answer proved the host alive. With `may_claim_ahead`, a delivery to a proven host may be claimed before the host has a free call.
+    ///
+    /// If the share of the host is used up, waits for it until `latest`, but only briefly while calls to the host are under way. If no
+    /// reserved call has started, the host is not the cause: the deliveries wait for the database or for the provider. After the wait,
+    /// or if the share of the user is used up, returns the pause before the next try.
     pub(crate) async fn take(
         shares: &Arc<Shares>,
         user: UserNumber,
         host: Option<(&str, bool)>,
-        patience: Instant,
+        may_claim_ahead: bool,
+        latest: Instant,
     ) -> Result<Share, Duration> {
         let mut share = Shares::take_for_user(shares, user)?;
         if let Some((name, is_proven)) = host {
             let host = if is_proven { Host::Proven(name.to_owned()) } else { Host::Unproven };
-            let calls = shares.calls_of(&host);
-            share.host = Some(host.clone());
-            let Ok(Ok(call)) = timeout_at(patience, calls.acquire_owned()).await else {
-                return Err(shares.turn_away(&host));
+            let of_host = shares.of_host(&host);
+            let reserved = ReservedHost { host, share: of_host, slot: None, is_called: false };
+            let reserved = share.host.insert(reserved);
+            let may_claim_ahead = may_claim_ahead && is_proven && !reserved.share.progress().is_slow;
+            let Some(slot) = reserved.share.reserve(may_claim_ahead, latest).await else {
+                return Err(reserved.share.turn_away(shares.most(&reserved.host)));
             };
-            share.call = Some(call);
-            if let Some(of_host) = locked(&shares.hosts).get_mut(&host) {
-                of_host.turned_away = 0;
+            if !slot.is_ahead() {
+                reserved.share.progress().turned_away = 0;
             }
+            reserved.slot = Some(slot);
         }
         Ok(share)
     }
@@ -102,7 +129,7 @@ impl Shares {
         }
         *of_user = UserShare { under_way: of_user.under_way + 1, turned_away: 0 };
         drop(users);
-        Ok(Share { shares: Arc::clone(shares), user, host: None, call: None })
+        Ok(Share { shares: Arc::clone(shares), user, host: None })
     }
 
     fn most(&self, host: &Host) -> usize {
@@ -112,23 +139,88 @@ impl Shares {
         }
     }
 
-    fn calls_of(&self, host: &Host) -> Arc<Semaphore> {
+    fn of_host(&self, host: &Host) -> Arc<HostShare> {
         let mut hosts = locked(&self.hosts);
         if let Some(of_host) = hosts.get(host) {
-            return Arc::clone(&of_host.calls);
+            return Arc::clone(of_host);
         }
-        let calls = Arc::new(Semaphore::new(self.most(host)));
-        hosts.insert(host.clone(), HostShare { calls: Arc::clone(&calls), turned_away: 0 });
-        calls
+        let slots = CallSlots::new(self.most(host));
+        let of_host = Arc::new(HostShare { slots, progress: Mutex::default() });
+        hosts.insert(host.clone(), Arc::clone(&of_host));
+        of_host
+    }
+}
+
+impl HostShare {
+    /// Reserves a call as [`Shares::take`] does.
+    async fn reserve(&self, may_claim_ahead: bool, latest: Instant) -> Option<CallSlot> {
+        let mut reserving = pin!(self.slots.reserve(may_claim_ahead));
+        let mut until = latest.min(Instant::now() + HOST_PATIENCE);
+        loop {
+            if let Ok(reserved) = timeout_at(until, &mut reserving).await {
+                return reserved;
+            }
+            let now = Instant::now();
+            let next = self.progress().called_since.unwrap_or(now) + HOST_PATIENCE;
+            if until >= latest || next <= now {
+                return None;
+            }
+            until = next.min(latest);
+        }
     }
 
-    fn turn_away(&self, host: &Host) -> Duration {
-        let mut hosts = locked(&self.hosts);
-        let turned_away = hosts.get_mut(host).map_or(1, |of_host| {
-            of_host.turned_away += 1;
-            of_host.turned_away
-        });
-        pause(turned_away, self.most(host))
+    /// Counts a delivery that is refused, and returns its pause.
+    fn turn_away(&self, most: usize) -> Duration {
+        let mut progress = self.progress();
+        progress.turned_away += 1;
+        pause(progress.turned_away, most)
+    }
+
+    fn begin_call(&self) {
+        let mut progress = self.progress();
+        progress.under_way += 1;
+        progress.called_since.get_or_insert_with(Instant::now);
+    }
+
+    fn end_call(&self) {
+        let mut progress = self.progress();
+        progress.is_slow = false;
+        progress.under_way -= 1;
+        if progress.under_way == 0 {
+            progress.called_since = None;
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        locked(&self.progress)
+    }
+}
+
+impl Share {
+    /// Returns true if the call has to wait for others to the same host.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.host.as_ref().and_then(|reserved| reserved.slot.as_ref()).is_some_and(CallSlot::is_ahead)
+    }
+
+    /// Waits until the host may be called, at most until `latest`. Returns false if the host has become too slow. Then no delivery is
+    /// claimed ahead for it until one of its calls ends.
+    pub(crate) async fn await_host(&mut self, latest: Instant) -> bool {
+        let Some(ReservedHost { share, slot: Some(slot), .. }) = &mut self.host else { return true };
+        let may_start = slot.start(latest).await;
+        if !may_start {
+            share.progress().is_slow = true;
+        }
+        may_start
+    }
+
+    /// Records that the reserved call starts.
+    pub(crate) fn start_call(&mut self) {
+        if let Some(reserved) = &mut self.host
+            && !reserved.is_called
+        {
+            reserved.is_called = true;
+            reserved.share.begin_call();
+        }
     }
 }
 
@@ -144,12 +236,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // This releases the permit and its reference to the semaphore.
-        self.call = None;
-        if let Some(host) = &self.host {
+        if let Some(ReservedHost { host, share, slot, is_called }) = self.host.take() {
+            drop(slot);
+            if is_called {
+                share.end_call();
+            }
             let mut hosts = locked(&self.shares.hosts);
-            if hosts.get(host).is_some_and(|of_host| Arc::strong_count(&of_host.calls) == 1) {
-                hosts.remove(host);
+            drop(share);
+            if hosts.get(&host).is_some_and(|unused| Arc::strong_count(unused) == 1) {
+                hosts.remove(&host);
             }
         }
         let mut users = locked(&self.shares.users);
@@ -168,6 +263,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::pace::AHEAD;
 
     const MALLORY: UserNumber = UserNumber(0);
     const BOB: UserNumber = UserNumber(1);
@@ -177,7 +273,7 @@ mod tests {
         user: UserNumber,
         host: Option<(&str, bool)>,
     ) -> Result<Share, Duration> {
-        Shares::take(shares, user, host, Instant::now()).await
+        Shares::take(shares, user, host, false, Instant::now()).await
     }
 
     fn is_idle(shares: &Shares) -> bool {
@@ -230,8 +326,9 @@ mod tests {
             held.push(take(&shares, UserNumber(number), host).await.unwrap());
         }
         let later = Instant::now() + Duration::from_secs(60);
-        let mut waiting: Vec<_> =
-            (9..12).map(|user| Box::pin(Shares::take(&shares, UserNumber(user), host, later))).collect();
+        let mut waiting: Vec<_> = (9..12)
+            .map(|user| Box::pin(Shares::take(&shares, UserNumber(user), host, false, later)))
+            .collect();
         for waiting in &mut waiting {
             assert!(waiting.as_mut().now_or_never().is_none());
         }
@@ -239,8 +336,64 @@ mod tests {
         assert!(waiting[2].as_mut().now_or_never().is_none(), "the first in the queue gets the call");
         let share = waiting.remove(0).await.unwrap();
         drop(waiting);
-        assert_eq!(Shares::take(&shares, UserNumber(8), host, Instant::now()).await.unwrap_err(), PAUSE);
+        assert_eq!(take(&shares, UserNumber(8), host).await.unwrap_err(), PAUSE);
         drop((share, held));
+        assert!(is_idle(&shares), "finished calls leave no state");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_to_a_proven_host_are_claimed_ahead_and_start_as_others_end() {
+        let shares = Arc::new(Shares::of(4));
+        let ahead = async |user, host| {
+            Shares::take(&shares, UserNumber(user), Some(host), true, Instant::now()).await
+        };
+        let host = ("https://push.example", true);
+        let mut held = Vec::new();
+        for user in 0..3 * i64::try_from(AHEAD).unwrap() {
+            held.push(ahead(user, host).await.unwrap());
+        }
+        let waiting: Vec<bool> = held.iter().map(Share::is_ahead).collect();
+        assert_eq!(waiting.iter().filter(|is_ahead| !**is_ahead).count(), 3);
+        assert_eq!(ahead(99, host).await.unwrap_err(), PAUSE);
+        let mut last = held.pop().unwrap();
+        assert!(!last.await_host(Instant::now()).await, "every call is taken");
+        held.pop();
+        assert_eq!(ahead(99, host).await.unwrap_err(), PAUSE, "no further claim is ahead of a slow host");
+        held[0].start_call();
+        held.remove(0);
+        let next = [ahead(99, host).await.unwrap(), ahead(98, host).await.unwrap()];
+        assert_eq!(next.each_ref().map(Share::is_ahead), [false, true], "a call has ended");
+        held.truncate(1);
+        assert!(last.await_host(Instant::now()).await && !last.is_ahead());
+        drop((last, held, next));
+
+        let unproven = ("https://nx.example", false);
+        let held = [ahead(1, unproven).await.unwrap(), ahead(2, unproven).await.unwrap()];
+        assert!(!held.iter().any(Share::is_ahead) && ahead(3, unproven).await.is_err());
+        drop(held);
+        assert!(is_idle(&shares), "finished calls leave no state");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delivery_waits_longer_for_calls_that_have_not_started() {
+        let shares = Arc::new(Shares::of(4));
+        let host = Some(("https://push.example", true));
+        let mut held = Vec::new();
+        for number in 0..3 {
+            held.push(take(&shares, UserNumber(number), host).await.unwrap());
+        }
+        let (began, second) = (Instant::now(), Duration::from_secs(1));
+        let mut waiting = Box::pin(Shares::take(&shares, BOB, host, false, began + second));
+        assert!(timeout_at(began + HOST_PATIENCE * 5, &mut waiting).await.is_err(), "no call has started");
+        held[0].start_call();
+        assert_eq!(waiting.await.unwrap_err(), PAUSE);
+        assert_eq!(began.elapsed(), HOST_PATIENCE * 6, "the call takes long");
+        drop(held.remove(0));
+        let next = take(&shares, UserNumber(7), host).await.unwrap();
+        let until = Instant::now() + second;
+        assert_eq!(Shares::take(&shares, UserNumber(8), host, false, until).await.unwrap_err(), PAUSE);
+        assert_eq!(Instant::now(), until, "no call started in time");
+        drop((next, held));
         assert!(is_idle(&shares), "finished calls leave no state");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::content::{Attachment, Content};
-use domain::{Answer, Channel, Outcome};
+use domain::event::DeliveryJob;
+use domain::{Answer, AppId, Channel, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
@@ -88,7 +89,13 @@ impl EmailSender {
 impl ChannelSender for EmailSender {
     const CHANNEL: Channel = Channel::Email;
 
-    async fn send(&self, call: &Call<'_>) -> Answer {
+    type Prepared = ();
+
+    async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {
         self.attempt(call).await
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use domain::content::Content;
-use domain::{Answer, Channel, Outcome};
+use domain::event::DeliveryJob;
+use domain::{Answer, AppId, Channel, Outcome};
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
 
 use crate::calls::{Calls, Push};
@@ -27,7 +28,13 @@ impl MobilePushSender {
 impl ChannelSender for MobilePushSender {
     const CHANNEL: Channel = Channel::MobilePush;
 
-    async fn send(&self, call: &Call<'_>) -> Answer {
+    type Prepared = ();
+
+    async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {
         let Content::Push(content) = &call.job.content else {
             return Answer::new(Outcome::Failed, "content", "the job carries no push message");
         };

@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use domain::content::{Content, SmsContent};
+use domain::event::DeliveryJob;
 use domain::sms::number::is_e164;
-use domain::{Answer, Channel, Outcome};
+use domain::{Answer, AppId, Channel, Outcome};
 use serde_json::Value;
 use service_kit::Tasks;
 use tokio::sync::mpsc;
@@ -81,7 +82,13 @@ impl ChannelSender for SmsSender {
     const CHANNEL: Channel = Channel::Sms;
     const RECEIPTS: bool = true;
 
-    async fn send(&self, call: &Call<'_>) -> Answer {
+    type Prepared = ();
+
+    async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {
         self.attempt(call).await
     }
 }

@@ -1,13 +1,15 @@
 //! Sender of the web push channel: sends the message of a job to the push service of the subscription.
 
 use domain::content::Content;
+use domain::event::DeliveryJob;
 use domain::web_push::origin_of;
-use domain::{Answer, Channel, Outcome};
+use domain::{Answer, AppId, Channel, Outcome};
 use service_kit::Context;
+use store::directory::web_push::BrowserKeys;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, ProviderKind as _};
 
 use crate::kinds::KINDS;
-use crate::push_services::PushServices;
+use crate::push_services::{Push, PushServices};
 use crate::vapid::Vapid;
 
 /// Sender of messages to browsers over their push services (RFC 8030).
@@ -29,11 +31,18 @@ impl WebPushSender {
 impl ChannelSender for WebPushSender {
     const CHANNEL: Channel = Channel::WebPush;
 
-    async fn send(&self, call: &Call<'_>) -> Answer {
+    type Prepared = BrowserKeys;
+
+    async fn prepare(&self, app: AppId, job: &DeliveryJob) -> Result<BrowserKeys, Answer> {
+        self.services.browser(app, job).await
+    }
+
+    async fn send(&self, call: &Call<'_>, browser: BrowserKeys) -> Answer {
         let Content::Push(content) = &call.job.content else {
             return Answer::new(Outcome::Failed, "content", "the job carries no push message");
         };
-        self.providers.send(Attempt { resources: &self.services, call, input: content }).await
+        let input = Push { content, browser };
+        self.providers.send(Attempt { resources: &self.services, call, input }).await
     }
 
     fn serves(kind: &str, _target: &str) -> bool {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use credentials::click;
 use domain::content::PushContent;
+use domain::event::DeliveryJob;
 use domain::web_push::PushHost;
-use domain::{Answer, Outcome};
+use domain::{Answer, AppId, Outcome};
 use service_kit::Context;
 use store::database::batch::Batcher;
 use store::directory::web_push::{BrowserKeys, SubscriptionName};
@@ -30,8 +31,14 @@ pub struct PushServices {
     pub(crate) doubts: Doubts,
 }
 
+/// A message to a browser.
+pub struct Push<'a> {
+    pub(crate) content: &'a PushContent,
+    pub(crate) browser: BrowserKeys,
+}
+
 impl ChannelResources for PushServices {
-    type Input<'a> = &'a PushContent;
+    type Input<'a> = Push<'a>;
 }
 
 impl PushServices {
@@ -62,8 +69,8 @@ impl PushServices {
 
     /// Loads the keys of the browser. If the subscription no longer exists or no longer belongs to the user, the error
     /// is an answer that fails the delivery.
-    pub(crate) async fn browser(&self, call: &Call<'_>) -> Result<BrowserKeys, Answer> {
-        let name = SubscriptionName { app: call.app, user: call.job.user, endpoint: call.job.target.clone() };
+    pub(crate) async fn browser(&self, app: AppId, job: &DeliveryJob) -> Result<BrowserKeys, Answer> {
+        let name = SubscriptionName { app, user: job.user, endpoint: job.target.clone() };
         match self.browsers.call(name).await {
             Ok(Some(browser)) => Ok(browser),
             Ok(None) => {
@@ -77,8 +84,7 @@ impl PushServices {
     pub(crate) async fn body(
         &self,
         call: &Call<'_>,
-        content: &PushContent,
-        browser: &BrowserKeys,
+        Push { content, browser }: &Push<'_>,
     ) -> Result<Vec<u8>, Answer> {
         let click_url = match call.send_id {
             Some(send_id) => {

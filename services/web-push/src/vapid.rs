@@ -2,7 +2,6 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::content::PushContent;
 use domain::problem::joined;
 use domain::web_push::{MAX_TTL, Urgency, WebPushOptions, origin_of};
 use domain::{Answer, Lane, Outcome, Problem, Timestamp};
@@ -13,7 +12,7 @@ use worker::{Attempt, Call, Probe, ProviderKind};
 use crate::answers;
 use crate::authorization::{AuthorizationError, Signer};
 use crate::call::Message;
-use crate::push_services::PushServices;
+use crate::push_services::{Push, PushServices};
 use crate::settings::VapidSettings;
 
 /// Origin in the test token of a probe. No push service has this origin.
@@ -39,8 +38,8 @@ impl ProviderKind for Vapid {
     }
 
     async fn send(attempt: Attempt<'_, PushServices>, settings: &VapidSettings) -> Answer {
-        let Attempt { resources: services, call, input: content } = attempt;
-        match send(services, settings, call, content).await {
+        let Attempt { resources: services, call, input: push } = attempt;
+        match send(services, settings, call, &push).await {
             Ok(answer) | Err(answer) => answer,
         }
     }
@@ -79,12 +78,12 @@ async fn send(
     services: &PushServices,
     settings: &VapidSettings,
     call: &Call<'_>,
-    content: &PushContent,
+    push: &Push<'_>,
 ) -> Result<Answer, Answer> {
     let Call { app, provider, job, now, .. } = *call;
     let mut problems = Vec::new();
     let path = "override.channel.webPush";
-    let options = WebPushOptions::parse(content.options.clone(), path, &mut problems);
+    let options = WebPushOptions::parse(push.content.options.clone(), path, &mut problems);
     if !problems.is_empty() {
         return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
     }
@@ -92,8 +91,7 @@ async fn send(
         let message = "the push service of the subscription is not listed in web_push.hosts";
         return Err(Answer::new(Outcome::Failed, "endpoint_refused", message));
     };
-    let browser = services.browser(call).await?;
-    let body = services.body(call, content, &browser).await?;
+    let body = services.body(call, push).await?;
     let authorization = services.authorizations.header(app, &settings.subject, origin, now).await;
     let message = Message {
         endpoint: &job.target,

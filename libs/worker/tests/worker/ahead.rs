@@ -19,13 +19,22 @@ fn sent() -> Outcome {
 
 #[tokio::test]
 async fn claims_whose_provider_becomes_slow_are_given_back() {
+    claims_are_given_back(|scripted| scripted).await;
+}
+
+#[tokio::test]
+async fn claims_whose_host_becomes_slow_are_given_back() {
+    claims_are_given_back(|scripted| scripted.at_host("https://push.example")).await;
+}
+
+async fn claims_are_given_back(changed: fn(ScriptedChannel) -> ScriptedChannel) {
     let world = World::with(|config| {
         config.delivery.max_concurrency = 4;
         config.delivery.ack_wait = Duration::from_secs(30);
     })
     .await;
     let short = (0..SHORT).map(|_| Step::Answer(sent()));
-    let scripted = ScriptedChannel::new(short.chain((0..CALLS).map(|_| Step::Hold(sent()))));
+    let scripted = changed(ScriptedChannel::new(short.chain((0..CALLS).map(|_| Step::Hold(sent())))));
     world.serve(&scripted);
     let mut orders = Vec::new();
     for number in 1..=SHORT + 10 {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use domain::event::DeliveryJob;
-use domain::{Answer, Channel, Outcome, Status, UserNumber};
+use domain::{Answer, AppId, Channel, Outcome, Status, UserNumber};
 use testkit::eventually;
 use tokio::sync::Semaphore;
 use worker::ChannelSender;
@@ -41,7 +41,13 @@ impl ProvokedChannel {
 impl ChannelSender for ProvokedChannel {
     const CHANNEL: Channel = Channel::Email;
 
-    async fn send(&self, call: &worker::Call<'_>) -> Answer {
+    type Prepared = ();
+
+    async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {
         let user = call.job.user;
         self.called.lock().unwrap().push(user);
         if user != MALLORY {

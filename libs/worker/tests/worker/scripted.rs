@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::{Answer, Channel, DeliveryId, Outcome};
+use domain::event::DeliveryJob;
+use domain::{Answer, AppId, Channel, DeliveryId, Outcome};
 use tokio::sync::Semaphore;
 use worker::ChannelSender;
 
@@ -37,6 +38,8 @@ pub(crate) struct ScriptedChannel {
     steps: Arc<Mutex<VecDeque<Step>>>,
     calls: Arc<Mutex<Vec<Call>>>,
     released: Arc<Semaphore>,
+    /// Host of every target, or None if targets name no host.
+    host: Option<&'static str>,
 }
 
 impl ScriptedChannel {
@@ -45,7 +48,12 @@ impl ScriptedChannel {
             steps: Arc::new(Mutex::new(steps.into_iter().collect())),
             calls: Arc::default(),
             released: Arc::new(Semaphore::new(0)),
+            host: None,
         }
+    }
+
+    pub(crate) fn at_host(self, host: &'static str) -> Self {
+        ScriptedChannel { host: Some(host), ..self }
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
@@ -80,12 +88,22 @@ impl ScriptedChannel {
 impl ChannelSender for ScriptedChannel {
     const CHANNEL: Channel = Channel::Email;
 
-    async fn send(&self, call: &worker::Call<'_>) -> Answer {
+    type Prepared = ();
+
+    async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {
         self.answer(call).await
     }
 
     fn serves(kind: &str, _target: &str) -> bool {
         kind != "elsewhere"
+    }
+
+    fn host(&self, _target: &str) -> Option<String> {
+        self.host.map(str::to_owned)
     }
 }
 
@@ -96,7 +114,13 @@ impl ChannelSender for ScriptedSms {
     const CHANNEL: Channel = Channel::Sms;
     const RECEIPTS: bool = true;
 
-    async fn send(&self, call: &worker::Call<'_>) -> Answer {
+    type Prepared = ();
+
+    async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {
         self.0.answer(call).await
     }
 }

@@ -60,7 +60,7 @@ impl<S> PushWorld<S> {
 
     pub(crate) async fn send_job(&self, job: &DeliveryJob, now: Timestamp) -> Answer {
         let (provider, lane) = (&self.provider, Lane::Transactional);
-        self.sender.send(&Call { app: provider.app, send_id: None, lane, provider, job, now }).await
+        self.sender.send(&Call { app: provider.app, send_id: None, lane, provider, job, now }, ()).await
     }
 
     pub(crate) fn job(&self, token: &str, content: PushContent) -> DeliveryJob {

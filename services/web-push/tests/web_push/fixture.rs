@@ -118,7 +118,10 @@ impl World {
     }
 
     pub(crate) async fn attempt(&self, call: &Call<'_>) -> Answer {
-        self.sender.send(call).await
+        match self.sender.prepare(call.app, call.job).await {
+            Ok(browser) => self.sender.send(call, browser).await,
+            Err(answer) => answer,
+        }
     }
 
     /// Decrypted messages of all browsers, newest first.
