@@ -59,7 +59,7 @@ fn find_in(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let program = profile.join(if SERVICES.contains(&name) { "tidings" } else { name });
     ensure!(
         program.is_file(),
-        "{} is not built: run `cargo build --workspace --bins --tests` in its checkout first",
+        "{} is not built: run `cargo build --workspace --bins --tests` first",
         program.display()
     );
     if SERVICES.contains(&name) { link(profile, name) } else { Ok(program) }

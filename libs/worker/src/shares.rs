@@ -383,7 +383,7 @@ mod tests {
             held.push(take(&shares, UserNumber(number), host).await.unwrap());
         }
         let (began, second) = (Instant::now(), Duration::from_secs(1));
-        let mut waiting = Box::pin(Shares::take(&shares, BOB, host, false, began + second));
+        let mut waiting = Box::pin(Shares::take(&shares, UserNumber(9), host, false, began + second));
         assert!(timeout_at(began + HOST_PATIENCE * 5, &mut waiting).await.is_err(), "no call has started");
         held[0].start_call();
         assert_eq!(waiting.await.unwrap_err(), PAUSE);

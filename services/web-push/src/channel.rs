@@ -2,7 +2,6 @@
 
 use domain::content::Content;
 use domain::event::DeliveryJob;
-use domain::web_push::origin_of;
 use domain::{Answer, AppId, Channel, Outcome};
 use service_kit::Context;
 use store::directory::web_push::BrowserKeys;
@@ -34,6 +33,7 @@ impl ChannelSender for WebPushSender {
     type Prepared = BrowserKeys;
 
     async fn prepare(&self, app: AppId, job: &DeliveryJob) -> Result<BrowserKeys, Answer> {
+        self.services.origin(&job.target)?;
         self.services.browser(app, job).await
     }
 
@@ -50,6 +50,6 @@ impl ChannelSender for WebPushSender {
     }
 
     fn host(&self, target: &str) -> Option<String> {
-        origin_of(target, &self.services.hosts).map(str::to_owned)
+        self.services.origin(target).ok().map(str::to_owned)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use credentials::click;
 use domain::content::PushContent;
 use domain::event::DeliveryJob;
-use domain::web_push::PushHost;
+use domain::web_push::{PushHost, origin_of};
 use domain::{Answer, AppId, Outcome};
 use service_kit::Context;
 use store::database::batch::Batcher;
@@ -64,6 +64,15 @@ impl PushServices {
             authorizations: Authorizations::new(context),
             browsers,
             doubts: Doubts::new(),
+        })
+    }
+
+    /// Returns the origin of the push service that the endpoint names. If it must not be called, the error is an answer that fails the
+    /// delivery.
+    pub(crate) fn origin<'e>(&self, endpoint: &'e str) -> Result<&'e str, Answer> {
+        origin_of(endpoint, &self.hosts).ok_or_else(|| {
+            let message = "the push service of the subscription is not listed in web_push.hosts";
+            Answer::new(Outcome::Failed, "endpoint_refused", message)
         })
     }
 

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::problem::joined;
-use domain::web_push::{MAX_TTL, Urgency, WebPushOptions, origin_of};
+use domain::web_push::{MAX_TTL, Urgency, WebPushOptions};
 use domain::{Answer, Lane, Outcome, Problem, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::Value;
@@ -87,10 +87,7 @@ async fn send(
     if !problems.is_empty() {
         return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
     }
-    let Some(origin) = origin_of(&job.target, &services.hosts) else {
-        let message = "the push service of the subscription is not listed in web_push.hosts";
-        return Err(Answer::new(Outcome::Failed, "endpoint_refused", message));
-    };
+    let origin = services.origin(&job.target)?;
     let body = services.body(call, push).await?;
     let authorization = services.authorizations.header(app, &settings.subject, origin, now).await;
     let message = Message {
