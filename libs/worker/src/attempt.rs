@@ -19,7 +19,7 @@ use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 
 use crate::admission::{Admission, CallPermit, NotAdmitted, PATIENCE, admit, provider_gone, serving};
-use crate::call::{ClaimLost, ProviderCall};
+use crate::call::{self, ClaimLost, ProviderCall};
 use crate::gate::Gates;
 use crate::job::{Job, JobEnd};
 use crate::jobs_in_hand::JobInHand;
@@ -221,7 +221,7 @@ impl<S: ChannelSender> Worker<S> {
         }
         let (answer, called) = match provider {
             Ok(ProviderToCall { provider, permit }) => {
-                let answer = match self.sender.prepare(claim.app, job.order).await {
+                let answer = match call::prepare(&self.sender, job).await {
                     Ok(prepared) => {
                         let Worker { sender, ledger, stop, .. } = self;
                         let limit = self.call_limit();

@@ -21,6 +21,9 @@ use crate::{Call, ChannelSender, Provider};
 /// Time for which calls may continue after the process starts to stop. The time that then remains is for settling the answers.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
+/// Time limit for the preparation of a call.
+const PREPARED_WITHIN: Duration = Duration::from_secs(5);
+
 /// A call to make.
 pub(crate) struct ProviderCall<'a, S: ChannelSender> {
     pub(crate) sender: &'a S,
@@ -38,6 +41,19 @@ pub(crate) struct ProviderCall<'a, S: ChannelSender> {
 
 /// Another worker has claimed the delivery, so no call was made.
 pub(crate) struct ClaimLost;
+
+/// Prepares the call of a job. If that fails, panics or takes too long, returns the answer that ends the attempt.
+pub(crate) async fn prepare<S: ChannelSender>(sender: &S, job: &Job<'_>) -> Result<S::Prepared, Answer> {
+    let preparing = AssertUnwindSafe(sender.prepare(job.envelope.app, job.order)).catch_unwind();
+    match tokio::time::timeout(PREPARED_WITHIN, preparing).await {
+        Ok(Ok(prepared)) => prepared,
+        Ok(Err(_panic)) => {
+            tracing::error!("the preparation of the call panicked; retrying the delivery without a call");
+            Err(Answer::new(Outcome::RETRY, "panic", "the preparation of the call panicked"))
+        }
+        Err(_) => Err(Answer::new(Outcome::RETRY, "not_prepared", "the call could not be prepared in time")),
+    }
+}
 
 impl<S: ChannelSender> ProviderCall<'_, S> {
     /// Calls the provider, unless the lease could end before the call does. Returns the answer with which to settle the attempt.

@@ -51,11 +51,11 @@ pub trait ChannelSender: Send + Sync + 'static {
     /// then stored until the receipt arrives, and is used to send the message again if the receipt reports a failure.
     const RECEIPTS: bool = false;
 
-    /// What a call needs and can be read or computed before it may start; `()` if nothing.
+    /// Data that a call needs and that is looked up before the call may start. It is `()` for a channel that looks nothing up.
     type Prepared: Send + Sync;
 
     /// Prepares the call of a claimed delivery, before the call waits for others. Deliveries are claimed together, so their look-ups
-    /// can share one statement. Takes a few seconds at most.
+    /// can share one statement. The worker ends a preparation that takes longer than five seconds.
     ///
     /// # Errors
     /// Returns the answer that ends the attempt, because the call cannot be made.

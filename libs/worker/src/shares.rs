@@ -215,9 +215,7 @@ impl Share {
 
     /// Records that the reserved call starts.
     pub(crate) fn start_call(&mut self) {
-        if let Some(reserved) = &mut self.host
-            && !reserved.is_called
-        {
+        if let Some(reserved) = &mut self.host {
             reserved.is_called = true;
             reserved.share.begin_call();
         }
@@ -276,6 +274,15 @@ mod tests {
         Shares::take(shares, user, host, false, Instant::now()).await
     }
 
+    /// Reserves calls for the users 0 to 2.
+    async fn three_calls(shares: &Arc<Shares>, host: Option<(&str, bool)>) -> Vec<Share> {
+        let mut held = Vec::new();
+        for user in 0..3 {
+            held.push(take(shares, UserNumber(user), host).await.unwrap());
+        }
+        held
+    }
+
     fn is_idle(shares: &Shares) -> bool {
         locked(&shares.users).is_empty() && locked(&shares.hosts).is_empty()
     }
@@ -321,10 +328,7 @@ mod tests {
     async fn a_call_to_a_busy_host_waits_until_another_call_ends() {
         let shares = Arc::new(Shares::of(4));
         let host = Some(("https://push.example", true));
-        let mut held = Vec::new();
-        for number in 0..3 {
-            held.push(take(&shares, UserNumber(number), host).await.unwrap());
-        }
+        let mut held = three_calls(&shares, host).await;
         let later = Instant::now() + Duration::from_secs(60);
         let mut waiting: Vec<_> = (9..12)
             .map(|user| Box::pin(Shares::take(&shares, UserNumber(user), host, false, later)))
@@ -378,10 +382,7 @@ mod tests {
     async fn a_delivery_waits_longer_for_calls_that_have_not_started() {
         let shares = Arc::new(Shares::of(4));
         let host = Some(("https://push.example", true));
-        let mut held = Vec::new();
-        for number in 0..3 {
-            held.push(take(&shares, UserNumber(number), host).await.unwrap());
-        }
+        let mut held = three_calls(&shares, host).await;
         let (began, second) = (Instant::now(), Duration::from_secs(1));
         let mut waiting = Box::pin(Shares::take(&shares, UserNumber(9), host, false, began + second));
         assert!(timeout_at(began + HOST_PATIENCE * 5, &mut waiting).await.is_err(), "no call has started");

@@ -33,7 +33,6 @@ impl ChannelSender for WebPushSender {
     type Prepared = BrowserKeys;
 
     async fn prepare(&self, app: AppId, job: &DeliveryJob) -> Result<BrowserKeys, Answer> {
-        self.services.origin(&job.target)?;
         self.services.browser(app, job).await
     }
 

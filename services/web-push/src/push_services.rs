@@ -83,6 +83,8 @@ impl PushServices {
         match self.browsers.call(name).await {
             Ok(Some(browser)) => Ok(browser),
             Ok(None) => {
+                // The more specific reason, if there is one.
+                self.origin(&job.target)?;
                 let message = "the subscription has expired, was removed, or belongs to another user now";
                 Err(Answer::new(Outcome::Failed, "unsubscribed", message))
             }

@@ -207,8 +207,9 @@ impl Store {
         // A run that fails keeps its advisory lock until its session ends.
         let mut connection = self.pool.acquire().await?.detach();
         let migrated = MIGRATIONS.run(&mut connection).await;
-        connection.close().await?;
-        Ok(migrated?)
+        let closed = connection.close().await;
+        migrated?;
+        Ok(closed?)
     }
 
     /// Waits until no connection is in use, then closes all connections.

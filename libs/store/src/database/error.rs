@@ -128,9 +128,10 @@ impl Error {
         match self {
             Error::Batch(cause) => cause.is_lock_timeout(),
             Error::Database(sqlx::Error::Database(error))
-            | Error::Migration(MigrateError::ExecuteMigration(sqlx::Error::Database(error), _)) => {
-                error.code().is_some_and(|code| code == "55P03" || code == "40P01")
-            }
+            | Error::Migration(
+                MigrateError::Execute(sqlx::Error::Database(error))
+                | MigrateError::ExecuteMigration(sqlx::Error::Database(error), _),
+            ) => error.code().is_some_and(|code| code == "55P03" || code == "40P01"),
             _ => false,
         }
     }

@@ -11,6 +11,7 @@ mod fairness;
 mod limits;
 mod open_providers;
 mod outages;
+mod preparation;
 mod routing;
 mod scripted;
 mod settling;
