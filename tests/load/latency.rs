@@ -56,6 +56,8 @@ pub(crate) struct LatencyReport {
 pub(crate) struct Memory {
     /// After the first send.
     pub(crate) idle: Series,
+    /// The part of `idle` that is not in files, such as the program file, whose memory processes share.
+    pub(crate) private: Series,
     /// The maximum, while sends arrived as fast as they were answered.
     pub(crate) most: Series,
 }
@@ -86,7 +88,11 @@ impl LatencyReport {
     async fn measure(&mut self, installation: &Installation, provider: &SmtpStandIn) {
         let run = Run::start(installation, provider).await;
         run.send(0..1, f64::INFINITY).await;
-        let idle: Vec<f64> = run.services.iter().map(|service| resident(service, "VmRSS:")).collect();
+        let idle: Vec<_> = run
+            .services
+            .iter()
+            .map(|service| (resident(service, "VmRSS:"), resident(service, "RssAnon:")))
+            .collect();
 
         let begin = Instant::now();
         run.send(1..1 + FLOOD, f64::INFINITY).await;
@@ -111,9 +117,10 @@ impl LatencyReport {
         at_provider.sort_unstable();
         self.provider_p50_millis.push(quantile(&at_provider, 0.5));
         self.provider_p99_millis.push(quantile(&at_provider, 0.99));
-        for ((role, service), idle) in ROLES.iter().zip(&run.services).zip(idle) {
+        for ((role, service), (idle, private)) in ROLES.iter().zip(&run.services).zip(idle) {
             let memory = self.memory.entry(role.name()).or_default();
             memory.idle.push(idle / 1024.0);
+            memory.private.push(private / 1024.0);
             memory.most.push(resident(service, "VmHWM:") / 1024.0);
         }
     }

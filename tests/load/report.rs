@@ -18,6 +18,7 @@ use crate::latency::LatencyReport;
 use crate::live::LiveReport;
 use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
+use crate::series::Series;
 
 /// Description of the machine, and all results.
 #[derive(Serialize)]
@@ -210,8 +211,8 @@ fn show_latency(f: &mut fmt::Formatter<'_>, latency: &LatencyReport) -> fmt::Res
     }
     writeln!(f, "  memory")?;
     for (name, memory) in &latency.memory {
-        let (idle, most) = (memory.idle.median(), memory.most.median());
-        writeln!(f, "    {name:<40}{idle:.0} MiB idle, {most:.0} MiB at most")?;
+        let [idle, private, most] = [&memory.idle, &memory.private, &memory.most].map(Series::median);
+        writeln!(f, "    {name:<40}{idle:.0} MiB idle ({private:.0} private), {most:.0} MiB at most")?;
     }
     Ok(())
 }

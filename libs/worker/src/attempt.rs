@@ -101,7 +101,7 @@ impl<S: ChannelSender> Worker<S> {
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };
             let cause = format!("{} is not a job", envelope.event.kind());
-            return work_stream.count_failure(&delivered, owner, &cause).await;
+            return Box::pin(work_stream.count_failure(&delivered, owner, &cause)).await;
         };
         let span = tracing::info_span!(
             "attempt",
@@ -113,12 +113,13 @@ impl<S: ChannelSender> Worker<S> {
         trace::continue_from(&span, envelope.trace.as_deref());
         let (delivered, envelope) = (&delivered, &envelope);
         let job = Job { work_stream, delivered, channel: S::CHANNEL, lane, envelope, order };
-        let work = async {
+        // Boxed here, because a variable would make the task as large as all steps of the attempt.
+        let work = Box::pin(async {
             place.start_attempt().await;
             let end = self.attempt(&job, &mut place).await.unwrap_or_else(|early| early);
             job.end(end).await;
-        };
-        job.with_progress_reports(self.ack_wait, Box::pin(work)).instrument(span).await;
+        });
+        job.with_progress_reports(self.ack_wait, work).instrument(span).await;
     }
 
     /// Makes one attempt. Returns the end of the job's handling; as an error if a step ends it early.

@@ -101,7 +101,8 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
                 .record(now.since(envelope.at).as_secs_f64());
         }
         let call = Call { app, send_id, lane, provider: self.provider, job: order, now };
-        let call = AssertUnwindSafe(async { self.sender.send(&call, self.prepared).await }).catch_unwind();
+        let sending = Box::pin(async { self.sender.send(&call, self.prepared).await });
+        let call = AssertUnwindSafe(sending).catch_unwind();
         let answer = tokio::select! {
             answer = tokio::time::timeout(self.limit, call) => answer,
             () = self.stop.has_lasted(CALLS_AFTER_STOP) => {

@@ -18,6 +18,8 @@ use crate::jobs_in_hand::JobsInHand;
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of unacknowledged jobs of the lane, over all workers of the channel: those of 16 workers by default.
 const MAX_ACK_PENDING: i64 = 8_192;
+/// Maximum size of the task of a job, in bytes. A task is moved several times, so its large parts are boxed.
+const MAX_TASK: usize = 4 * 1024;
 
 pub(crate) async fn open(
     context: &Context,
@@ -56,7 +58,9 @@ pub(crate) async fn run<S: ChannelSender>(
                     for job in jobs {
                         let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
                         let place = in_hand.add(job.0.payload.len());
-                        running.spawn(async move { worker.handle(&work_stream, job, lane, place).await });
+                        let task = async move { worker.handle(&work_stream, job, lane, place).await };
+                        debug_assert!(size_of_val(&task) <= MAX_TASK, "{} bytes", size_of_val(&task));
+                        running.spawn(task);
                     }
                 }
             }

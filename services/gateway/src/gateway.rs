@@ -187,7 +187,8 @@ impl Gateway {
         let message_id = (repeats != Repetition::Impossible).then(|| send.id.to_string());
         if payload.len() > MAX_GROUPED || repeats == Repetition::Actual {
             let message = Message { stream, id: message_id, payload };
-            return Ok(confirmed(wait(self.log.publish(message)).await)?.map(drop)?);
+            let published = Box::pin(self.log.publish(message));
+            return Ok(confirmed(wait(published).await)?.map(drop)?);
         }
         let (kind, app, send_id) = (send.event.kind(), send.app, send.send_id);
         let event = NewEvent { stream, kind, message_id, app, send_id, payload };

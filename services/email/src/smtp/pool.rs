@@ -145,7 +145,8 @@ impl Pool {
 
     /// Opens a new connection.
     pub(super) async fn open(&self, stage: &mut Stage) -> Result<Connection, Failure> {
-        Connection::open(&self.relay, self.credentials.as_ref(), stage).await
+        // Boxed, because a handshake needs much memory, and most emails find an open connection.
+        Box::pin(Connection::open(&self.relay, self.credentials.as_ref(), stage)).await
     }
 
     /// Server and encryption, for display.

@@ -58,7 +58,7 @@ impl Gateway {
         let Some(times) = times.filter(|_| !holder.has_secret()) else { return Ok(()) };
         let request_app = RequestApp::of(request).map(|request_app| Arc::clone(&request_app.app));
         let app = request_app.filter(|_| holder.proof() != Proof::Nothing);
-        self.count(times, request, holder, app.as_deref()).await
+        Box::pin(self.count(times, request, holder, app.as_deref())).await
     }
 
     async fn count(

@@ -121,10 +121,7 @@ impl Body {
         if !is_large(length) {
             return Ok((parse(&request, &bytes)?, length));
         }
-        let (structure, bytes) =
-            run_blocking(move || (structure::check(&bytes, MAX_CONTAINERS, MAX_BODY), bytes)).await?;
-        take_room(&request, structure?)?;
-        Ok((run_blocking(move || parsed(&bytes)).await??, length))
+        Ok((Box::pin(parse_large(&request, bytes)).await?, length))
     }
 
     /// Reads a JSON value; None if the body is empty.
@@ -317,6 +314,14 @@ fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
     let most = if holder(request).has_secret() { MAX_CONTAINERS } else { MAX_USER_CONTAINERS };
     take_room(request, structure::check(bytes, most, MAX_BODY)?)?;
     parsed(bytes)
+}
+
+/// Like [`parse`], on a blocking thread.
+async fn parse_large(request: &HttpRequest, bytes: BytesMut) -> Result<Value, Failure> {
+    let (structure, bytes) =
+        run_blocking(move || (structure::check(&bytes, MAX_CONTAINERS, MAX_BODY), bytes)).await?;
+    take_room(request, structure?)?;
+    run_blocking(move || parsed(&bytes)).await?
 }
 
 fn take_room(request: &HttpRequest, structure: Structure) -> Result<(), Failure> {

@@ -96,26 +96,35 @@ pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitEr
 
 /// Waits for a database call within the remaining waiting time of the request. 503 if the call takes longer, or if too many
 /// requests are waiting.
-pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
-    match wait_for_database(answer).await {
-        Ok(answer) => Ok(answer?),
-        Err(WaitError::Crowded) => Err(crowded()),
-        Err(WaitError::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
+pub(crate) fn database<T>(
+    answer: impl Future<Output = Result<T, store::Error>>,
+) -> impl Future<Output = Result<T, Failure>> {
+    let waited = wait_for_database(answer);
+    async {
+        match waited.await {
+            Ok(answer) => Ok(answer?),
+            Err(WaitError::Crowded) => Err(crowded()),
+            Err(WaitError::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
+        }
     }
 }
 
 /// Waits for a database call. A caller without the API secret first waits for a permit.
-async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
-    let _place = place()?;
-    let asked = BUDGET.try_with(|budget| (budget.room.permits.clone(), budget.holder.get())).ok();
-    let in_turn = async {
-        let _turn = match &asked {
-            Some((permits, holder)) => permits.of(*holder).await,
-            None => None,
+fn wait_for_database<T>(answer: impl Future<Output = T>) -> impl Future<Output = Result<T, WaitError>> {
+    // Boxed, because a call of the database is large, and would make the futures of all handlers large.
+    let answer = Box::pin(answer);
+    async {
+        let _place = place()?;
+        let asked = BUDGET.try_with(|budget| (budget.room.permits.clone(), budget.holder.get())).ok();
+        let in_turn = async {
+            let _turn = match &asked {
+                Some((permits, holder)) => permits.of(*holder).await,
+                None => None,
+            };
+            answer.await
         };
-        answer.await
-    };
-    timeout(remaining_time(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
+        timeout(remaining_time(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
+    }
 }
 
 /// Occupies a place of the waiting room for the current request. Returns None outside of a request.

@@ -116,7 +116,7 @@ impl Gateway {
             send_id: Some(send_id),
             caused_by: None,
             trace: trace::current_traceparent(),
-            event: Event::SendAccepted(Box::new(send)),
+            event: Event::SendAccepted(send),
         };
         self.append_send(lane, &accepted, repeats).await?;
         sabotage::reach(CrashPoint::AfterPublish);
@@ -158,7 +158,7 @@ impl Gateway {
         let mebibytes = files.contents.iter().map(Vec::len).sum::<usize>().div_ceil(1024 * 1024);
         let limit = FILES_WITHIN + FILES_WITHIN * u32::try_from(mebibytes).unwrap_or(u32::MAX);
         // The caller determines the size of the files, so the duration does not count against the waiting time of the request.
-        match at_callers_pace(timeout(limit, written)).await {
+        match at_callers_pace(timeout(limit, Box::pin(written))).await {
             Ok(written) => Ok(written?),
             Err(_) => {
                 let message = "the database did not store the files in time; repeat the request";

@@ -30,7 +30,8 @@ impl KnownCategories {
         if self.0.contains_key(&key) {
             return Ok(());
         }
-        match timeout(WITHIN, store.control().has_room_for_category(app, identifier)).await {
+        let has_room = Box::pin(store.control().has_room_for_category(app, identifier));
+        match timeout(WITHIN, has_room).await {
             Ok(Ok(true)) => {
                 self.0.insert(key, ()).await;
                 Ok(())

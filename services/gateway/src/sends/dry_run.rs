@@ -91,7 +91,8 @@ impl Gateway {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
         let within = remaining_time(WITHIN);
-        match timeout(within, Box::pin(self.plan_without_writing(app, send, Instant::now() + within))).await {
+        match timeout(within, Box::pin(self.plan_without_writing(app, *send, Instant::now() + within))).await
+        {
             Ok(outcome) => outcome,
             Err(_) => {
                 let message = "the dry run took too long; name fewer recipients or topics";
@@ -112,8 +113,7 @@ impl Gateway {
         let mut outcome = DryRun::default();
         let mut next = Some(Chunk::listed(app, send_id, 0, accepted_at, send));
         while let Some(chunk) = next {
-            let facts =
-                database(Box::pin(self.store.sends().simulate_facts(std::slice::from_ref(&chunk)))).await?;
+            let facts = database(self.store.sends().simulate_facts(std::slice::from_ref(&chunk))).await?;
             let before = outcome.recipients;
             outcome.recipients += chunk.recipients().len();
             next = self.chunk_after(&chunk).await?;

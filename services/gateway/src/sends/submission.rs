@@ -22,7 +22,7 @@ use crate::sends::idempotency::{Idempotency, digest, header_key};
 /// A send with a valid body. Not checked yet: its times, and whether its template, providers and recipients exist.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
-    pub(crate) send: SendRequest,
+    pub(crate) send: Box<SendRequest>,
     /// Contents of the files.
     pub(crate) files: Files,
     /// Sends per second that the app may make in the transactional lane; None if the default applies.
@@ -94,7 +94,7 @@ impl Gateway {
         let idempotency = key.zip(body_hash).map(|(key, body_hash)| Idempotency { key, body_hash });
         let submission = Submission {
             app: caller.app,
-            send: parsed.send,
+            send: Box::new(parsed.send),
             files: parsed.files,
             transactional_rate: RequestApp::of(request)
                 .and_then(|request_app| request_app.transactional_rate()),
