@@ -58,6 +58,7 @@ impl Gateway {
         let Some(times) = times.filter(|_| !holder.has_secret()) else { return Ok(()) };
         let request_app = RequestApp::of(request).map(|request_app| Arc::clone(&request_app.app));
         let app = request_app.filter(|_| holder.proof() != Proof::Nothing);
+        // Boxed, like other rare steps, to keep the futures of the usual requests small.
         Box::pin(self.count(times, request, holder, app.as_deref())).await
     }
 
