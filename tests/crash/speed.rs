@@ -15,8 +15,8 @@ const MEASURED_FOR: Duration = Duration::from_secs(2);
 /// Share of two processors that the run needs at its normal pace.
 const NEEDED_PROCESSORS: f64 = 0.75;
 /// Number of sends per second without faults that the run needs at its normal pace, as a multiple of the sends per second of its
-/// load. Processes that restart and work that is repeated use the difference.
-const HEADROOM: f64 = 1.5;
+/// load. Clients that catch up, processes that restart and work that is repeated use the difference.
+pub(crate) const HEADROOM: f64 = 1.5;
 /// Maximum factor by which a run stretches its times. The fixed time limits of the run allow for this factor.
 pub(crate) const MOST_STRETCHED: f64 = 3.0;
 

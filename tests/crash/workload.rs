@@ -2,6 +2,7 @@
 
 mod measurement;
 mod notice;
+mod pace;
 mod people;
 mod probe;
 mod readers;
@@ -20,7 +21,7 @@ use sqlx::postgres::PgPoolOptions;
 use suite::checkpoint::Checkpoint;
 use suite::{Api, claims};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Instant;
 
 pub(crate) use notice::Notice;
 pub(crate) use people::{People, email, identifier};
@@ -32,6 +33,7 @@ use crate::dice::Dice;
 use crate::journal::Journal;
 use crate::redelivery::Watch;
 use crate::scene::{Fault, Scene};
+use crate::workload::pace::Pace;
 use crate::workload::probe::Probe;
 
 /// Number of users in one call of `POST /v3/users/bulk`.
@@ -195,18 +197,15 @@ impl Workload {
         notice.delay.is_none() && notice.channels.contains(&Channel::InApp)
     }
 
-    /// Creates an interval that ticks `times` times during the load. Missed ticks follow immediately, so that none is lost.
-    fn pace(&self, times: usize) -> Interval {
+    /// Returns a pace of `times` steps during the load.
+    fn pace(&self, times: usize) -> Pace {
         self.pace_from(times, 0)
     }
 
-    /// Like [`pace`](Self::pace), but the first tick is delayed by `late` percent of the interval.
-    fn pace_from(&self, times: usize, late: usize) -> Interval {
+    /// Like [`pace`](Self::pace), but the first step is delayed by `late` percent of the interval.
+    fn pace_from(&self, times: usize, late: usize) -> Pace {
         let period = self.size.lasting / u32::try_from(times.max(1)).unwrap();
-        let from = Instant::now() + period * u32::try_from(late).unwrap() / 100;
-        let mut pace = tokio::time::interval_at(from, period.max(Duration::from_millis(1)));
-        pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        pace
+        Pace::new(Instant::now() + period * u32::try_from(late).unwrap() / 100, period)
     }
 }
 

@@ -29,7 +29,7 @@ impl Workload {
         let mut pace = self.pace_from(self.size.rounds as usize, late);
         let mut step = 0;
         for _ in 0..self.size.rounds {
-            pace.tick().await;
+            pace.step().await;
             step += 2;
             let Some(page) = self.list(user, step).await else { continue };
             let changes = self.choose(user, step, &page).into_iter().enumerate();

@@ -33,7 +33,7 @@ impl Workload {
         let together = if is_large { numbers.len().div_ceil(bursts) } else { 1 };
         let mut pace = self.pace(numbers.len().div_ceil(together));
         for burst in numbers.chunks(together) {
-            pace.tick().await;
+            pace.step().await;
             let sending = stream::iter(burst);
             sending.for_each_concurrent(AT_ONCE, |number| self.send_one(*number, Some(&probe))).await;
         }
@@ -86,7 +86,7 @@ impl Workload {
         let mut pace = self.pace(self.size.moves);
         let movers = self.size.movers;
         for number in 0..self.size.moves {
-            pace.tick().await;
+            pace.step().await;
             let (user, changes) = (number % movers, 1 + number / movers);
             let api = self.api(self.people.app_of(user), number);
             let call = api.call(Method::PUT, &format!("/v3/users/{}", identifier(user)));
