@@ -26,7 +26,7 @@ pub(crate) async fn measure(rounds: u32, recipients: u32) -> CellsReport {
     let mut cells = Vec::with_capacity(CELLS);
     for core in 0..CELLS {
         let pinned = Pinned::to(core);
-        let cell = Installation::start().await;
+        let cell = Installation::start(0).await;
         drop(pinned);
         plan::prepare(&cell, recipients).await;
         cells.push(cell);

@@ -81,10 +81,8 @@ pub(crate) async fn measure(
     installation: &Installation,
     rounds: u32,
     deliveries: usize,
-    old: u32,
 ) -> Vec<DeliveryReport> {
     service_kit::install_crypto_provider();
-    jobs::put_old(installation, old).await;
     let subjects = [
         email::subject().await,
         web_push::subject(installation).await,

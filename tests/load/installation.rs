@@ -14,6 +14,7 @@ use store::control::provider::{NewProvider, SecretChange};
 use tempfile::TempDir;
 use testkit::{Servers, Service};
 
+use crate::old_sends;
 use crate::role::Role;
 
 pub(crate) const PARTITIONS: u32 = 4;
@@ -27,13 +28,16 @@ pub(crate) struct Installation {
     pub(crate) api_key: String,
     pub(crate) api_secret: String,
     pub(crate) servers: Servers,
+    /// True if the tables contain sends that ended before the measurements.
+    pub(crate) has_old_sends: bool,
     /// PostgreSQL that waits for the disk at every commit, as in production. None if TIDINGS_TEST_DATABASE_URL names a server.
     _postgres: Option<Postgres>,
     _files: TempDir,
 }
 
 impl Installation {
-    pub(crate) async fn start() -> Installation {
+    /// Starts an installation whose tables contain this number of sends that ended earlier.
+    pub(crate) async fn start(old_sends: u32) -> Installation {
         let files = tempfile::Builder::new().prefix("tidings-load-").tempdir().unwrap();
         let (postgres, servers) = if std::env::var_os("TIDINGS_TEST_DATABASE_URL").is_some() {
             (None, Servers::start().await)
@@ -53,7 +57,22 @@ impl Installation {
         let draft = store.control().create_app(new, "load").await.unwrap().unwrap();
         let digest = secrets::sha256(api_secret.as_bytes());
         let app = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
-        Installation { store, log, app, api_key, api_secret, servers, _postgres: postgres, _files: files }
+        let installation = Installation {
+            store,
+            log,
+            app,
+            api_key,
+            api_secret,
+            servers,
+            has_old_sends: old_sends > 0,
+            _postgres: postgres,
+            _files: files,
+        };
+        if installation.has_old_sends {
+            eprintln!("filling the tables with {old_sends} old sends");
+            old_sends::put(&installation, old_sends).await;
+        }
+        installation
     }
 
     pub(crate) fn database_url(&self) -> &str {

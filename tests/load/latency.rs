@@ -62,9 +62,9 @@ pub(crate) struct Memory {
     pub(crate) most: Series,
 }
 
-/// Measures with an installation of its own, whose streams contain no earlier sends.
-pub(crate) async fn measure(rounds: u32) -> LatencyReport {
-    let installation = &Installation::start().await;
+/// Measures with an installation of its own, whose streams contain no earlier sends. Its tables contain `old` sends.
+pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
+    let installation = &Installation::start(old).await;
     for index in 0..USERS {
         let profile = Object::from_iter([("email".to_owned(), json!(format!("u{index}@example.com")))]);
         let directory = installation.store.directory();

@@ -16,6 +16,7 @@ mod inbox_events;
 mod installation;
 mod latency;
 mod live;
+mod old_sends;
 mod plan;
 mod project;
 mod report;
@@ -56,7 +57,7 @@ struct Arguments {
     /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=100_000))]
     deliveries: u32,
-    /// Ended deliveries that are in the tables during the measurements of the channels
+    /// Sends with one delivery each that ended earlier and are in the tables during the measurements
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=2_000_000))]
     old_deliveries: u32,
     /// Webhooks for each measurement of the webhook service
@@ -119,7 +120,8 @@ where
 }
 
 async fn measure(arguments: &Arguments) {
-    let installation = Installation::start().await;
+    let old = arguments.old_deliveries;
+    let installation = Installation::start(old).await;
     let wanted = |what| arguments.only.is_none_or(|only| only == what);
     let mut report = Report::new();
     if wanted(Measurement::Accept) {
@@ -134,8 +136,7 @@ async fn measure(arguments: &Arguments) {
     }
     if wanted(Measurement::Deliver) {
         let deliveries = arguments.deliveries as usize;
-        let old = arguments.old_deliveries;
-        report.deliver = deliver::measure(&installation, arguments.rounds, deliveries, old).await;
+        report.deliver = deliver::measure(&installation, arguments.rounds, deliveries).await;
     }
     if wanted(Measurement::Webhooks) {
         let webhooks = arguments.webhooks as usize;
@@ -147,7 +148,7 @@ async fn measure(arguments: &Arguments) {
         report.live = Some(live::measure(&installation, arguments.rounds, connections).await);
     }
     if wanted(Measurement::Latency) {
-        report.latency = Some(latency::measure(arguments.rounds).await);
+        report.latency = Some(latency::measure(arguments.rounds, old).await);
     }
     if wanted(Measurement::Cells) {
         report.cells = Some(cells::measure(arguments.rounds, arguments.recipients / 5).await);

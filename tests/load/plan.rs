@@ -14,6 +14,7 @@ use suite::cpu::Processes;
 use testkit::eventually;
 
 use crate::installation::Installation;
+use crate::old_sends;
 use crate::role::Role;
 use crate::series::Series;
 
@@ -104,8 +105,11 @@ impl PlanReport {
     }
 }
 
-/// Removes all plans and inbox items.
+/// Removes all plans and inbox items, except those of old sends.
 pub(crate) async fn clear(installation: &Installation) {
+    if installation.has_old_sends {
+        return old_sends::remove_newer(installation).await;
+    }
     run(installation, "TRUNCATE plan, planned_recipient, request, inbox_item, inbox_counter").await;
 }
 
@@ -170,10 +174,12 @@ pub(crate) async fn publish(installation: &Installation, audience: Audience, rec
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(crate) async fn planned_per_second(installation: &Installation, recipients: u32) -> f64 {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
-    // The sum is over few rows: one for each request.
+    // The sum is over few rows: one for each new request.
+    let (app, first) = (installation.app.0, old_sends::first_new_send());
     let mut planned = async || -> i64 {
-        let sum = "SELECT coalesce(sum(recipients), 0)::bigint FROM request";
-        sqlx::query_scalar(sum).fetch_one(&mut connection).await.unwrap()
+        let sum =
+            "SELECT coalesce(sum(recipients), 0)::bigint FROM request WHERE app_id = $1 AND send_id >= $2";
+        sqlx::query_scalar(sum).bind(app).bind(first).fetch_one(&mut connection).await.unwrap()
     };
     let (seen, began) = eventually(LONG, "planning starts", async || {
         let seen = planned().await;

@@ -14,28 +14,6 @@ const RECIPIENTS: usize = 100;
 /// Maximum number of messages in one call to the log.
 const CHUNK: usize = 2_000;
 
-/// Fills the tables with deliveries that ended earlier, each with one attempt.
-pub(super) async fn put_old(installation: &Installation, old: u32) {
-    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
-    sqlx::query(
-        "WITH ended AS (
-           INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, settled_at, provider)
-           SELECT $1, gen_random_uuid(), gen_random_uuid(), 0, number, 'email', 'u' || number || '@example.com', 'sent',
-             now() - interval '1 day', 'smtp' FROM generate_series(1, $2::bigint) AS number
-           RETURNING app_id, id, settled_at, provider
-         )
-         INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message)
-         SELECT app_id, id, 1, settled_at, settled_at, provider, 'sent', '250', 'ok' FROM ended",
-    )
-    .bind(installation.app.0)
-    .bind(i64::from(old))
-    .execute(&mut connection)
-    .await
-    .unwrap();
-    sqlx::raw_sql("VACUUM ANALYZE delivery, attempt").execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
-}
-
 /// Removes what the previous measurement left, except for ended deliveries, and adds `deliveries` new jobs.
 pub(super) async fn put(installation: &Installation, subject: &Subject, deliveries: usize) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
