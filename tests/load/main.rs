@@ -57,7 +57,7 @@ struct Arguments {
     /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=100_000))]
     deliveries: u32,
-    /// Sends with one delivery each that ended earlier and are in the tables during the measurements
+    /// Ended sends, with one delivery each, that are in the tables during the measurements, except cells
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=2_000_000))]
     old_deliveries: u32,
     /// Webhooks for each measurement of the webhook service

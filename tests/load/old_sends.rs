@@ -8,13 +8,14 @@ use uuid::Uuid;
 
 use crate::installation::Installation;
 
-/// Number of users who got the sends.
+/// Number of users who received the sends.
 const USERS: i64 = 50_000;
-/// Old sends are a day old. What a measurement writes is newer than this.
+/// Maximum age of the rows of a measurement. Old sends are a day old.
 const NEW: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Fills the tables with sends to one recipient each: their plans, inbox items, ended deliveries with one attempt, and idempotency
-/// keys. The delivery ids are random, like those of the first releases, so that their index entries are spread.
+/// keys. The delivery ids are random, like those of the first releases, so that their index entries are spread. The keys are two hours
+/// younger, so that they do not expire during the run.
 pub(crate) async fn put(installation: &Installation, sends: u32) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     sqlx::query(
@@ -52,11 +53,16 @@ pub(crate) async fn put(installation: &Installation, sends: u32) {
     .execute(&mut connection)
     .await
     .unwrap();
-    vacuum(&mut connection).await;
+    sqlx::raw_sql(
+        "VACUUM ANALYZE request, plan, planned_recipient, delivery, attempt, inbox_item, inbox_counter, idempotency_key",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
     connection.close().await.unwrap();
 }
 
-/// Removes the plans and inbox items of newer sends.
+/// Removes the plans and inbox items of newer sends, and counts the inbox items again.
 pub(crate) async fn remove_newer(installation: &Installation) {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     let app = installation.app.0;
@@ -68,7 +74,16 @@ pub(crate) async fn remove_newer(installation: &Installation) {
     ] {
         sqlx::query(statement).bind(app).bind(first_new_send()).execute(&mut connection).await.unwrap();
     }
-    vacuum(&mut connection).await;
+    sqlx::raw_sql(
+        "TRUNCATE inbox_counter;
+         INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen)
+           SELECT app_id, user_number, count(*), count(*), count(*) FROM inbox_item GROUP BY app_id, user_number",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    let vacuum = "VACUUM ANALYZE request, plan, planned_recipient, inbox_item, inbox_counter";
+    sqlx::raw_sql(vacuum).execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
 }
 
@@ -76,9 +91,4 @@ pub(crate) async fn remove_newer(installation: &Installation) {
 pub(crate) fn first_new_send() -> Uuid {
     let millis = u64::try_from((clock::now() - NEW).millis()).unwrap();
     Uuid::from_u128(u128::from(millis) << 80)
-}
-
-async fn vacuum(connection: &mut PgConnection) {
-    let statement = "VACUUM ANALYZE request, plan, planned_recipient, delivery, attempt, inbox_item, inbox_counter, idempotency_key";
-    sqlx::raw_sql(statement).execute(connection).await.unwrap();
 }

@@ -12,7 +12,7 @@ use testkit::eventually;
 use crate::bare_insert;
 use crate::inbox_events::{PublishedRows, Users, publish};
 use crate::installation::{Installation, PARTITIONS};
-use crate::old_sends;
+use crate::plan;
 use crate::role::Role;
 use crate::series::Series;
 
@@ -139,13 +139,8 @@ async fn end(installation: &Installation) -> u64 {
 }
 
 async fn empty_tables(installation: &Installation) {
+    plan::clear(installation).await;
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
-    let statement = if installation.has_old_sends {
-        old_sends::remove_newer(installation).await;
-        "TRUNCATE bare_item"
-    } else {
-        "TRUNCATE inbox_item, inbox_counter, bare_item"
-    };
-    sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+    sqlx::raw_sql("TRUNCATE bare_item").execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
 }

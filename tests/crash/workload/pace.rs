@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::speed::HEADROOM;
 
 /// Maximum factor by which a client that fell behind is faster than planned. A fault can hold up all clients; even then, their load
-/// must stay below what the system can do.
+/// must stay below the capacity that the run requires.
 const CATCHING_UP: f64 = 1.4;
 const _: () = assert!(CATCHING_UP < HEADROOM);
 
@@ -16,7 +16,7 @@ pub(super) struct Pace {
     interval: Duration,
     /// Time of the next step according to the plan.
     planned: Instant,
-    /// Time before which the next step must not follow.
+    /// Earliest time of the next step.
     earliest: Instant,
 }
 
