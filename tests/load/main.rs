@@ -55,7 +55,7 @@ struct Arguments {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
     /// Deliveries for each measurement of a channel
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=100_000))]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(5_000..=100_000))]
     deliveries: u32,
     /// Ended sends, with one delivery each, that are in the tables during the measurements, except cells
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=2_000_000))]
