@@ -84,6 +84,7 @@ async fn each_existing_item_that_becomes_read_is_reported_once() {
     world.project_read(&[1, 3], later).await;
     let received = world.received(3).await;
     world.followed().await;
+    world.messages("delivered", 3).await;
     let mut reported: Vec<_> =
         received.iter().map(|call| call.body["data"]["notificationId"].as_i64().unwrap()).collect();
     reported.sort_unstable();
