@@ -100,8 +100,15 @@ async fn a_refused_change_is_taken_back_and_a_change_without_network_waits_acros
     browser.call(&window, "Network.setBlockedURLs", json!({"urls": ["*/v3/*"]})).await;
     browser.evaluate(&window, &read).await;
     browser.until(&window, "the change shows at once", |snapshot| snapshot["unreadCount"] == 0).await;
+    // The first of these events is from the opening of the page, the second from the reload.
+    let is_new_page = |event: &Value| {
+        let url = event["params"]["frame"]["url"].as_str().unwrap_or_default();
+        event["method"] == "Page.frameNavigated" && url.starts_with("http:")
+    };
+    browser.chromium.event("the page was opened", is_new_page).await;
     browser.call(&window, "Page.reload", json!({})).await;
-    browser.until(&window, "the page is loaded again", |snapshot| !snapshot.is_null()).await;
+    browser.chromium.event("the page is loaded again", is_new_page).await;
+    browser.until(&window, "the inbox exists again", |snapshot| !snapshot.is_null()).await;
     let (_, list) = running.get_as("ada", "/notifications").await;
     assert_eq!(list["unreadCount"], 1, "nothing was sent");
     browser.call(&window, "Network.setBlockedURLs", json!({"urls": []})).await;

@@ -1,6 +1,7 @@
 //! A website that uses our service worker, open in Chromium. The user has allowed notifications.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::body::Bytes;
@@ -35,7 +36,11 @@ const CLICK: &str = r#"(async () => {
   return did;
 })()"#;
 
-struct Site;
+#[derive(Default)]
+struct Site {
+    /// Number of reported clicks.
+    clicks: AtomicUsize,
+}
 
 impl Handler for Site {
     fn handle(&self, request: &Request<Bytes>) -> Reply {
@@ -47,7 +52,11 @@ impl Handler for Site {
         match request.uri().path() {
             "/tidings-service-worker.js" => file("text/javascript", SERVICE_WORKER),
             "/sw.js" => file("text/javascript", IMPORTING),
-            path if path.starts_with("/click/") || path == "/favicon.ico" => Reply::Answer(status(204)),
+            "/favicon.ico" => Reply::Answer(status(204)),
+            path if path.starts_with("/click/") => {
+                self.clicks.fetch_add(1, Ordering::Relaxed);
+                Reply::Answer(status(204))
+            }
             _ => file("text/html", PAGE),
         }
     }
@@ -57,7 +66,8 @@ impl Handler for Site {
 pub(crate) struct Page {
     pub(crate) chromium: Chromium,
     pub(crate) origin: String,
-    pub(crate) site: HttpServer,
+    site: Arc<Site>,
+    _server: HttpServer,
     session: String,
     registration: String,
 }
@@ -65,8 +75,10 @@ pub(crate) struct Page {
 impl Page {
     /// Opens the page with the service worker at `worker`.
     pub(crate) async fn open(worker: &str) -> Page {
-        let site = HttpServer::start(HttpSettings::default(), Arc::new(Site)).await.unwrap();
-        let origin = site.url();
+        let site = Arc::new(Site::default());
+        let handler = Arc::clone(&site);
+        let server = HttpServer::start(HttpSettings::default(), handler).await.unwrap();
+        let origin = server.url();
         let mut chromium = Chromium::start().await;
         let allowed = json!({"origin": origin, "permissions": ["notifications"]});
         chromium.call("Browser.grantPermissions", allowed, None).await;
@@ -97,7 +109,12 @@ impl Page {
         ] {
             chromium.call(method, params, Some(&session)).await;
         }
-        Page { chromium, origin, site, session, registration }
+        Page { chromium, origin, site, _server: server, session, registration }
+    }
+
+    /// Number of clicks that were reported to the site.
+    pub(crate) fn clicks(&self) -> usize {
+        self.site.clicks.load(Ordering::Relaxed)
     }
 
     /// Passes a message to the service worker, as if it had arrived by push, and waits until its notification is displayed.

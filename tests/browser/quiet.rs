@@ -46,11 +46,12 @@ async fn an_open_page_closes_the_web_push_of_a_notification_that_was_read_or_del
         item.unwrap()["id"].clone()
     };
     let (status, read) = running.post_as("ada", &format!("/notifications/{}/reads", id("Two"))).await;
-    assert_eq!(status, 200, "{read}");
+    assert!(is_stored(status), "{status}: {read}");
     closes(&mut page, &["One", "Three"]).await;
     let deleted = json!({"ids": [id("One")], "change": "deleted"});
     let call = running.request(Method::POST, "/notifications/bulk").header("X-SERVICE-USER-ID", "ada");
-    assert_eq!(call.json(&deleted).send().await.unwrap().status(), 200);
+    let status = call.json(&deleted).send().await.unwrap().status();
+    assert!(is_stored(status.as_u16()), "{status}");
     closes(&mut page, &["Three"]).await;
 
     // The items of a list have no request id.
@@ -58,8 +59,13 @@ async fn an_open_page_closes_the_web_push_of_a_notification_that_was_read_or_del
     assert_eq!(page.evaluate(&start).await, true);
     page.until_true("the list is loaded", &shows(2)).await;
     let (status, read) = running.post_as("ada", "/notifications/markAllNotificationsAsRead").await;
-    assert_eq!(status, 200, "{read}");
+    assert!(is_stored(status), "{status}: {read}");
     closes(&mut page, &[]).await;
+}
+
+/// Returns true for the answers to a stored change. With 202, lists do not show the change yet.
+fn is_stored(status: u16) -> bool {
+    matches!(status, 200 | 202)
 }
 
 /// Waits until exactly these web pushes are shown.

@@ -11,7 +11,7 @@ use crate::directory::Directory;
 use crate::running::RunningProcess;
 
 const TOMORROW: Duration = Duration::from_secs(86_400);
-const COUNTED_WITHIN: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() {
@@ -25,8 +25,7 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
     let (status, sent) = running.call(Method::POST, "/notifications", Some(&later)).await;
     assert_eq!(status, 202, "{sent}");
     let request = sent["requestId"].as_str().unwrap();
-    let (status, cancelled) = running.call(Method::DELETE, &format!("/requests/{request}"), None).await;
-    assert_eq!(status, 200, "{cancelled}");
+    cancel(&running, request).await;
     let (status, erased) = running.call(Method::DELETE, "/users/ursula", None).await;
     assert_eq!(status, 202, "{erased}");
 
@@ -64,7 +63,7 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
         refused_call(&running).await;
     }
     let counted = "tidings_refused_credentials_total{code=\"invalid_credentials\"} 3";
-    eventually(COUNTED_WITHIN, "the refusals are counted", async || {
+    eventually(SOON, "the refusals are counted", async || {
         let metrics = reqwest::get(running.dev("metrics")).await.ok()?.text().await.ok()?;
         metrics.contains(counted).then_some(())
     })
@@ -77,6 +76,17 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
         "{line}"
     );
     assert!(!log.contains("wrong-secret"), "{log}");
+}
+
+/// Cancels a request. The answer is 404 until the dispatcher has stored the request.
+async fn cancel(running: &RunningProcess, request: &str) {
+    let path = format!("/requests/{request}");
+    eventually(SOON, "the request is cancelled", async || {
+        let (status, answer) = running.call(Method::DELETE, &path, None).await;
+        assert!(matches!(status, 200 | 404), "{status}: {answer}");
+        (status == 200).then_some(())
+    })
+    .await;
 }
 
 /// Calls the API with a wrong secret.

@@ -62,8 +62,8 @@ fn a_missing_database_url_exits_with_the_setting_to_set() {
 
 #[test]
 fn an_unreachable_database_exits_1_without_showing_the_password() {
-    // No process listens on this port, because the listener is already closed.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // No process listens on this port, because it is reserved for this test.
+    let port = local_servers::port::free().unwrap();
     let url = format!("postgres://tidings:hunter2@127.0.0.1:{port}/tidings");
     let answer = Directory::new().run_with(&["app", "list"], &[("DATABASE_URL", &url)], "");
     assert_eq!(answer.code, 1);

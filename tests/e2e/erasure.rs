@@ -94,8 +94,13 @@ async fn plant(running: &RunningProcess) {
     let answer = connect.json(&json!({"deviceType": "android", "pushToken": "canary-push-token-2"}));
     assert_eq!(answer.send().await.unwrap().status(), 200);
     assert_eq!(running.mails(ADDRESS).await.len(), 1);
-    let (status, inbox) = running.get_as(USER, "/notifications").await;
-    assert_eq!((status, &inbox["unreadCount"]), (200, &json!(1)));
+    // The requests are completed as soon as the items are planned.
+    eventually(SEEN_WITHIN, "the inbox shows one item", async || {
+        let (status, inbox) = running.get_as(USER, "/notifications").await;
+        assert_eq!(status, 200, "{inbox}");
+        (inbox["unreadCount"] == 1).then_some(())
+    })
+    .await;
 }
 
 /// Waits for both passes of the erasure. Skips the wait of 15 minutes before the second.

@@ -72,8 +72,9 @@ async fn a_changed_password_is_used_without_a_restart_and_never_shown() {
     let mut running = RunningProcess::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
     let disabled = directory.run(&["provider", "disable", "demo", "stand-in", "--data-dir", "data"]);
     assert_eq!(disabled.code, 0, "{}", disabled.errors);
-    let old = relay(0, PASSWORDS[0]).await;
-    let port = old.address().port();
+    // The port is reserved, so it is still free when the new relay starts.
+    let port = local_servers::port::free().unwrap();
+    let old = relay(port, PASSWORDS[0]).await;
     let mut said = set_password(&directory, port, PASSWORDS[0]);
     send(&running, "before-the-change").await;
     await_message(&old, "before-the-change").await;

@@ -9,6 +9,7 @@ use domain::Lane;
 use reqwest::Client;
 use suite::{Role, pace};
 use testkit::eventually;
+use uuid::Uuid;
 
 use crate::generator::{
     Accepted, OfferedLoad, PEOPLE, Request, body, fill, offer, person, recipients, title,
@@ -66,8 +67,9 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     let offered = flood.await.unwrap();
     let accepted = filled.accepted.iter().chain(&offered.accepted);
     let accepted = accepted.map(|(send, request)| (*send, request.clone())).collect();
+    let doubtful = filled.doubtful.iter().chain(&offered.doubtful).map(|&send| title(send)).collect();
     everything_is_settled(&system, &accepted).await;
-    every_recipient_has_it_once(&system, &accepted).await;
+    every_recipient_has_it_once(&system, &accepted, &doubtful).await;
     log_accepts_sends_again(&system).await;
     let report = Report { filled, offered, scale: *scale, memory: system.most_memory() };
     report.check();
@@ -106,7 +108,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { filled, offered, scale, memory } = self;
-        let OfferedLoad { accepted, refused, not_made, took } = offered;
+        let OfferedLoad { accepted, refused, not_made, took, .. } = offered;
         writeln!(
             f,
             "flood: streams full after {} sends, {:?}; {} requests within {took:?} over {} connections \
@@ -125,14 +127,19 @@ impl fmt::Display for Report {
 async fn everything_is_settled(system: &System, accepted: &Accepted) {
     let wanted: i64 =
         i64::try_from(accepted.keys().map(|&send| recipients(send).count()).sum::<usize>()).unwrap();
+    let sends: Vec<Uuid> = accepted.values().map(|id| id.parse().unwrap()).collect();
+    let count = async |query: &'static str| -> i64 {
+        sqlx::query_scalar(query).bind(&sends).fetch_one(&system.database).await.unwrap()
+    };
     let mut last = (-1, -1);
     loop {
         let now = eventually(
             STALLED_AFTER,
             &format!("the counts of items and deliveries exceed {last:?} of {wanted}"),
             async || {
-                let items = system.count("SELECT count(*) FROM inbox_item").await;
-                let sent = system.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await;
+                let items = count("SELECT count(*) FROM inbox_item WHERE send_id = ANY($1)").await;
+                let sent = "SELECT count(*) FROM delivery WHERE status = 'sent' AND send_id = ANY($1)";
+                let sent = count(sent).await;
                 ((items, sent) != last).then_some((items, sent))
             },
         )
@@ -144,20 +151,25 @@ async fn everything_is_settled(system: &System, accepted: &Accepted) {
     }
 }
 
-async fn every_recipient_has_it_once(system: &System, accepted: &Accepted) {
-    let shown: Vec<(String, String)> = sqlx::query_as(
-        "SELECT identifier, send_id::text FROM inbox_item
+/// Checks that recipients have every accepted send exactly once, and no send with a title in `doubtful` twice.
+async fn every_recipient_has_it_once(system: &System, accepted: &Accepted, doubtful: &BTreeSet<String>) {
+    let shown: Vec<(String, String, String)> = sqlx::query_as(
+        "SELECT identifier, content->>'title', send_id::text FROM inbox_item
          JOIN app_user ON (app_user.app_id, number) = (inbox_item.app_id, user_number)",
     )
     .fetch_all(&system.database)
     .await
     .unwrap();
-    let promised: BTreeSet<(String, String)> = accepted
+    let promised: BTreeSet<(String, String, String)> = accepted
         .iter()
-        .flat_map(|(&send, request)| recipients(send).map(move |name| (name, request.clone())))
+        .flat_map(|(&send, request)| recipients(send).map(move |name| (name, title(send), request.clone())))
         .collect();
+    let (late, shown): (Vec<_>, Vec<_>) =
+        shown.into_iter().partition(|(_, title, _)| doubtful.contains(title));
     assert_eq!(shown.len(), promised.len(), "number of items in inboxes");
     assert_eq!(shown.into_iter().collect::<BTreeSet<_>>(), promised);
+    let distinct: BTreeSet<_> = late.iter().map(|(name, title, _)| (name, title)).collect();
+    assert_eq!(distinct.len(), late.len(), "an item of a refused send is shown twice: {late:?}");
 
     let mut sent: BTreeMap<(String, String), usize> = BTreeMap::new();
     for email in system.outbox.captures() {
@@ -168,7 +180,10 @@ async fn every_recipient_has_it_once(system: &System, accepted: &Accepted) {
     let promised = accepted.keys().flat_map(|&send| {
         recipients(send).map(move |name| ((format!("{name}@example.com"), title(send)), 1))
     });
+    let (late, sent): (BTreeMap<(String, String), usize>, BTreeMap<_, _>) =
+        sent.into_iter().partition(|((_, subject), _)| doubtful.contains(subject));
     assert!(sent == promised.collect(), "some emails were not sent exactly once");
+    assert!(late.values().all(|&times| times == 1), "emails of refused sends were sent twice: {late:?}");
 }
 
 async fn log_accepts_sends_again(system: &System) {

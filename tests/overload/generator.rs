@@ -1,6 +1,6 @@
 //! A load generator: requests at a fixed rate, independent of the answers, over a fixed number of connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,6 +43,8 @@ pub(crate) struct OfferedLoad {
     pub(crate) accepted: Accepted,
     /// Number of refused requests, by status.
     pub(crate) refused: BTreeMap<u16, usize>,
+    /// Sends that were answered with 503. The log may have stored some of them.
+    pub(crate) doubtful: BTreeSet<usize>,
     /// Number of requests that were dropped because too many waited for a connection.
     pub(crate) not_made: usize,
     /// Time from the start of the load to the last answer.
@@ -64,6 +66,9 @@ impl OfferedLoad {
                 let after: u64 = answer.headers()["retry-after"].to_str().unwrap().parse().unwrap();
                 assert!((1..=60).contains(&after), "{status}: Retry-After: {after}");
                 *self.refused.entry(status).or_default() += 1;
+                if status == 503 {
+                    self.doubtful.insert(send);
+                }
             }
             other => panic!("{other}: {}", answer.text().await.unwrap()),
         }
@@ -73,6 +78,7 @@ impl OfferedLoad {
         let mut all = OfferedLoad::default();
         for of_connection in connections.join_all().await {
             all.accepted.extend(of_connection.accepted);
+            all.doubtful.extend(of_connection.doubtful);
             for (status, count) in of_connection.refused {
                 *all.refused.entry(status).or_default() += count;
             }

@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(120);
 /// Memory limit of every process, in MiB.
 const MOST_MEMORY: u64 = 256;
 /// Number of large sends that wait in the lane: many more than are planned at once.
-const WAITING: u64 = 50;
+const WAITING: u64 = 100;
 const PEOPLE: usize = 5_000;
 const BULK_CONNECTIONS: usize = 2;
 /// Poll interval of inboxes; also the precision of a measurement.

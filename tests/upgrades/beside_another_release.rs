@@ -31,7 +31,7 @@ const ARCHIVING: usize = 20;
 async fn two_releases_beside_each_other_lose_nothing_and_send_nothing_twice() {
     let programs = env::var_os(PROGRAMS).expect("cargo xtask upgrade --beside REVISION sets the directory");
     let other = PathBuf::from(programs);
-    let mut system = System::start_with(Some(&other)).await;
+    let mut system = System::start_with(Some(&other), &[]).await;
     let client = RetryingClient::new(&system.origins(), &system.app);
     let audience = Audience::create(&client, &system.providers).await;
     let mut load = Load::begin(&client);

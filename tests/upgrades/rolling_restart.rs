@@ -34,7 +34,8 @@ async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_gateway_reports_it_while_it_still_serves() {
-    let mut system = System::start().await;
+    // All calls after the SIGTERM must be made within this time.
+    let mut system = System::start_with(None, &[("TIDINGS_GATEWAY__DRAIN", "4s")]).await;
     let origin = system.origins().remove(0);
     // This client opens a new connection for each request, like a new client.
     let stranger = Client::builder().pool_max_idle_per_host(0).build().unwrap();

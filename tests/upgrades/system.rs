@@ -40,12 +40,12 @@ impl DerefMut for System {
 
 impl System {
     pub(crate) async fn start() -> System {
-        System::start_with(None).await
+        System::start_with(None, &[]).await
     }
 
-    /// Does the same as [`start`](Self::start), with the programs in the directory `programs` or, for None, with those of this
-    /// workspace.
-    pub(crate) async fn start_with(programs: Option<&Path>) -> System {
+    /// Does the same as [`start`](Self::start), with the additional settings `more`, and with the programs in the
+    /// directory `programs` or, for None, with those of this workspace.
+    pub(crate) async fn start_with(programs: Option<&Path>, more: &[(&str, &str)]) -> System {
         service_kit::install_crypto_provider();
         let servers = Servers::start().await;
         let outbox = Outbox::in_directory(servers.directory(), KEPT).unwrap();
@@ -53,6 +53,7 @@ impl System {
             (Providers::start(outbox).await.unwrap(), WebhookReceiver::start().await.unwrap());
         let push_service = providers.push_service.url();
         let settings = PATIENT.into_iter().chain([("TIDINGS_WEB_PUSH__HOSTS", push_service.as_str())]);
+        let settings = settings.chain(more.iter().copied());
         let addresses = system::addresses(INSTANCES);
         let mut system = suite::System::prepare_with(programs, servers, addresses, settings).await;
         let documents = providers.documents();

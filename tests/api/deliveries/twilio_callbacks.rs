@@ -57,7 +57,7 @@ impl Line {
     async fn delivery(&self, request: &str, status: &str) -> Value {
         let path = format!("GET /v3/requests/{request}/deliveries?channel=sms");
         let mut delivery = eventually(SOON, &format!("the message is {status}"), async || {
-            let page = self.service.by(&self.shop, &path).send().await.is(200);
+            let page = self.service.once_stored(&self.shop, &path).await;
             page["data"].as_array()?.first().filter(|one| one["status"] == status).cloned()
         })
         .await;

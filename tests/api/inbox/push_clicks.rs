@@ -13,12 +13,13 @@ impl Service {
         self.context.links.sign(&Link { app, user, purpose }).await.unwrap()
     }
 
-    /// Reports a click as a service worker does, without a body and without credentials.
+    /// Reports a click as a service worker does, without a body and without credentials. Returns when lists show it.
     async fn click(&self, token: &str) -> u16 {
         let call =
             self.call(&format!("POST /v3/push/click/{token}")).header("Origin", "https://shop.example");
         let answer = call.send().await;
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        self.caught_up().await;
         answer.status
     }
 }

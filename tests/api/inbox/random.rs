@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use suite::RandomNumbers;
 use testkit::{WRONG_COUNTERS, eventually};
 
-use crate::client::Answer;
+use crate::client::{Answer, Call};
 use crate::service::{App, SOON, Service};
 
 const OPERATIONS: u64 = 75;
@@ -139,11 +139,7 @@ impl User<'_> {
             Some(body) => call.json(&body),
             None => call,
         };
-        let answer = call.send().await;
-        if answer.status == 202 {
-            self.service.caught_up().await;
-        }
-        answer
+        self.service.changed(call).await
     }
 
     /// Reads the whole inbox, page by page.
@@ -177,8 +173,23 @@ fn read(item: &Value) -> (i64, Item) {
 }
 
 impl Service {
+    /// Makes a change to an inbox, and returns when lists show it.
+    pub(crate) async fn change(&self, call: Call) {
+        let answer = self.changed(call).await;
+        assert!(matches!(answer.status, 200 | 202), "{answer:?}");
+    }
+
+    /// Makes a call. If it is a change that lists do not show yet, waits until they do.
+    async fn changed(&self, call: Call) -> Answer {
+        let answer = call.send().await;
+        if answer.status == 202 {
+            self.caught_up().await;
+        }
+        answer
+    }
+
     /// Waits until the projection has reached the end of the log.
-    async fn caught_up(&self) {
+    pub(crate) async fn caught_up(&self) {
         for number in 0..self.context.partitions {
             let stream = StreamName::Inbox(number);
             let last = self.context.log.state(stream).await.unwrap().last_seq;

@@ -48,6 +48,18 @@ impl Live {
         headers: &[(&'static str, String)],
         last: Option<&str>,
     ) -> (Live, Event) {
+        let opened = Live::try_open(gateway, headers, last).await;
+        let mut live = opened.expect("the gateway opens the stream");
+        let first = live.next().await;
+        (live, first)
+    }
+
+    /// Opens a stream at a gateway, after the event `last`. If the gateway refuses it, returns the answer.
+    pub(crate) async fn try_open(
+        gateway: SocketAddr,
+        headers: &[(&'static str, String)],
+        last: Option<&str>,
+    ) -> Result<Live, reqwest::Response> {
         let mut request = reqwest::Client::new().get(format!("http://{gateway}/v3/stream"));
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -56,12 +68,12 @@ impl Live {
             request = request.header("Last-Event-ID", last);
         }
         let response = timeout(SOON, request.send()).await.unwrap().unwrap();
-        assert_eq!(response.status(), 200);
+        if response.status() != 200 {
+            return Err(response);
+        }
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["cache-control"], "no-store");
-        let mut live = Live { response, text: String::new(), last_id: String::new() };
-        let first = live.next().await;
-        (live, first)
+        Ok(Live { response, text: String::new(), last_id: String::new() })
     }
 
     /// Waits for the next event.

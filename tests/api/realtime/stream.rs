@@ -43,32 +43,31 @@ async fn every_change_is_reported_to_all_connections_of_its_user_and_to_no_other
         (of_item("DELETE ID/views"), Value::Null, (2, 2), "state"),
     ];
     for (call, body, counts, member) in changes {
-        let mut request = service.of(&shop, "ada", &call);
-        if !body.is_null() {
-            request = request.json(&body);
-        }
-        let answer = request.send().await.is(200);
+        let request = service.of(&shop, "ada", &call);
+        let request = if body.is_null() { request } else { request.json(&body) };
+        service.change(request).await;
+        let listed = service.list(&shop, "ada", "").await["data"][0].clone();
         for live in &mut lives {
             let updated = live.expect("notification.updated").await;
             assert_eq!(updated.counts(), counts, "{call}");
             let notification = &updated.data["notification"];
-            assert_eq!((&notification["id"], &notification[member]), (&json!(id), &answer[member]), "{call}");
+            assert_eq!((&notification["id"], &notification[member]), (&json!(id), &listed[member]), "{call}");
             assert!(!notification[member].is_null(), "{call}");
         }
     }
-    service.of(&shop, "ada", "POST /v3/notifications/markAllNotificationsAsRead").send().await.is(200);
+    service.change(service.of(&shop, "ada", "POST /v3/notifications/markAllNotificationsAsRead")).await;
     for live in &mut lives {
         let all = live.expect("inbox.updated").await;
         assert_eq!((&all.data["change"], all.counts()), (&json!("allRead"), (0, 0)));
         assert!(all.data["upTo"].as_i64().unwrap() >= id);
     }
-    service.of(&shop, "ada", &of_item("DELETE ID")).send().await.is(200);
+    service.change(service.of(&shop, "ada", &of_item("DELETE ID"))).await;
     for live in &mut lives {
         let deleted = live.expect("notification.deleted").await;
         assert_eq!((&deleted.data["id"], deleted.counts()), (&json!(id), (0, 0)));
         assert!(deleted.data["requestId"].is_string());
     }
-    service.of(&shop, "ada", "POST /v3/notifications/markAllNotificationsAsDeleted").send().await.is(200);
+    service.change(service.of(&shop, "ada", "POST /v3/notifications/markAllNotificationsAsDeleted")).await;
     for live in &mut lives {
         assert_eq!(live.expect("inbox.updated").await.data["change"], "allDeleted");
     }
@@ -107,17 +106,23 @@ async fn a_client_resumes_at_another_gateway_and_is_reset_if_changes_are_unknown
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
     let headers = user_headers(&shop, "ada");
-    // The other gateway follows all partitions since its first connection.
-    let (keeps, _) = Live::open_at(other, &user_headers(&shop, "zoe"), None).await;
+    // The other gateway follows the stream since this connection.
+    let (mut follows, _) = Live::open_at(other, &headers, None).await;
     let mut live = Live::open(&service, &shop, "ada").await;
     service.deliver(&shop, "ada", 1).await;
     live.expect("notification.created").await;
     let last = live.last_id.clone();
-    drop((live, keeps));
+    drop(live);
 
     service.deliver(&shop, "ada", 2).await;
+    for _ in 0..3 {
+        follows.expect("notification.created").await;
+    }
     let id = newest(&service, &shop, "ada").await;
-    service.of(&shop, "ada", &format!("POST /v3/notifications/{id}/click")).send().await.is(200);
+    service.change(service.of(&shop, "ada", &format!("POST /v3/notifications/{id}/click"))).await;
+    // After this report, the other gateway has read all changes.
+    follows.expect("notification.updated").await;
+    drop(follows);
     let (mut live, ready) = Live::open_at(other, &headers, Some(&last)).await;
     assert_eq!((&ready.data["resumed"], ready.counts()), (&json!(true), (3, 3)));
     let missed = [live.expect("notification.created").await, live.expect("notification.created").await];
@@ -168,7 +173,7 @@ async fn many_changes_at_once_become_a_reset_and_a_hundred_do_not() {
         ids.extend(list["data"].as_array().unwrap().iter().map(|item| item["id"].clone()));
     }
     let bulk = json!({"ids": ids[..100], "change": "read"});
-    service.of(&shop, "ada", "POST /v3/notifications/bulk").json(&bulk).send().await.is(200);
+    service.change(service.of(&shop, "ada", "POST /v3/notifications/bulk").json(&bulk)).await;
     let mut changed = std::collections::BTreeSet::new();
     while changed.len() < 100 {
         let updated = live.expect("notification.updated").await;
@@ -176,7 +181,11 @@ async fn many_changes_at_once_become_a_reset_and_a_hundred_do_not() {
         changed.insert(updated.data["notification"]["id"].as_i64().unwrap());
     }
     let rest = json!({"ids": ids[100..], "change": "read"});
-    service.of(&shop, "ada", "POST /v3/notifications/bulk").json(&rest).send().await.is(200);
+    service.change(service.of(&shop, "ada", "POST /v3/notifications/bulk").json(&rest)).await;
+    // After these reports, the gateway has read all changes.
+    for _ in 100..ids.len() {
+        live.expect("notification.updated").await;
+    }
     let headers = user_headers(&shop, "ada");
     let (mut resumed, ready) = Live::open_at(service.address, &headers, Some(&last)).await;
     assert_eq!(ready.counts(), (0, 0));
@@ -190,10 +199,10 @@ async fn a_user_who_does_not_exist_yet_gets_updates_once_it_is_created() {
     let mut live = Live::open(&service, &shop, "zoe").await;
     let users = service.rows("SELECT identifier FROM app_user").await;
     assert!(users.is_empty(), "a connection creates no user");
-    service.deliver(&shop, "zoe", 1).await;
+    service.by(&shop, "PUT /v3/users/zoe").json(&json!({})).send().await.is(200);
     live.expect("reset").await;
     service.deliver(&shop, "zoe", 1).await;
-    assert_eq!(live.expect("notification.created").await.counts(), (2, 2));
+    assert_eq!(live.expect("notification.created").await.counts(), (1, 1));
 }
 
 #[tokio::test]
@@ -254,35 +263,34 @@ async fn connections_are_limited_and_a_gateway_may_hold_none() {
     let mut lives = Vec::new();
     let refused = loop {
         assert!(lives.len() <= 8, "callers with a public key get at most half of the connections");
-        let call = service.of(&shop, "ada", "GET /v3/stream").header("Prefer", "handling=strict");
-        match tokio::time::timeout(Duration::from_millis(300), call.send()).await {
-            Ok(answer) => break answer,
-            Err(_) => lives.push(Live::open(&service, &shop, "ada").await),
+        match Live::try_open(service.address, &user_headers(&shop, "ada"), None).await {
+            Ok(live) => lives.push(live),
+            Err(answer) => break answer,
         }
     };
-    refused.fails(503, "unavailable");
-    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert_eq!(refused.status(), 503);
+    let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=10).contains(&seconds));
+    assert_eq!(refused.json::<Value>().await.unwrap()["code"], "unavailable");
     assert!(!lives.is_empty());
     drop(lives);
-    eventually(SOON, "closed connections are released", async || {
-        let call = service.of(&shop, "ada", "GET /v3/stream").send();
-        tokio::time::timeout(Duration::from_millis(300), call).await.is_err().then_some(())
-    })
-    .await;
+    let opened = async |app: &App, user: &str| {
+        let headers = user_headers(app, user);
+        eventually(SOON, "closed connections are released", async || {
+            Live::try_open(service.address, &headers, None).await.ok()
+        })
+        .await
+    };
+    opened(&shop, "ada").await;
 
     let app = service.app("small").await;
     let most = std::num::NonZeroU32::new(2);
     let limited = store::control::switch::Switch::RealtimeConnections(most);
     service.context.store.control().set_switches(app.id, &[limited], "test").await.unwrap();
-    let lives = [Live::open(&service, &app, "ada").await, Live::open(&service, &app, "bob").await];
+    let lives = [opened(&app, "ada").await, opened(&app, "bob").await];
     service.of(&app, "cyd", "GET /v3/stream").send().await.fails(503, "unavailable");
     drop(lives);
-    eventually(SOON, "the app may open connections again", async || {
-        let call = service.of(&app, "cyd", "GET /v3/stream").send();
-        tokio::time::timeout(Duration::from_millis(300), call).await.is_err().then_some(())
-    })
-    .await;
+    opened(&app, "cyd").await;
 
     let none = Service::start_configured(|config| config.gateway.realtime = false).await;
     let shop = none.app("shop").await;

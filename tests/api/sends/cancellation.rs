@@ -19,12 +19,21 @@ impl Service {
         receipt["requestId"].as_str().unwrap().to_owned()
     }
 
+    /// Makes a call for a request, and repeats it until the dispatcher has stored the request. Returns the body.
+    pub(crate) async fn once_stored(&self, app: &App, call: &str) -> Value {
+        eventually(SOON, "the request is stored", async || {
+            let answer = self.by(app, call).send().await;
+            (answer.status != 404).then(|| answer.is(200))
+        })
+        .await
+    }
+
     pub(crate) async fn request(&self, app: &App, id: &str) -> Value {
-        self.by(app, &format!("GET /v3/requests/{id}")).send().await.is(200)
+        self.once_stored(app, &format!("GET /v3/requests/{id}")).await
     }
 
     async fn cancel(&self, app: &App, id: &str) -> u64 {
-        let answer = self.by(app, &format!("DELETE /v3/requests/{id}")).send().await.is(200);
+        let answer = self.once_stored(app, &format!("DELETE /v3/requests/{id}")).await;
         assert_eq!(answer.as_object().unwrap().len(), 1);
         answer["cancelled"].as_u64().unwrap()
     }

@@ -168,7 +168,7 @@ async fn a_repeat_may_come_after_the_send_has_expired() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut body = plain_send(&["ada"]);
-    body["expiresAt"] = json!((clock::now() + Duration::from_secs(2)).to_string());
+    body["expiresAt"] = json!((clock::now() + Duration::from_secs(4)).to_string());
     let send = |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&body);
     let first = send("kept").send().await.is(202);
     eventually(SOON, "the send expires", async || {

@@ -202,7 +202,7 @@ async fn a_scheduled_send_waits() {
     body["sendAt"] = json!((service_kit::clock::now() + std::time::Duration::from_secs(3600)).to_string());
     let receipt = service.by(&shop, SEND).json(&body).send().await.is(202);
     let id = receipt["requestId"].as_str().unwrap();
-    let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.is(200);
+    let request = service.request(&shop, id).await;
     assert_eq!((&request["status"], &request["sendAt"]), (&json!("scheduled"), &body["sendAt"]));
     assert!(titles(&service.list(&shop, "ada", "").await).is_empty());
 }

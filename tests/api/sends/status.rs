@@ -145,7 +145,7 @@ async fn a_recipients_history_covers_acceptance_to_the_last_attempt() {
     let id = service.sent(&shop, &send).await;
     let story = testkit::eventually(SOON, "the second attempt is made", async || {
         let path = format!("GET /v3/requests/{id}/deliveries?recipient=ada");
-        let story = service.by(&shop, &path).send().await.is(200);
+        let story = service.once_stored(&shop, &path).await;
         (story["data"][0]["status"] == "sent").then_some(story)
     })
     .await;

@@ -26,9 +26,8 @@ impl Service {
 
     /// Waits until a request is completed, and returns it.
     async fn completed(&self, app: &App, request: &Value) -> Value {
-        let call = format!("GET /v3/requests/{}", request.as_str().unwrap());
         eventually(SOON, "the request is completed", async || {
-            let answer = self.by(app, &call).send().await.is(200);
+            let answer = self.request(app, request.as_str().unwrap()).await;
             (answer["status"] == "completed").then_some(answer)
         })
         .await
@@ -127,7 +126,7 @@ async fn a_scheduled_send_to_a_topic_is_cancelled() {
     let request = service.by(&app, SEND).json(&body).send().await.is(202)["requestId"].clone();
     let path = format!("/v3/requests/{}", request.as_str().unwrap());
     eventually(SOON, "the request is scheduled", async || {
-        let answer = service.by(&app, &format!("GET {path}")).send().await.is(200);
+        let answer = service.once_stored(&app, &format!("GET {path}")).await;
         (answer["status"] == "scheduled").then_some(())
     })
     .await;

@@ -89,11 +89,11 @@ async fn an_unacknowledged_message_is_delivered_again() {
 async fn work_in_progress_is_not_delivered_to_another_process() {
     let world = World::start().await;
     world.fill(SENDS, 1).await;
-    let two_seconds = ConsumerSettings { ack_wait: Duration::from_secs(2), ..SHORT };
-    let consumer = world.log.consumer(SENDS, DURABLE, two_seconds).await.unwrap();
+    let three_seconds = ConsumerSettings { ack_wait: Duration::from_secs(3), ..SHORT };
+    let consumer = world.log.consumer(SENDS, DURABLE, three_seconds).await.unwrap();
     let mine = next(&consumer).await;
-    // For three seconds, another process fetches while the holder of the message reports progress every 50 ms.
-    for _ in 0..60 {
+    // For four seconds, another process fetches while the holder of the message reports progress every 50 ms.
+    for _ in 0..80 {
         mine.in_progress().await.unwrap();
         assert!(consumer.fetch(1, AT_ONCE).await.unwrap().is_empty());
     }
@@ -109,13 +109,13 @@ async fn a_returned_message_is_delivered_again_after_the_delay() {
     let again = next(&consumer).await;
     assert_eq!((again.seq, again.deliveries), (1, 2));
 
-    again.nak(Some(Duration::from_secs(1))).await.unwrap();
-    let delayed_at = std::time::Instant::now();
     world.log.publish(message(SENDS, "other")).await.unwrap();
+    again.nak(Some(Duration::from_secs(2))).await.unwrap();
+    let delayed_at = std::time::Instant::now();
     assert_eq!(next(&consumer).await.seq, 2, "the delay does not hold up other messages");
     let third = next(&consumer).await;
     assert_eq!((third.seq, third.deliveries), (1, 3));
-    assert!(delayed_at.elapsed() >= Duration::from_millis(900), "the message came before its delay");
+    assert!(delayed_at.elapsed() >= Duration::from_millis(1_900), "the message came before its delay");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use event_log::{ConsumerSettings, EventLog};
 use testkit::eventually;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::world::{SENDS, World, number, numbered};
@@ -15,11 +16,19 @@ const MESSAGES: u64 = 60_000;
 const KILLS_AT: [u64; 2] = [5_000, 20_000];
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Publishes each number again and again until it is confirmed. Returns the sequences by number.
-async fn publish(log: EventLog, confirmed: Arc<AtomicU64>) -> BTreeMap<u64, u64> {
+/// Publishes each number again and again until it is confirmed, and the last ones only after `killed`. Returns the
+/// sequences by number.
+async fn publish(
+    log: EventLog,
+    confirmed: Arc<AtomicU64>,
+    mut killed: oneshot::Receiver<()>,
+) -> BTreeMap<u64, u64> {
     let mut seqs = BTreeMap::new();
     let numbers: Vec<u64> = (1..=MESSAGES).collect();
     for chunk in numbers.chunks(400) {
+        if chunk.ends_with(&[MESSAGES]) {
+            (&mut killed).await.unwrap();
+        }
         let mut open = chunk.to_vec();
         while !open.is_empty() {
             let messages = open.iter().map(|&number| numbered(SENDS, number)).collect();
@@ -83,7 +92,8 @@ async fn work(log: EventLog) -> BTreeMap<u64, u64> {
 async fn nothing_confirmed_is_lost_when_the_server_is_killed() {
     let mut world = World::start().await;
     let confirmed = Arc::new(AtomicU64::new(0));
-    let publisher = tokio::spawn(publish(world.log.clone(), confirmed.clone()));
+    let (all_kills, killed) = oneshot::channel();
+    let publisher = tokio::spawn(publish(world.log.clone(), confirmed.clone(), killed));
     let reader = tokio::spawn(read(world.log.clone()));
     let worker = tokio::spawn(work(world.log.clone()));
     for kill_at in KILLS_AT {
@@ -98,6 +108,7 @@ async fn nothing_confirmed_is_lost_when_the_server_is_killed() {
         world.server.kill();
         world.server.restart().await.unwrap();
     }
+    all_kills.send(()).unwrap();
     let seqs = timeout(LIMIT, publisher).await.expect("the publisher does not finish").unwrap();
     let numbers = timeout(LIMIT, reader).await.expect("the reader does not finish").unwrap();
     let times = timeout(LIMIT, worker).await.expect("the worker does not finish").unwrap();

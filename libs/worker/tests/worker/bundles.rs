@@ -21,7 +21,11 @@ async fn deliveries(world: &World, numbers: std::ops::RangeInclusive<i64>) -> Ve
 
 #[tokio::test]
 async fn a_bundle_of_more_jobs_than_calls_is_delivered_once_and_acknowledged() {
-    let world = World::with(|config| config.delivery.max_concurrency = 4).await;
+    let world = World::with(|config| {
+        config.delivery.max_concurrency = 4;
+        config.delivery.ack_wait = SOON;
+    })
+    .await;
     let scripted = ScriptedChannel::new([]);
     let orders = deliveries(&world, 1..=60).await;
     world.order_together(&orders).await;
@@ -63,7 +67,7 @@ async fn a_bundle_with_an_unfinished_job_is_redelivered_and_repeats_no_call() {
 
 #[tokio::test]
 async fn a_job_that_has_to_wait_leaves_its_bundle() {
-    let world = World::start().await;
+    let world = World::with(|config| config.delivery.ack_wait = SOON).await;
     let scripted = ScriptedChannel::new([]);
     let orders = deliveries(&world, 1..=3).await;
     let leased = &orders[1];
@@ -92,17 +96,16 @@ async fn a_job_that_has_to_wait_leaves_its_bundle() {
 #[tokio::test]
 async fn a_stopping_worker_returns_a_bundle_whose_jobs_wait() {
     let world = World::with(|config| config.delivery.max_concurrency = 1).await;
-    let scripted = ScriptedChannel::new([Step::Hold(Outcome::Sent { provider_id: None })]);
+    let first = world.another().await;
+    let stopping = Step::Stop(first.tasks.clone(), Outcome::Sent { provider_id: None });
+    let scripted = ScriptedChannel::new([stopping]);
     let orders = deliveries(&world, 1..=3).await;
     world.order_together(&orders).await;
-    let first = world.another().await;
     serve(&first, &scripted);
     eventually(SOON, "the first job calls the provider", async || {
         (scripted.calls().len() == 1).then_some(())
     })
     .await;
-    first.tasks.stop();
-    scripted.release();
     stop(&first).await;
     assert_eq!(scripted.calls().len(), 1, "the waiting jobs were returned");
     world.serve(&scripted);

@@ -1,7 +1,5 @@
 //! Limits on the use of a provider and of a lane.
 
-use std::time::Duration;
-
 use domain::{Outcome, Route, Status};
 use service_kit::clock;
 use testkit::eventually;
@@ -58,11 +56,16 @@ async fn a_job_postponed_beyond_its_expiry_ends_at_that_time() {
     world.serve(&scripted);
     world.overload().await;
     let mut order = world.delivery(1).await;
-    order.expires_at = Some(clock::now() + Duration::from_secs(1));
-    world.run("UPDATE delivery SET expires_at = now() + interval '1 second' WHERE user_number = 1").await;
+    let expires_at = clock::now() + SOON;
+    order.expires_at = Some(expires_at);
     world.order(&order).await;
     world.acknowledged(11).await;
-    world.fire_timers(1).await;
+    let due_at = "SELECT (extract(epoch FROM due_at) * 1000)::bigint FROM timer";
+    assert_eq!(world.count(due_at).await, expires_at.millis());
+
+    order.expires_at = Some(clock::now());
+    world.run("UPDATE delivery SET expires_at = now() WHERE user_number = 1").await;
+    world.order(&order).await;
     world.acknowledged(12).await;
     world.reaches(order.delivery_id, Status::Expired).await;
     assert_eq!(scripted.calls().len(), 10);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Outcome};
+use service_kit::Tasks;
 use tokio::sync::Semaphore;
 use worker::ChannelSender;
 
@@ -23,6 +24,8 @@ pub(crate) enum Step {
     Panic,
     /// The answer comes when [`ScriptedChannel::release`] is called.
     Hold(Outcome),
+    /// The process begins to stop during the call.
+    Stop(Tasks, Outcome),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +81,10 @@ impl ScriptedChannel {
             Some(Step::Panic) => panic!("on purpose"),
             Some(Step::Hold(outcome)) => {
                 assert!(self.released.acquire().await.is_err());
+                outcome
+            }
+            Some(Step::Stop(tasks, outcome)) => {
+                tasks.stop();
                 outcome
             }
         };

@@ -76,11 +76,13 @@ impl World {
         [inboxes, stored(jobs).await, stored(StreamName::Outcome).await]
     }
 
-    /// Returns the activity once PostgreSQL has counted this number of deliveries. It counts with a delay.
-    async fn activity_with(&self, deliveries: i64) -> Activity {
+    /// Returns the activity once PostgreSQL has counted this number of rows in each table. It counts with a delay.
+    async fn activity_with(&self, rows: i64) -> Activity {
         eventually(SOON, "PostgreSQL has counted everything", async || {
             let activity = self.activity().await;
-            (activity.deliveries >= deliveries).then_some(activity)
+            let Activity { requests, plans, recipients, deliveries, .. } = activity;
+            let least = requests.min(plans).min(recipients).min(deliveries);
+            (least >= rows).then_some(activity)
         })
         .await
     }

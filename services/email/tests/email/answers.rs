@@ -4,11 +4,11 @@ use domain::Outcome;
 use domain::content::EmailContent;
 use domain::outcome::{Blame, RetryLimit};
 use email::smtp::answers::{SmtpVerdict, TABLE, answer, is_alarming, row};
-use email::{Failure, Reply, Stage as At};
+use email::{Failure, PoolLimits, Reply, Stage as At};
 use serde_json::json;
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 
-use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each, text};
+use crate::fixture::{Mailer, TO, assert_sent, limits, text};
 
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -127,16 +127,19 @@ async fn lost_connections_are_unknown_only_once_content_was_sent() {
 
 #[tokio::test]
 async fn a_timeout_is_unknown_only_after_content_was_sent() {
-    for (stage, outcome) in [
-        (Stage::Connect, RETRY),
-        (Stage::Hello, RETRY),
-        (Stage::Mail, RETRY),
-        (Stage::Rcpt, RETRY),
-        (Stage::Data, RETRY),
-        (Stage::Content, Outcome::Unknown),
-        (Stage::Dot, Outcome::Unknown),
+    let short = Duration::from_millis(200);
+    let connecting = || PoolLimits { connecting: short, ..limits() };
+    let commands = || PoolLimits { commands: short, ..limits() };
+    let content = || PoolLimits { content: short, ..limits() };
+    for (stage, outcome, limits) in [
+        (Stage::Connect, RETRY, connecting()),
+        (Stage::Hello, RETRY, connecting()),
+        (Stage::Mail, RETRY, commands()),
+        (Stage::Rcpt, RETRY, commands()),
+        (Stage::Data, RETRY, commands()),
+        (Stage::Content, Outcome::Unknown, content()),
+        (Stage::Dot, Outcome::Unknown, content()),
     ] {
-        let limits = limits_each(Duration::from_millis(200));
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(Rule::stall(stage));
         let answer = mailer.send(TO).await;

@@ -47,7 +47,7 @@ async fn connections_stay_within_the_limit_while_some_are_refused() {
 
 #[tokio::test]
 async fn waiting_for_a_connection_does_not_shorten_the_time_for_content() {
-    let limits = PoolLimits { connections: 1, content: Duration::from_millis(500), ..limits_each(LIMIT) };
+    let limits = PoolLimits { connections: 1, content: Duration::from_millis(1_500), ..limits_each(LIMIT) };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
     // `join!` polls the first call first. So that call takes the only connection, and keeps it until sending the content
@@ -61,7 +61,8 @@ async fn waiting_for_a_connection_does_not_shorten_the_time_for_content() {
 
 #[tokio::test]
 async fn a_message_without_a_free_connection_in_time_was_certainly_not_sent() {
-    let limits = PoolLimits { connections: 1, connecting: Duration::from_millis(300), ..limits_each(LIMIT) };
+    let limits =
+        PoolLimits { connections: 1, connecting: Duration::from_millis(1_500), ..limits_each(LIMIT) };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
     tokio::select! {
@@ -91,7 +92,8 @@ async fn a_connection_is_not_reused_after_a_broken_exchange() {
         Rule::answer(Stage::Data, "250 this is not how it goes"),
         Rule::answer(Stage::Rcpt, "gibberish"),
     ] {
-        let limits = limits_each(Duration::from_millis(300));
+        let short = Duration::from_millis(800);
+        let limits = PoolLimits { commands: short, content: short, ..limits() };
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(rule.clone());
         let answer = mailer.send("first@example.org").await;
@@ -148,7 +150,7 @@ async fn a_refusal_does_not_affect_the_next_message() {
 
 #[tokio::test]
 async fn a_connection_closed_by_the_server_while_idle_is_replaced_within_the_attempt() {
-    let settings = SmtpSettings { idle: Duration::from_millis(50), ..SmtpSettings::default() };
+    let settings = SmtpSettings { idle: Duration::from_millis(600), ..SmtpSettings::default() };
     let mailer = Mailer::with(settings, limits()).await;
     for round in 1..=3 {
         assert_sent(&mailer.send(TO).await);

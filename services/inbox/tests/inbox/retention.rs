@@ -252,7 +252,7 @@ async fn an_erased_user_has_no_rows_after_a_removal() {
 
 #[tokio::test]
 async fn the_service_removes_items() {
-    let world = World::keeping(KEEP, 2).await;
+    let world = World::start().await;
     assert_eq!(world.app("shop").await, APP);
     let now = clock::now();
     let projection = world.another().await;
@@ -262,7 +262,7 @@ async fn the_service_removes_items() {
     world.projected().await;
     stop(&projection).await;
     // The first round begins when the service starts.
-    world.context.serve("inbox", inbox::run);
+    world.keeping(KEEP, 2).serve("inbox", inbox::run);
     eventually(SOON, "the items are removed", async || (world.sends_of(1).await == [3, 4]).then_some(()))
         .await;
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 3, "the rows of sends 2, 3 and 4");

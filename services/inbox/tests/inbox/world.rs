@@ -45,21 +45,17 @@ impl World {
         World { installation: Installation::start(|config| config.streams.partitions = partitions).await }
     }
 
-    /// Starts an installation with one partition, which keeps inbox items for `keep`, and at most `keep_per_user` per user.
-    pub(crate) async fn keeping(keep: Duration, keep_per_user: u32) -> World {
-        let installation = Installation::start(|config| {
-            config.inbox.keep = keep;
-            config.inbox.keep_per_user = keep_per_user;
-        });
-        World { installation: installation.await }
+    /// Returns the context with settings that keep inbox items for `keep`, and at most `keep_per_user` per user.
+    pub(crate) fn keeping(&self, keep: Duration, keep_per_user: u32) -> Context {
+        let mut config = Config::clone(&self.context.config);
+        config.inbox.keep = keep;
+        config.inbox.keep_per_user = keep_per_user;
+        Context { config: Arc::new(config), ..self.context.clone() }
     }
 
     /// Creates a retention with other settings than those of the services, whose own rounds would remove items at any time.
     pub(crate) fn retention(&self, keep: Duration, keep_per_user: u32) -> Retention {
-        let mut config = Config::clone(&self.context.config);
-        config.inbox.keep = keep;
-        config.inbox.keep_per_user = keep_per_user;
-        Retention::new(&Context { config: Arc::new(config), ..self.context.clone() })
+        Retention::new(&self.keeping(keep, keep_per_user))
     }
 
     /// Compares the inbox with a replay of the log. Returns the number of users that differ.

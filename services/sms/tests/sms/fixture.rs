@@ -69,10 +69,10 @@ pub(crate) fn limits() -> Limits {
     Limits::for_lease(Duration::from_secs(90))
 }
 
-/// Creates limits so short that a test can wait for a timeout.
+/// Creates limits with which a test can wait for the timeout of a call.
 pub(crate) fn short() -> Limits {
-    let short = Duration::from_millis(300);
-    Limits { call: short, connecting: short, response: short, ..limits() }
+    let short = Duration::from_secs(1);
+    Limits { call: short, ..limits() }
 }
 
 pub(crate) async fn twilio() -> (TwilioStandIn, Line) {

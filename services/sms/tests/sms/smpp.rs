@@ -7,8 +7,7 @@ use serde_json::json;
 use stand_ins::smsc::{Reaction, Rule, SmscSettings, Stage};
 
 use crate::fixture::{
-    Line, NOW, TO, assert_answer, assert_sent, captures, job, limits, only, short, smpp_settings, smsc,
-    smsc_with,
+    Line, NOW, TO, assert_answer, assert_sent, captures, job, limits, only, smpp_settings, smsc, smsc_with,
 };
 
 /// Returns a text that needs three parts.
@@ -64,7 +63,8 @@ async fn a_connection_that_ends_after_the_submission_leaves_it_unknown() {
         assert_sent(&line.send(TO, "Hello again").await);
         assert_eq!(server.binds(), 2);
     }
-    let (server, line) = smsc_with(SmscSettings::default(), short()).await;
+    let limits = sms::Limits { response: Duration::from_secs(1), ..limits() };
+    let (server, line) = smsc_with(SmscSettings::default(), limits).await;
     server.script(Rule::new(Stage::Submit, Reaction::Stall));
     assert_answer(&line.send(TO, "Hello").await, &Outcome::Unknown, "timeout");
     assert_sent(&line.send(TO, "Hello again").await);

@@ -86,12 +86,13 @@ async fn a_starting_worker_receives_awaited_receipts() {
 
 #[tokio::test]
 async fn a_session_is_kept_while_receipts_are_awaited() {
-    let limits = sms::Limits { idle: Duration::from_millis(400), ..limits() };
+    let limits = sms::Limits { idle: Duration::from_secs(2), ..limits() };
     let (server, mut line) = smsc_with(SmscSettings::default(), limits).await;
     line.provider.settings["enquireLinkSeconds"] = json!(1);
+    // Three enquiries take longer than `idle`.
     let listening = async || {
         line.sender.listen(&line.provider).unwrap();
-        (server.bound() == 1 && server.enquiries() >= 2).then_some(())
+        (server.bound() == 1 && server.enquiries() >= 3).then_some(())
     };
     tokio::select! {
         never = line.sender.reap() => match never {},

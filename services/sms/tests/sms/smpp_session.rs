@@ -40,7 +40,7 @@ async fn one_session_carries_many_messages_within_its_window() {
 #[tokio::test]
 async fn unanswered_submissions_stay_within_the_window() {
     let limits =
-        Limits { connecting: Duration::from_millis(300), response: Duration::from_secs(2), ..limits() };
+        Limits { connecting: Duration::from_millis(1_500), response: Duration::from_secs(3), ..limits() };
     let (server, line) = smsc_with(SmscSettings::default(), limits).await;
     let mut settings = smpp_settings(&server);
     settings["window"] = json!(2);

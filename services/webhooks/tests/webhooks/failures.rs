@@ -174,7 +174,8 @@ async fn day_old_webhooks_of_an_endpoint_that_failed_for_a_day_fail_and_old_rows
     })
     .await;
     assert_eq!(store.webhooks().prune_webhooks(day, day).await.unwrap(), 0);
-    sqlx::query("UPDATE webhook_message SET settled_at = now() - interval '40 days'")
+    // The service itself keeps failed messages for 30 days.
+    sqlx::query("UPDATE webhook_message SET settled_at = now() - interval '20 days'")
         .execute(&world.pool)
         .await
         .unwrap();

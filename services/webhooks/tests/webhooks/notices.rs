@@ -6,7 +6,7 @@ use serde_json::json;
 use store::webhooks::WEBHOOKS;
 use uuid::Uuid;
 
-use crate::world::{SEND, World, settings};
+use crate::world::{SEND, World, patient, settings};
 
 #[tokio::test]
 async fn a_webhook_has_the_ids_status_and_reason_of_its_delivery_but_no_address() {
@@ -81,7 +81,7 @@ async fn a_repeated_event_creates_one_webhook_and_an_unreadable_event_is_dead_le
     world.publish(StreamName::Outcome, record.payload.to_vec()).await;
     world.publish(StreamName::Outcome, b"no envelope".to_vec()).await;
     world.settled(2, Status::Sent).await;
-    world.serve(settings());
+    world.serve(patient());
     assert_eq!(world.received(2).await.len(), 2);
     world.followed().await;
     world.messages("delivered", 2).await;

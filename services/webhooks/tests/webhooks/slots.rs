@@ -6,10 +6,9 @@ use std::time::Duration;
 use domain::Status;
 use stand_ins::http::{Reaction, Rule, status};
 use store::webhooks::Pace;
-use testkit::eventually;
 use webhooks::Settings;
 
-use crate::world::{SOON, World, settings};
+use crate::world::{World, patient, settings};
 
 /// Deliveries whose outcomes make the endpoint's slots deep.
 const QUICK: u128 = 64;
@@ -31,17 +30,8 @@ impl World {
         }
     }
 
-    async fn number(&self, of: &'static str) -> i64 {
-        sqlx::query_scalar(of).fetch_one(&self.pool).await.unwrap()
-    }
-
     async fn run(&self, statement: &'static str) {
         sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
-    }
-
-    /// Waits until `number` rows match.
-    async fn until(&self, number: i64, of: &'static str) {
-        eventually(SOON, of, async || (self.number(of).await == number).then_some(())).await;
     }
 }
 
@@ -79,8 +69,7 @@ async fn a_slot_stops_at_the_first_failure() {
     world.settle_all(1_001..=1_040).await;
     world.followed().await;
     world.run("UPDATE webhook_endpoint SET paused_until = NULL").await;
-    world.until(1, "SELECT count(*) FROM webhook_endpoint WHERE paused_until > now()").await;
-    world.until(0, "SELECT count(*) FROM webhook_message WHERE token IS NOT NULL").await;
+    world.paused().await;
     assert_eq!(world.backend.attempts().len(), 1);
 }
 
@@ -92,8 +81,8 @@ async fn several_slots_send_each_message_once() {
     }
     world.settle_all(1..=500).await;
     // Two processes share the work.
-    world.serve(settings());
-    world.serve(settings());
+    world.serve(patient());
+    world.serve(patient());
     world.messages("delivered", 1_000).await;
     let attempts = world.backend.attempts();
     let ids: BTreeSet<_> = attempts.iter().collect();

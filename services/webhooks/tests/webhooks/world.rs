@@ -55,6 +55,14 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
+/// Settings with which no call and no lease ends early on a slow machine, because that would cause additional attempts.
+pub(crate) fn patient() -> Settings {
+    let mut patient = settings();
+    patient.call_limit = SOON;
+    patient.pace.lease = SOON * 2;
+    patient
+}
+
 impl World {
     pub(crate) async fn start() -> World {
         World::with(|config| config.outbound.allow_private = true).await
@@ -191,6 +199,22 @@ impl World {
             .fetch_one(&self.pool)
             .await
             .unwrap()
+    }
+
+    /// Runs a statement that counts rows.
+    pub(crate) async fn number(&self, of: &'static str) -> i64 {
+        sqlx::query_scalar(of).fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// Waits until `number` rows match.
+    pub(crate) async fn until(&self, number: i64, of: &'static str) {
+        eventually(SOON, of, async || (self.number(of).await == number).then_some(())).await;
+    }
+
+    /// Waits until an endpoint is paused after a failed call, and no message is claimed any more.
+    pub(crate) async fn paused(&self) {
+        self.until(1, "SELECT count(*) FROM webhook_endpoint WHERE paused_until > now()").await;
+        self.until(0, "SELECT count(*) FROM webhook_message WHERE token IS NOT NULL").await;
     }
 
     pub(crate) async fn last_answer(&self) -> Option<String> {
