@@ -11,10 +11,12 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::inbox::projection::INBOX;
 
-/// Maximum time for which a switch waits for running readers of the live tables. It must be shorter than two seconds: new
-/// readers wait for the switch, and the gateway abandons a call to the database after two seconds. It must be longer than
-/// `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds the lock.
-const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
+/// Maximum time for which a switch waits for vacuums. It must be longer than `deadlock_timeout` (one second), after which
+/// PostgreSQL cancels an automatic vacuum that holds the lock. Readers of the live tables do not wait meanwhile.
+const VACUUMS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
+/// Maximum time for which a switch waits for running readers of the live tables. It must be much shorter than two seconds: new
+/// readers wait for the switch, and the gateway abandons a call to the database after two seconds.
+const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '500ms'";
 /// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
 /// SQLSTATEs of a failure to acquire a lock: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
@@ -106,6 +108,7 @@ impl Switch<'_> {
     }
 
     async fn replace_tables(&mut self) -> Result<(), Error> {
+        self.lock_out_vacuums().await?;
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
         // The schema is checked only after the tables are locked, so that no migration can change them between the check and
@@ -131,6 +134,21 @@ impl Switch<'_> {
             .execute("INSERT INTO dead_event SELECT * FROM inbox_rebuild.dead_event ON CONFLICT DO NOTHING")
             .await?;
         tables::drop_schema(&mut self.transaction, Purpose::Replacement).await
+    }
+
+    /// Takes locks that conflict with vacuums, but not with readers of the live tables.
+    async fn lock_out_vacuums(&mut self) -> Result<(), Error> {
+        self.transaction.execute(VACUUMS_GIVEN).await?;
+        self.transaction
+            .execute(
+                "LOCK TABLE inbox_rebuild.inbox_item, inbox_rebuild.inbox_counter, inbox_rebuild.checkpoint,
+                   inbox_rebuild.dead_event, inbox_rebuild.message_failure IN ACCESS EXCLUSIVE MODE",
+            )
+            .await?;
+        self.transaction
+            .execute("LOCK TABLE inbox_item, inbox_counter IN SHARE UPDATE EXCLUSIVE MODE")
+            .await?;
+        Ok(())
     }
 
     /// Returns an error if the schema was migrated after the shadow was created, because a migration may also change the

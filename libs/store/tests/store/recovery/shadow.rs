@@ -1,16 +1,20 @@
 //! Shadow tables of the inbox, and the switch to these tables.
 
+use std::time::Duration;
+
 use domain::content::InAppContent;
 use domain::event::ItemsAdded;
 use domain::{AppId, Envelope, Event, UserNumber};
 use sqlx::AssertSqlSafe;
 use store::recovery::shadow::{Purpose, Shadow, SwitchResult};
 use store::{Error, Settings};
-use testkit::INBOX_TABLES;
+use testkit::{INBOX_TABLES, eventually};
 use uuid::Uuid;
 
 use crate::erasure::user::LATER;
 use crate::{Fixture, NOW, fixture};
+
+const SOON: Duration = Duration::from_secs(60);
 
 impl Fixture {
     async fn shadow(&self, purpose: Purpose) -> Shadow {
@@ -48,6 +52,32 @@ async fn a_switch_is_abandoned_if_a_table_is_locked_and_can_be_retried() {
     assert_eq!(switched(&mut shadow).await.unwrap(), SwitchResult::Yes);
     let left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'inbox_rebuild'";
     assert_eq!(fixture.count(left).await, 0);
+}
+
+#[tokio::test]
+async fn readers_do_not_wait_while_a_switch_waits_for_a_vacuum() {
+    let fixture = fixture().await;
+    let mut shadow = fixture.shadow(Purpose::Replacement).await;
+    shadow.create().await.unwrap();
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted
+                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    for vacuumed in ["inbox_item", "inbox_rebuild.inbox_item"] {
+        let mut vacuum = fixture.pool.begin().await.unwrap();
+        let lock = format!("LOCK TABLE {vacuumed} IN SHARE UPDATE EXCLUSIVE MODE");
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *vacuum).await.unwrap();
+        let read = async {
+            eventually(SOON, "the switch waits", async || (fixture.count(waiting).await == 1).then_some(()))
+                .await;
+            fixture
+                .execute(
+                    "SET LOCAL lock_timeout = '500ms'; SELECT FROM inbox_item; SELECT FROM inbox_counter",
+                )
+                .await;
+        };
+        let (result, ()) = tokio::join!(switched(&mut shadow), read);
+        assert_eq!(result.unwrap(), SwitchResult::Hindered, "{vacuumed}");
+        vacuum.rollback().await.unwrap();
+    }
 }
 
 #[tokio::test]
