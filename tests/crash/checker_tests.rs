@@ -124,6 +124,21 @@ fn only_a_long_stall_explains_a_second_acceptance() {
 }
 
 #[test]
+fn a_pause_between_claim_and_call_explains_a_late_call() {
+    let explained = |from, until| {
+        let mut record = valid();
+        record.faults = vec![Fault { what: "pause email-1".to_owned(), from, until }];
+        // The resumed worker and the holder of the next claim call at the same time.
+        record.accepted[0].at = record.accepted[1].at;
+        !check::failures(&record).contains_key("nothing is accepted twice unless a fault explains it")
+    };
+    // The attempt is claimed at 20,400 and at 23,595 ms, and its message is accepted twice at 23,610 ms. The lease is 3,000 ms.
+    assert!(explained(20_410, 23_600));
+    assert!(!explained(20_000, 20_390), "the worker was resumed before it claimed the delivery");
+    assert!(!explained(23_401, 23_600), "the worker had the whole lease for its call");
+}
+
+#[test]
 fn a_check_that_holds_with_too_little_data_is_undecided() {
     let too_few = [(check::NO_LIST_CONTRADICTS, "changes: 2 of 3".to_owned())].into();
     let results = check::results(&valid(), &too_few);

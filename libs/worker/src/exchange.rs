@@ -1,13 +1,16 @@
 //! One HTTP call, and the outcome of an attempt for which no reply arrived.
 
 use std::error::Error;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::{Answer, Outcome, Timestamp};
 use h2::Reason;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, RequestBuilder};
+use reqwest::{Client, Request, RequestBuilder, Response};
 
 use crate::Outbound;
 use crate::outbound::{ForbiddenHost, read_at_most, retry_after};
@@ -102,7 +105,7 @@ impl Caller {
         if request.url().scheme() != "https" && !self.outbound.allows_private() {
             return Err(NoReply::InTheClear);
         }
-        let response = self.client.execute(request).await.map_err(|error| no_reply(&error))?;
+        let response = self.execute(request, limit).await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let retry_after = retry_after(&headers, now);
         let body = match read_at_most(response, MOST_READ).await {
@@ -112,6 +115,18 @@ impl Caller {
             Err(_) => Bytes::new(),
         };
         Ok(Reply { status, headers, body, retry_after })
+    }
+
+    /// Sends a request and awaits the head of its response. The HTTP client learns from the runtime's timer that the time is over. A
+    /// process that was paused could therefore still send the request, although the lease of the delivery has ended.
+    async fn execute(&self, request: Request, limit: Duration) -> Result<Response, NoReply> {
+        let began = Instant::now();
+        let mut exchange = pin!(self.client.execute(request));
+        poll_fn(|context| match began.elapsed() {
+            elapsed if elapsed >= limit => Poll::Ready(Err(NoReply::TimedOut)),
+            _ => exchange.as_mut().poll(context).map_err(|error| no_reply(&error)),
+        })
+        .await
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::Channel;
 use uuid::Uuid;
 
-use crate::record::{Attempt, Delivery, Record};
+use crate::record::{Attempt, Claim, Delivery, Record};
 use crate::scene::{Accepted, Fault};
 
 /// A second acceptance of a delivery.
@@ -61,7 +61,8 @@ pub(crate) fn the_ledger_agrees(record: &Record) -> Vec<String> {
 pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
     let mut repeats = Vec::new();
     for (id, taken) in by_delivery(record).into_iter().filter(|(_, taken)| taken.len() > 1) {
-        let attempts = record.tables.deliveries.get(&id).map_or(&[][..], |delivery| &delivery.attempts);
+        let delivery = record.tables.deliveries.get(&id);
+        let attempts = delivery.map_or(&[][..], |delivery| &delivery.attempts);
         let mut explained = BTreeSet::new();
         for pair in taken.windows(2) {
             let (first, second, channel) = (pair[0].at, pair[1].at, pair[0].channel);
@@ -70,7 +71,7 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
             let unknown = made_it.filter(|made_it| is_unknown(made_it) && explained.insert(made_it.number));
             let because = match unknown {
                 Some(attempt) => Some(format!("attempt {} was not answered", attempt.number)),
-                None => fault(record, channel, first, second),
+                None => fault(record, delivery, [pair[0], pair[1]]),
             };
             repeats.push(Repeat { delivery: id, channel, first, second, because });
         }
@@ -83,16 +84,30 @@ fn is_unknown(attempt: &Attempt) -> bool {
     attempt.outcome == "unknown"
 }
 
-/// Finds a fault that may have prevented the worker from recording the acceptance at `first`. It must be active within a lease after
-/// the acceptance.
-fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
+/// Finds a fault that explains the second of two acceptances. Either the worker could not record the first one: the fault is active
+/// within a lease after it. Or a worker was paused between its claim and its call, and made the call when it was resumed, before or
+/// after the call of the next claim: the pause is active within a lease after the earlier claim.
+fn fault(record: &Record, delivery: Option<&Delivery>, pair: [&Accepted; 2]) -> Option<String> {
+    let [first, second] = pair.map(|accepted| accepted.at);
     let lease = record.conditions.lease;
-    let until = second.min(first + lease);
-    let faults = record.faults.iter().filter(|fault| can_prevent_recording(fault, channel));
+    let is_active = |fault: &Fault, from: i64| fault.from <= second.min(from + lease) && fault.until >= from;
+    let faults = record.faults.iter().filter(|fault| can_prevent_recording(fault, pair[0].channel));
     // A stall pauses every worker. Shorter ones leave enough of the lease.
     let stalls = record.conditions.stalls.iter().filter(|stall| stall.until - stall.from >= lease / 3);
-    let fault = faults.chain(stalls).find(|fault| fault.from <= until && fault.until >= first);
+    let is_pause = |fault: &Fault| fault.what.starts_with("pause") || fault.what.contains("stalled");
+    let claims = claims_without_an_answer(delivery, second);
+    let explains = |fault: &&Fault| {
+        is_active(fault, first) || is_pause(fault) && claims.iter().any(|claim| is_active(fault, claim.at))
+    };
+    let fault = faults.chain(stalls).find(explains);
     fault.map(|fault| format!("{} from {} until {}", fault.what, fault.from, fault.until))
+}
+
+/// Returns the claims after which the same attempt was claimed again, no later than `until`.
+fn claims_without_an_answer(delivery: Option<&Delivery>, until: i64) -> Vec<&Claim> {
+    let claims = delivery.map_or(&[][..], |delivery| &delivery.claims);
+    let pairs = claims.windows(2).filter(|pair| pair[0].attempt == pair[1].attempt && pair[1].at <= until);
+    pairs.map(|pair| &pair[0]).collect()
 }
 
 /// Returns true if the fault hit a worker of the channel, its connection to the database, or PostgreSQL. Faults of the broker do

@@ -145,7 +145,7 @@ fn deliver(record: &mut Record) {
     deliver_one(record, 0, (ADA, Channel::Sms, PHONE), &[attempt(1, "sent", 11_000)], (Status::Sent, None));
     let gone = (Status::Failed, Some("target_gone"));
     deliver_one(record, 2, (BOB, Channel::MobilePush, TOKEN), &[attempt(1, "target_gone", 11_000)], gone);
-    record.tables.deliveries.get_mut(&repeated()).unwrap().claims.push(claim(2, 20_400));
+    record.tables.deliveries.get_mut(&repeated()).unwrap().claims.insert(1, claim(2, 20_400));
     let key = (SMALL, Channel::MobilePush.to_string(), TOKEN.to_owned());
     record.tables.suppressions.insert(key, Suppression { is_in_log: true });
     record.log.suppressed.insert(dead());

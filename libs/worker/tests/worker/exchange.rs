@@ -1,10 +1,12 @@
-//! HTTP calls whose reply breaks off.
+//! HTTP calls that break off.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::outcome::Blame;
 use domain::{Outcome, Timestamp};
 use stand_ins::http::half_answer;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use worker::Outbound;
 use worker::exchange::{Caller, NoReply, Reply};
 
@@ -27,6 +29,31 @@ async fn a_sufficient_status_needs_no_body() {
         let reply = broken_off(status).await.unwrap();
         assert_eq!((reply.status, reply.body.len()), (status, 0));
     }
+}
+
+#[tokio::test]
+async fn a_process_that_was_paused_while_it_connected_does_not_send_the_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let limit = Duration::from_millis(500);
+    let outbound = Outbound::new(true);
+    let caller = Caller::new(outbound.client().build().unwrap(), outbound, limit);
+    let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
+    // The only thread is busy, so the client cannot notice that it is connected before its time is over.
+    let pause = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let began = Instant::now();
+        while began.elapsed() <= limit {
+            std::hint::spin_loop();
+        }
+        stream
+    };
+    let (mut stream, called) = tokio::join!(biased; pause, call);
+    assert_eq!(called.unwrap_err(), NoReply::TimedOut);
+    drop(caller);
+    let mut received = String::new();
+    stream.read_to_string(&mut received).await.unwrap();
+    assert_eq!(received, "");
 }
 
 /// Calls a server whose reply breaks off in the middle of its body.

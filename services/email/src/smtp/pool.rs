@@ -106,8 +106,14 @@ impl Pool {
         let mut stage = Stage::Connect;
         let connected = timeout_at(connected_by, self.connect(&mut stage)).await;
         let (connection, reused) = connected.unwrap_or(Err(Failure::TimedOut { stage }))?;
-        let begun = timeout(self.limits.commands, self.begin(connection, reused, mail, &mut stage)).await;
+        let begun_by = Instant::now() + self.limits.commands;
+        let begun = timeout_at(begun_by, self.begin(connection, reused, mail, &mut stage)).await;
         let mut connection = begun.unwrap_or(Err(Failure::TimedOut { stage }))?;
+        // A process that was paused during the commands reads the replies before it notices the time. Meanwhile, the lease may have
+        // ended, and another worker may be sending the email.
+        if Instant::now() > begun_by {
+            return Err(Failure::TimedOut { stage });
+        }
         let finished = timeout(self.limits.content, connection.finish(mail)).await;
         let result = finished.map_err(|_| Failure::TimedOut { stage: Stage::Content })?;
         self.put_back(connection);

@@ -1,13 +1,15 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::Outcome;
 use email::PoolLimits;
 use serde_json::json;
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use testkit::eventually;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt, limits, limits_each, text};
+use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt, limits, limits_each, provider, sender, text};
 
 #[tokio::test]
 async fn one_connection_carries_many_messages() {
@@ -77,6 +79,43 @@ async fn a_message_without_a_free_connection_in_time_was_certainly_not_sent() {
     assert_sent(&mailer.send("second@example.org").await);
     let recipients = mailer.captures().into_iter().map(|capture| capture.to).collect::<Vec<_>>();
     assert_eq!(recipients, [["second@example.org"], ["first@example.org"]]);
+}
+
+#[tokio::test]
+async fn a_process_that_was_paused_during_the_commands_does_not_send_the_content() {
+    let limits = PoolLimits { commands: Duration::from_millis(500), ..limits_each(LIMIT) };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let settings = json!({"host": "127.0.0.1", "port": port, "security": "none", "from": "news@example.com"});
+    let (sender, provider) = (sender(limits.clone()), provider("smtp", settings));
+    let serving = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = BufStream::new(stream);
+        reply(&mut stream, "220 ready").await;
+        let mut command = String::new();
+        while command != "DATA\r\n" {
+            command.clear();
+            stream.read_line(&mut command).await.unwrap();
+            reply(&mut stream, if command == "DATA\r\n" { "354 content" } else { "250 ok" }).await;
+        }
+        // The only thread is busy, so the client cannot read the last reply before its time is over.
+        let began = Instant::now();
+        while began.elapsed() <= limits.commands {
+            std::hint::spin_loop();
+        }
+        let mut content = String::new();
+        stream.read_to_string(&mut content).await.unwrap();
+        content
+    };
+    let (answer, content) = tokio::join!(attempt(&sender, &provider, TO, text("hello")), serving);
+    assert_eq!(content, "");
+    let retry = Outcome::Retry { after: None, limit: None };
+    assert_eq!((answer.outcome, answer.code.as_str()), (retry, "timeout"));
+}
+
+async fn reply(stream: &mut BufStream<TcpStream>, text: &str) {
+    stream.write_all(format!("{text}\r\n").as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
 }
 
 #[tokio::test]
