@@ -54,7 +54,7 @@ fn latency_is_undecided_if_faults_disturbed_all_sends() {
     record.faults.push(Fault { what: "kill postgres".to_owned(), from: 100_500, until: 101_000 });
     let undecided = check::undecided(&record);
     let reason = &undecided[check::SMALL_APPS_DO_NOT_WAIT];
-    assert_eq!(reason, "only 0 of 60 sends of small apps were undisturbed");
+    assert_eq!(reason, "only 0 of 120 sends of small apps were undisturbed");
     assert!(!check::failures(&record).contains_key(check::SMALL_APPS_DO_NOT_WAIT));
     let applying: Vec<_> = check::applying(&record).map(|(name, _)| *name).collect();
     assert_eq!(applying.len(), check::CHECKS.len() - 1);
@@ -77,7 +77,7 @@ fn on_a_machine_that_became_slower_late_work_is_undecided() {
     assert!(results.broken.is_empty(), "{}", describe(&results.broken));
     let slower = "90 % of two processors were free before the load, only 30 % after it";
     let late = format!("all work was done after 61.0s; the limit is 60.0s, but {slower}");
-    let waited = format!("the 99th percentile of 60 sends is 6590 ms, but {slower}");
+    let waited = format!("the 99th percentile of 120 sends is 7180 ms, but {slower}");
     let expected = [(check::ALL_WORK_IS_DONE, late), (check::SMALL_APPS_DO_NOT_WAIT, waited)];
     assert_eq!(results.undecided, expected.into());
     assert_eq!(results.held.len(), check::CHECKS.len() - 2);

@@ -40,8 +40,8 @@ pub(crate) enum Change {
     Deleted(i64),
     StateSet(i64, String),
     Archived(i64),
-    /// Hidden for a few seconds.
-    Snoozed(i64),
+    /// Hidden until this time, in milliseconds since 1970.
+    Snoozed(i64, i64),
     AllRead,
     AllDeleted,
 }
@@ -70,10 +70,15 @@ impl Change {
             Change::Deleted(_) => "deleted",
             Change::StateSet(..) => "state set",
             Change::Archived(_) => "archived",
-            Change::Snoozed(_) => "snoozed",
+            Change::Snoozed(..) => "snoozed",
             Change::AllRead => "all read",
             Change::AllDeleted => "all deleted",
         }
+    }
+
+    /// Returns true if a 400 that was received at `at` is the right answer: the request waited until the snooze was over.
+    pub(crate) fn may_be_refused(&self, at: i64) -> bool {
+        matches!(self, Change::Snoozed(_, until) if *until <= at)
     }
 }
 

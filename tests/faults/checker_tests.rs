@@ -209,6 +209,35 @@ fn a_valid_record_passes() {
 }
 
 #[test]
+fn an_answer_that_is_lost_with_a_shared_connection_suppresses_nothing() {
+    let mut record = valid();
+    for (id, target) in [("f", "+3"), ("g", "+4")] {
+        let mut lost = attempt(1, "unknown", "connection_lost");
+        lost.provider = Some("twilio".to_owned());
+        let unknown = delivery("sms", target, vec![lost], ("unknown", Some("outcome_unknown")));
+        record.deliveries.insert(id.to_owned(), unknown);
+    }
+    record.requests[0].counts.get_mut("sms").unwrap().insert("unknown".to_owned(), 2);
+    let twilio = seen(&mut record, "twilio");
+    twilio.multiplexed = true;
+    twilio.calls.extend([call(12, "+3", Some(Fault::Gone)), call(13, "+4", Some(Fault::CutBefore))]);
+    check::pass(&record);
+
+    let attempt = &mut of(&mut record, "f").attempts[0];
+    (attempt.outcome, attempt.code) = ("target_gone".to_owned(), CODES.gone.to_owned());
+    let failures = check::failures(&record);
+    assert!(failures.iter().any(|(failed, _)| *failed == "exactly the dead targets are suppressed"));
+}
+
+#[test]
+fn an_outcome_may_be_reported_twice() {
+    let mut record = valid();
+    let reported = &mut of(&mut record, "a").reported;
+    reported.extend(reported.clone());
+    check::pass(&record);
+}
+
+#[test]
 fn every_falsified_record_fails_its_check() {
     for (name, falsify) in FALSIFIED {
         let mut record = valid();

@@ -126,7 +126,8 @@ async fn outcomes(
                         .push(reported);
                 }
                 Event::TargetSuppressed(suppressed) => {
-                    committed.insert(suppressed.delivery_id.to_string(), envelope.at);
+                    // The log may have the event twice. The first one is closer to the commit.
+                    committed.entry(suppressed.delivery_id.to_string()).or_insert(envelope.at);
                 }
                 _ => {}
             }

@@ -29,8 +29,9 @@ const SOON: Duration = Duration::from_secs(60);
 /// Rate limits that no load generator reaches.
 const UNLIMITED: [&str; 2] = ["rate-limit=100000", "transactional-rate=100000"];
 const LIMITED: [&str; 2] = ["rate-limit=default", "transactional-rate=default"];
-/// Time limit without progress while deliveries are settled.
-const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// Time limit without progress while deliveries are settled. It is longer than the lease of 90 s, for which a delivery waits whose
+/// claim was committed after the worker had stopped waiting for it.
+const STALLED_AFTER: Duration = Duration::from_secs(120);
 
 pub(crate) struct Report {
     /// Sends that filled the streams.

@@ -1,6 +1,6 @@
 //! Early ends of an attempt: before the call, or after the claim was lost.
 
-use domain::{Status, Timestamp};
+use domain::Timestamp;
 use metrics::counter;
 use service_kit::metrics::POSTPONED;
 use store::deliveries::ledger::HeldClaim;
@@ -52,15 +52,16 @@ pub(crate) async fn give_back(ledger: &LedgerBatches, job: &Job<'_>, claim: Held
     }
 }
 
-/// Handles a lost claim: another worker has settled the delivery, or has claimed it and is still working.
+/// Handles a lost claim: another worker has settled the attempt, or has claimed the delivery and is still working, or has given the
+/// claim back.
 pub(crate) async fn after_losing_the_claim(ledger: &LedgerBatches, job: &Job<'_>) -> JobEnd {
     let named = [(job.envelope.app, job.order.delivery_id)];
     match ledger.store.deliveries().delivery_states(&named).await {
         Ok(states) => match states.first() {
-            Some(state) if state.status != Status::Sending => {
+            Some(state) if state.status.is_terminal() || state.attempt > job.order.attempt => {
                 return outcome_events::publish_again(ledger, job, state).await;
             }
-            // Do not acknowledge the job: the worker that has the claim does that later.
+            // Do not acknowledge the job: the other worker does that when it has settled the attempt or postponed the job.
             _ => tracing::warn!("another worker has claimed the delivery; leaving it to that worker"),
         },
         Err(error) => {

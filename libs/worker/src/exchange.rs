@@ -10,7 +10,7 @@ use bytes::Bytes;
 use domain::{Answer, Outcome, Timestamp};
 use h2::Reason;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Request, RequestBuilder, Response};
+use reqwest::{Client, RequestBuilder};
 
 use crate::Outbound;
 use crate::outbound::{ForbiddenHost, read_at_most, retry_after};
@@ -105,7 +105,8 @@ impl Caller {
         if request.url().scheme() != "https" && !self.outbound.allows_private() {
             return Err(NoReply::InTheClear);
         }
-        let response = self.execute(request, limit).await?;
+        let response = in_time(limit, self.client.execute(request)).await.ok_or(NoReply::TimedOut)?;
+        let response = response.map_err(|error| no_reply(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let retry_after = retry_after(&headers, now);
         let body = match read_at_most(response, MOST_READ).await {
@@ -116,18 +117,20 @@ impl Caller {
         };
         Ok(Reply { status, headers, body, retry_after })
     }
+}
 
-    /// Sends a request and awaits the head of its response. The HTTP client learns from the runtime's timer that the time is over. A
-    /// process that was paused could therefore still send the request, although the lease of the delivery has ended.
-    async fn execute(&self, request: Request, limit: Duration) -> Result<Response, NoReply> {
-        let began = Instant::now();
-        let mut exchange = pin!(self.client.execute(request));
-        poll_fn(|context| match began.elapsed() {
-            elapsed if elapsed >= limit => Poll::Ready(Err(NoReply::TimedOut)),
-            _ => exchange.as_mut().poll(context).map_err(|error| no_reply(&error)),
-        })
-        .await
-    }
+/// Awaits a call whose own time limit is `limit`. Returns None if the limit passes first.
+///
+/// HTTP clients learn from the runtime's timer that a limit has passed. A process that was paused could therefore still send its request
+/// when it is resumed, although the lease of the delivery has ended. This function looks at the clock before the call makes any progress.
+pub async fn in_time<F: Future>(limit: Duration, call: F) -> Option<F::Output> {
+    let began = Instant::now();
+    let mut call = pin!(call);
+    poll_fn(|context| match began.elapsed() {
+        elapsed if elapsed >= limit => Poll::Ready(None),
+        _ => call.as_mut().poll(context).map(Some),
+    })
+    .await
 }
 
 impl NoReply {

@@ -7,6 +7,7 @@ use domain::web_push::Urgency;
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, Response, Url};
 use worker::Outbound;
+use worker::exchange::in_time;
 use worker::outbound::{ForbiddenHost, UnresolvedHost, read_at_most, retry_after};
 
 use crate::answers::{Failure, Reply};
@@ -62,7 +63,8 @@ impl PushClient {
             .header("urgency", message.urgency.as_str())
             .header("topic", message.topic)
             .body(message.body);
-        let response = request.send().await.map_err(failure)?;
+        let response =
+            in_time(self.limit, request.send()).await.ok_or(Failure::TimedOut)?.map_err(failure)?;
         reply(response, now).await
     }
 }

@@ -13,7 +13,7 @@ fn replay(record: &Record) -> (BTreeMap<usize, Inbox>, Vec<String>) {
     for line in &record.journal {
         match line {
             Line::Changed { user, change, status, at } => {
-                let refused = inboxes.entry(*user).or_default().change(change, *status);
+                let refused = inboxes.entry(*user).or_default().change(change, *status, *at);
                 wrong.extend(refused.map(|text| format!("user {user} at {at}: {text}")));
             }
             Line::Listed { user, page, at } => {

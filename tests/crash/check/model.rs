@@ -84,15 +84,14 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Applies a change. `status` is the status of its answer, or None if no answer came. Returns a violation if the answer
+    /// Applies a change. `status` is the status of its answer, or None if no answer came until `at`. Returns a violation if the answer
     /// contradicts the model.
-    pub(super) fn change(&mut self, change: &Change, status: Option<u16>) -> Option<String> {
+    pub(super) fn change(&mut self, change: &Change, status: Option<u16>, at: i64) -> Option<String> {
         let answer = match status {
             Some(200) => Answer::Shown,
             Some(202) => Answer::Stored,
             Some(404) => return self.not_found(change),
-            // Proving the credentials took so long that the snooze would have been over.
-            Some(400) if matches!(change, Change::Snoozed(_)) => return None,
+            Some(400) if change.may_be_refused(at) => return None,
             Some(408) => Answer::Unknown,
             Some(400..500) => return Some(format!("{change:?} was refused: {status:?}")),
             _ => Answer::Unknown,
@@ -126,7 +125,7 @@ impl Inbox {
             Change::Deleted(id) => self.item(*id, |item| item.deleted.set(true, answer)),
             Change::Archived(id) => self.item(*id, |item| item.archived.set(true, answer)),
             // The item leaves the list, and is unread and unseen when it returns.
-            Change::Snoozed(id) => self.item(*id, |item| {
+            Change::Snoozed(id, _) => self.item(*id, |item| {
                 item.archived.set(false, answer);
                 (item.is_listed, item.seen, item.read) = (false, Fact::Open, Fact::Open);
             }),
@@ -148,7 +147,7 @@ impl Inbox {
         | Change::Unread(id)
         | Change::Deleted(id)
         | Change::Archived(id)
-        | Change::Snoozed(id)
+        | Change::Snoozed(id, _)
         | Change::StateSet(id, _)) = change
         else {
             return Some(format!("{change:?} got a 404"));

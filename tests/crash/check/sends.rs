@@ -129,9 +129,9 @@ pub(crate) fn no_client_got_an_unexpected_status(record: &Record) -> Vec<String>
             status.is_none_or(|status| matches!(status, 200..300 | 408 | 503))
         }
         // 404: the item may have been deleted.
-        Line::Changed { status, .. } => {
-            status.is_none_or(|status| matches!(status, 200..300 | 404 | 408 | 503))
-        }
+        Line::Changed { status, change, at, .. } => status.is_none_or(|status| {
+            matches!(status, 200..300 | 404 | 408 | 503) || status == 400 && change.may_be_refused(*at)
+        }),
         Line::Confirmed { .. } | Line::Listed { .. } => true,
     };
     record.journal.iter().filter(|line| !is_fine(line)).map(|line| format!("{line:?}")).collect()

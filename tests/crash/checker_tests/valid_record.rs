@@ -76,7 +76,7 @@ pub(super) fn valid() -> Record {
     let wait = |number: i64| 1_000 + number * 10;
     let visible =
         |number| VisibleSend { notice: 2, confirmed_at: 100_000, visible_at: 100_000 + wait(number) };
-    record.visible = (0..60).map(visible).collect();
+    record.visible = (0..120).map(visible).collect();
     record.log.items = record.tables.items.clone();
     record.verified = json!({"equal": true});
     record

@@ -60,7 +60,7 @@ impl Workload {
             2 => Change::Read(item),
             3 => Change::Unread(item),
             4 => Change::Deleted(item),
-            5 => Change::Snoozed(item),
+            5 => Change::Snoozed(item, (clock::now() + SNOOZE).millis()),
             6 => Change::Archived(item),
             _ => Change::StateSet(item, format!("state-{}", about.1)),
         }
@@ -98,7 +98,7 @@ impl Workload {
             Change::Deleted(id) => (Method::DELETE, item(id, "")),
             Change::StateSet(id, _) => (Method::PUT, item(id, "/state")),
             Change::Archived(id) => (Method::PUT, item(id, "/archive")),
-            Change::Snoozed(id) => (Method::PUT, item(id, "/snooze")),
+            Change::Snoozed(id, _) => (Method::PUT, item(id, "/snooze")),
             Change::AllRead => (Method::POST, "/v3/notifications/markAllNotificationsAsRead".to_owned()),
             Change::AllDeleted => {
                 (Method::POST, "/v3/notifications/markAllNotificationsAsDeleted".to_owned())
@@ -108,7 +108,7 @@ impl Workload {
         let call = call.header("X-SERVICE-USER-ID", identifier(user));
         match change {
             Change::StateSet(_, state) => call.json(&json!({"state": state})),
-            Change::Snoozed(_) => call.json(&json!({"until": clock::now() + SNOOZE})),
+            Change::Snoozed(_, until) => call.json(&json!({"until": Timestamp::from_millis(*until)})),
             _ => call,
         }
     }

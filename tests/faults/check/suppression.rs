@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::record::{ProviderView, Record, Target};
+use crate::record::{Attempt, Delivery, ProviderView, Record, Target};
 
 /// No claim of a delivery is granted after the suppression of its target was committed.
 pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
@@ -25,11 +25,29 @@ pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
     wrong
 }
 
+/// Every target that is dead according to an answer is suppressed, and no other target is. An answer that was lost with a connection
+/// of several calls suppresses nothing.
 pub(crate) fn exactly_the_dead_targets(record: &Record) -> Vec<String> {
     let dead: BTreeSet<Target> = record.providers.values().flat_map(ProviderView::gone).collect();
+    let known: BTreeSet<Target> =
+        record.providers.iter().flat_map(|seen| known_as_dead(record, seen)).collect();
     let suppressed: BTreeSet<Target> = record.suppressions.keys().cloned().collect();
     let alive = suppressed.difference(&dead).map(|target| format!("{target:?} is not dead, but suppressed"));
     let forgotten =
-        dead.difference(&suppressed).map(|target| format!("{target:?} is dead, but not suppressed"));
+        known.difference(&suppressed).map(|target| format!("{target:?} is dead, but not suppressed"));
     alive.chain(forgotten).collect()
+}
+
+/// Returns the targets that the provider reported as dead. If its calls share connections, an attempt must have received the answer.
+fn known_as_dead(record: &Record, (name, seen): (&String, &ProviderView)) -> BTreeSet<Target> {
+    if !seen.multiplexed {
+        return seen.gone();
+    }
+    let received = |delivery: &&Delivery| {
+        let is_answer =
+            |attempt: &Attempt| attempt.provider.as_ref() == Some(name) && attempt.code == seen.codes.gone;
+        delivery.attempts.iter().any(is_answer)
+    };
+    let targets = record.deliveries.values().filter(received).map(|delivery| delivery.target.clone());
+    targets.collect::<BTreeSet<_>>().intersection(&seen.gone()).cloned().collect()
 }

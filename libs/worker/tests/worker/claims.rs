@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::{Answer, Outcome, Status, StreamName};
+use domain::{Answer, DeliveryId, Outcome, Status, StreamName};
 use service_kit::clock;
-use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use testkit::eventually;
 
@@ -49,17 +49,8 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
-    eventually(SOON, "the first worker calls the provider", async || {
-        (!scripted.calls().is_empty()).then_some(())
-    })
-    .await;
-
-    // End the lease, so that another worker can claim the delivery.
-    world.run("UPDATE delivery SET lease_until = now()").await;
-    let (app, delivery, provider) = (world.app, order.delivery_id, Some("main".to_owned()));
-    let request = ClaimRequest { app, delivery, attempt: 1, provider: provider.clone() };
-    let claim = world.context.store.deliveries().claim(&[request], SOON).await.unwrap().remove(0);
-    let Claim::Granted { token, .. } = claim else { panic!("{claim:?}") };
+    let claim = claim_during_the_call(&world, &scripted, order.delivery_id).await;
+    let HeldClaim { app, delivery, token } = claim;
     let published = world.published_events().await;
     scripted.release();
     eventually(SOON, "the job is redelivered and returned", async || {
@@ -72,7 +63,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     assert_eq!(world.published_events().await, published);
 
     let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
-    let user = order.user;
+    let (user, provider) = (order.user, Some("main".to_owned()));
     let send_id = None;
     let started_at = clock::now();
     let ended_at = clock::now();
@@ -99,6 +90,40 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     })
     .await;
     assert_eq!(scripted.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_job_whose_claim_another_worker_gave_back_is_not_lost() {
+    let world = World::start().await;
+    let scripted = ScriptedChannel::new([Step::Hold(RETRY)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    let claim = claim_during_the_call(&world, &scripted, order.delivery_id).await;
+    assert!(world.context.store.deliveries().give_back(claim).await.unwrap());
+    // The other worker stops here, before it postpones the job.
+    scripted.release();
+    world.reaches(order.delivery_id, Status::Sent).await;
+    eventually(SOON, "the outcome is published", async || {
+        (!world.settlings().await.is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(world.settlings().await, [(1, Status::Sent)]);
+    assert_eq!(scripted.calls().len(), 2);
+}
+
+/// Waits for the worker's call, ends the lease of its claim, and claims the delivery as another worker.
+async fn claim_during_the_call(world: &World, scripted: &ScriptedChannel, delivery: DeliveryId) -> HeldClaim {
+    eventually(SOON, "the first worker calls the provider", async || {
+        (!scripted.calls().is_empty()).then_some(())
+    })
+    .await;
+    world.run("UPDATE delivery SET lease_until = now()").await;
+    let app = world.app;
+    let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
+    let claim = world.context.store.deliveries().claim(&[request], SOON).await.unwrap().remove(0);
+    let Claim::Granted { token, .. } = claim else { panic!("{claim:?}") };
+    HeldClaim { app, delivery, token }
 }
 
 #[tokio::test]
