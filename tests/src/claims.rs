@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// Triggers that record every claim. An update is a claim if it changes the token of a delivery; an insert is a claim if the new
-/// row is already `sending`. `at` is the start of the statement. `seen` is a snapshot that a statement trigger stores before the
+/// Triggers that record every claim. An update is a claim if it gives a delivery a new token; an insert is a claim if the new row is
+/// already `sending`. `at` is the start of the statement. `seen` is a snapshot that a statement trigger stores before the
 /// claim reads suppressions, so a suppression in this snapshot was committed before the claim.
 const CLAIMS: &str = "
     CREATE TABLE claimed (
@@ -24,7 +24,7 @@ const CLAIMS: &str = "
       RETURN NULL;
     END $$;
     CREATE TRIGGER note_claim AFTER UPDATE ON delivery FOR EACH ROW
-      WHEN (NEW.status = 'sending' AND NEW.token IS DISTINCT FROM OLD.token) EXECUTE FUNCTION note_claim();
+      WHEN (NEW.status = 'sending' AND NEW.token IS NOT NULL AND NEW.token IS DISTINCT FROM OLD.token) EXECUTE FUNCTION note_claim();
     CREATE TRIGGER note_inserted_claim AFTER INSERT ON delivery FOR EACH ROW
       WHEN (NEW.status = 'sending') EXECUTE FUNCTION note_claim();";
 
@@ -98,6 +98,7 @@ mod tests {
         claiming.commit().await.unwrap();
         sqlx::query(CLAIM).execute(&pool).await.unwrap();
         suppressing.commit().await.unwrap();
+        sqlx::query("UPDATE delivery SET token = NULL").execute(&pool).await.unwrap();
         sqlx::query(CLAIM).execute(&pool).await.unwrap();
 
         assert_eq!(late(&pool).await, [false, false, true]);

@@ -177,9 +177,9 @@ impl<S: ChannelSender> Worker<S> {
         let (app, delivery) = (job.envelope.app, job.order.delivery_id);
         let request = ClaimRequest { app, delivery, attempt: job.order.attempt, provider: wanted };
         match self.ledger.claims.call(request).await.flatten() {
-            Ok(Claim::Granted { token, provider: recorded }) => {
+            Ok(Claim::Granted { token, provider: recorded, takes_over }) => {
                 sabotage::reach(CrashPoint::AfterClaim);
-                let claim = HeldClaim { app, delivery, token };
+                let claim = HeldClaim { app, delivery, token, takes_over };
                 let provider = provider_to_call(providers, recorded.as_deref(), permit, answer);
                 Ok(ClaimedAttempt { claim, until, recorded, provider })
             }
@@ -343,6 +343,7 @@ impl<S: ChannelSender> Worker<S> {
             outcome: &attempt.answer.outcome,
             called: attempt.called.as_deref(),
             claimed: attempt.recorded.as_deref(),
+            takes_over: attempt.claim.takes_over,
             serving: &serving,
             now: clock::now(),
             random: clock::random(),

@@ -122,7 +122,7 @@ impl Caller {
 /// Awaits a call whose own time limit is `limit`. Returns None if the limit passes first.
 ///
 /// HTTP clients learn from the runtime's timer that a limit has passed. A process that was paused could therefore still send its request
-/// when it is resumed, although the lease of the delivery has ended. This function looks at the clock before the call makes any progress.
+/// when it is resumed, although the lease of the delivery has ended. This function looks at the clock before each poll of the call.
 pub async fn in_time<F: Future>(limit: Duration, call: F) -> Option<F::Output> {
     let began = Instant::now();
     let mut call = pin!(call);

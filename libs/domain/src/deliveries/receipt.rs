@@ -209,7 +209,8 @@ impl Receipt {
         matches!(self.answer.outcome, Outcome::TargetGone(_)) && !delivery.is_erased
     }
 
-    /// Returns the events to publish for a change: the outcome and, if `is_suppressed`, the suppression of the target.
+    /// Returns the events to publish for a change: the outcome and, if `is_suppressed`, the suppression of the target. A worker that
+    /// gets the job of the attempt again publishes the same outcome under the same event ids.
     #[must_use]
     pub fn events(&self, delivery: &ReportedDelivery, change: &Change, is_suppressed: bool) -> Vec<Envelope> {
         let ReportedDelivery { id: delivery_id, channel, user, .. } = *delivery;
@@ -222,13 +223,14 @@ impl Receipt {
             reason: change.reason,
             provider: delivery.provider.clone(),
         };
-        let mut events = vec![("settled", Event::DeliverySettled(settled))];
+        let [(_, of_outcome), (_, of_suppression)] = ["settled", "suppressed"].map(|what| settled.ids(what));
+        let mut events = vec![(of_outcome, Event::DeliverySettled(settled))];
         if is_suppressed {
             let suppressed = TargetSuppressed { delivery_id, channel, user };
-            events.push(("suppressed", Event::TargetSuppressed(suppressed)));
+            events.push((of_suppression, Event::TargetSuppressed(suppressed)));
         }
-        let envelope = |(name, event): (&str, Event)| Envelope {
-            id: Uuid::new_v5(&self.id, name.as_bytes()),
+        let envelope = |(id, event): (Uuid, Event)| Envelope {
+            id,
             app: delivery.app,
             at: self.at,
             send_id: Some(delivery.send_id),

@@ -52,6 +52,8 @@ pub struct AttemptEnd<'a> {
     /// The provider that the database records for this attempt, if any: a worker may have called this provider under an earlier
     /// lease.
     pub claimed: Option<&'a str>,
+    /// True if an earlier claim of this attempt expired. Its worker may have called the same provider, and the answer is unknown.
+    pub takes_over: bool,
     /// Identifiers of the providers that serve the target.
     pub serving: &'a [&'a str],
     pub now: Timestamp,
@@ -157,6 +159,11 @@ impl AttemptEnd<'_> {
     fn next_route(&self) -> NextRoute {
         let route = &self.job.route;
         match (self.called, self.claimed) {
+            // The provider may have accepted the call under the earlier lease, even if it refused this one.
+            (Some(called), _) if self.takes_over => {
+                let bound = Route { only: Some(called.to_owned()), ..route.clone() };
+                bound.next_route(self.outcome, called, self.serving)
+            }
             (Some(called), _) => route.next_route(self.outcome, called, self.serving),
             // Call no other provider: an earlier lease may have expired during a call to this provider.
             (None, Some(claimed)) => {

@@ -85,7 +85,7 @@ pub const TRANSITIONS: [Transition; 10] = [
     Transition {
         step: Step::Erase,
         from: &[Status::Queued, Status::Retrying, Status::Sending, Status::Parked],
-        to: &[Status::Skipped],
+        to: &[Status::Skipped, Status::Unknown],
     },
     Transition { step: Step::Redrive, from: &[Status::Parked], to: &[Status::Retrying] },
 ];

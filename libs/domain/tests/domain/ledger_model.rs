@@ -128,11 +128,14 @@ impl Ledger {
     }
 
     /// Gives a claim back, so that the same attempt can be claimed again. Returns false if another worker has the claim, or the
-    /// provider may have been called.
+    /// provider may have been called under it. If the claim took over an expired one, the delivery remains as it was when that one
+    /// expired.
     #[must_use]
-    pub(crate) fn give_back(&mut self, token: Token) -> bool {
+    pub(crate) fn give_back(&mut self, token: Token, takes_over: bool) -> bool {
         let holds = self.status == Status::Sending && self.token == Some(token) && !self.calling;
-        if holds {
+        if holds && takes_over {
+            (self.token, self.lease) = (None, Lease::Over);
+        } else if holds {
             let waiting = if self.attempt == 1 { Status::Queued } else { Status::Retrying };
             self.change(Step::GiveBack, (waiting, self.reason));
             (self.token, self.lease) = (None, Lease::None);

@@ -27,6 +27,8 @@ pub struct HeldClaim {
     pub app: AppId,
     pub delivery: DeliveryId,
     pub token: Uuid,
+    /// True if an earlier claim of the same attempt expired, so that its worker may have called the recorded provider.
+    pub takes_over: bool,
 }
 
 /// Result of claiming one delivery.
@@ -37,6 +39,8 @@ pub enum Claim {
         /// Identifies the claim; needed to settle the attempt.
         token: Uuid,
         provider: Option<String>,
+        /// True if an earlier claim of the same attempt expired, so that its worker may have called `provider`.
+        takes_over: bool,
     },
     /// The requested attempt must not be made: the delivery has ended or is already at a later attempt.
     NotDue(DeliveryState),
@@ -102,7 +106,7 @@ impl Deliveries<'_> {
         let mut claims: HashMap<_, _> = rows
             .into_iter()
             .map(|row| {
-                let granted = Claim::Granted { token: row.token, provider: row.provider };
+                let granted = Claim::Granted { token: row.token, provider: row.provider, takes_over: false };
                 ((row.app_id, row.id, row.attempt), granted)
             })
             .collect();
@@ -167,7 +171,8 @@ impl Deliveries<'_> {
                 provider: row.provider,
             })?;
             let key = (state.app, state.delivery);
-            found.insert(key, FoundDelivery { state, token: row.token.filter(|_| row.ours), wait: row.wait });
+            let token = row.token.filter(|_| row.ours);
+            found.insert(key, FoundDelivery { state, token, takes_over: row.takes_over, wait: row.wait });
         }
         let claim = |request: &ClaimRequest| {
             let key = (request.app, request.delivery);
@@ -211,20 +216,23 @@ impl Deliveries<'_> {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Gives a claim back before the provider was called. The same attempt can then be claimed again, with any provider. Returns
-    /// false, and changes nothing, if the claim is no longer valid or its call may have started. Safe to repeat.
+    /// Gives a claim back before the provider was called. The same attempt can then be claimed again: with any provider or, if the
+    /// claim took over an expired one, with the recorded provider. Returns false, and changes nothing, if the claim is no longer
+    /// valid or its call may have started. Safe to repeat.
     ///
     /// # Errors
     /// Returns an error if the database fails. The claim may still have been given back; otherwise it ends with its lease.
     pub async fn give_back(self, claim: HeldClaim) -> Result<bool, Error> {
         let given_back = sqlx::query!(
-            "UPDATE delivery SET status = CASE WHEN attempt = 1 THEN $4 ELSE $5 END, lease_until = NULL, token = NULL
+            "UPDATE delivery SET token = NULL, lease_until = CASE WHEN $6::boolean THEN now() END,
+               status = CASE WHEN $6 THEN status WHEN attempt = 1 THEN $4 ELSE $5 END
              WHERE app_id = $1 AND id = $2 AND token = $3 AND status = 'sending' AND NOT calling",
             claim.app.0,
             claim.delivery.0,
             claim.token,
             Status::Queued.as_str(),
-            Status::Retrying.as_str()
+            Status::Retrying.as_str(),
+            claim.takes_over
         )
         .execute(&self.0.pool)
         .await?;
@@ -255,15 +263,16 @@ struct FoundDelivery {
     state: DeliveryState,
     /// Token of the new claim; None if the claim was not granted.
     token: Option<Uuid>,
+    takes_over: bool,
     /// Seconds until another worker's lease expires.
     wait: Option<f64>,
 }
 
 impl FoundDelivery {
     fn claim(self, request: &ClaimRequest) -> Claim {
-        let FoundDelivery { state, token, wait } = self;
+        let FoundDelivery { state, token, takes_over, wait } = self;
         if let Some(token) = token {
-            return Claim::Granted { token, provider: state.provider };
+            return Claim::Granted { token, provider: state.provider, takes_over };
         }
         if state.status.is_terminal() || state.attempt > request.attempt {
             return Claim::NotDue(state);

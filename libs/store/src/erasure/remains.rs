@@ -97,14 +97,16 @@ removals! {
            JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF k SKIP LOCKED
          )",
-    /// Sets a delivery to `skipped` if it waits for an attempt, is parked, or has an expired lease. Does not change a
-    /// delivery whose message the provider may have received; its worker or the next claim ends it.
+    /// Ends a delivery if it waits for an attempt, is parked, or has an expired lease. If its call may have started and must not be
+    /// repeated, it ends as `unknown`, as the next claim would end it, because `Timers` may have deleted its only job.
     Waiting =>
-        "UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
+        "UPDATE delivery d SET status = CASE WHEN d.calling THEN 'unknown' ELSE 'skipped' END,
+           reason = CASE WHEN d.calling THEN 'outcome_unknown' ELSE 'recipient_erased' END,
+           lease_until = NULL, settled_at = now()
          FROM (
            SELECT w.app_id, w.id FROM delivery w JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
              USING (app_id, user_number)
-           WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now() AND NOT w.calling
+           WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now()
            LIMIT $3 FOR UPDATE OF w SKIP LOCKED
          ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)",
     /// Deletes webhook messages, sent or not, because their bodies name the user.

@@ -114,16 +114,17 @@ impl<'a> Twin<'a> {
         let Some((number, token)) = self.token(seeded) else { return };
         let expected = self.model.mark(number);
         self.history.push(format!("mark by {number}: {expected}"));
-        let mark = HeldClaim { app: self.app, delivery: self.delivery, token };
+        let mark = HeldClaim { app: self.app, delivery: self.delivery, token, takes_over: false };
         let found = self.fixture.store.deliveries().mark_calling(&[mark]).await.unwrap();
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 
     async fn give_back(&mut self, seeded: &mut RandomNumbers) {
         let Some((number, token)) = self.token(seeded) else { return };
-        let expected = self.model.give_back(number);
-        self.history.push(format!("given back by {number}: {expected}"));
-        let claim = HeldClaim { app: self.app, delivery: self.delivery, token };
+        let takes_over = seeded.below(2) == 0;
+        let expected = self.model.give_back(number, takes_over);
+        self.history.push(format!("given back by {number}, takes over {takes_over}: {expected}"));
+        let claim = HeldClaim { app: self.app, delivery: self.delivery, token, takes_over };
         let found = self.fixture.store.deliveries().give_back(claim).await.unwrap();
         assert_eq!(found, expected, "{:#?}", self.history);
     }

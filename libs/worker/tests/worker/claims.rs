@@ -50,7 +50,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     let order = world.delivery(1).await;
     world.order(&order).await;
     let claim = claim_during_the_call(&world, &scripted, order.delivery_id).await;
-    let HeldClaim { app, delivery, token } = claim;
+    let HeldClaim { app, delivery, token, .. } = claim;
     let published = world.published_events().await;
     scripted.release();
     eventually(SOON, "the job is redelivered and returned", async || {
@@ -100,7 +100,8 @@ async fn a_job_whose_claim_another_worker_gave_back_is_not_lost() {
     let order = world.delivery(1).await;
     world.order(&order).await;
     let claim = claim_during_the_call(&world, &scripted, order.delivery_id).await;
-    assert!(world.context.store.deliveries().give_back(claim).await.unwrap());
+    let first = HeldClaim { takes_over: false, ..claim };
+    assert!(world.context.store.deliveries().give_back(first).await.unwrap());
     // The other worker stops here, before it postpones the job.
     scripted.release();
     world.reaches(order.delivery_id, Status::Sent).await;
@@ -122,8 +123,8 @@ async fn claim_during_the_call(world: &World, scripted: &ScriptedChannel, delive
     let app = world.app;
     let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
     let claim = world.context.store.deliveries().claim(&[request], SOON).await.unwrap().remove(0);
-    let Claim::Granted { token, .. } = claim else { panic!("{claim:?}") };
-    HeldClaim { app, delivery, token }
+    let Claim::Granted { token, takes_over, .. } = claim else { panic!("{claim:?}") };
+    HeldClaim { app, delivery, token, takes_over }
 }
 
 #[tokio::test]

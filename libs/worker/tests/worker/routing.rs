@@ -1,9 +1,9 @@
 //! Choice between several providers of a channel.
 
-use domain::{Channel, Outcome, Status, TargetDeath};
+use domain::{Channel, Envelope, Event, Outcome, Status, TargetDeath};
 use testkit::eventually;
 
-use crate::scripted::{Call, ScriptedChannel, Step, overloaded};
+use crate::scripted::{Call, RETRY, ScriptedChannel, Step, overloaded};
 use crate::world::{SOON, World, serve, stop};
 
 const HERE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: true });
@@ -35,6 +35,30 @@ async fn an_account_problem_fails_over_at_once_and_other_deliveries_skip_the_pro
     assert_eq!(world.count(recorded).await, 2);
     let first = "SELECT count(*) FROM attempt WHERE number = 1 AND provider = 'second'";
     assert_eq!(world.count(first).await, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_after_an_expired_claim_does_not_lead_to_another_provider() {
+    for refusal in [Outcome::PauseProvider, RETRY] {
+        let world = World::start().await;
+        world.provider("second", None).await;
+        let scripted = ScriptedChannel::new([Step::Answer(refusal.clone())]);
+        let order = world.delivery(1).await;
+        // This state remains if a worker dies during its call: the provider may have accepted the message.
+        world.run("UPDATE delivery SET status = 'sending', provider = 'second', lease_until = now()").await;
+        world.serve(&scripted);
+        world.order(&order).await;
+        world.acknowledged(1).await;
+        let due = eventually(SOON, "the next attempt is due", async || {
+            let due = world.context.store.deliveries().due_timers(10).await.unwrap();
+            (!due.timers.is_empty()).then_some(due)
+        })
+        .await;
+        let next = Envelope::decode(&due.timers[0].message).unwrap().event;
+        let Event::DeliveryJob(job) = next else { panic!("{next:?}") };
+        assert_eq!((job.attempt, job.route.only.as_deref()), (2, Some("second")), "{refusal:?}");
+        assert_eq!(providers(&scripted), ["second"]);
+    }
 }
 
 #[tokio::test]

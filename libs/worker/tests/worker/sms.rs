@@ -1,10 +1,11 @@
 //! A channel whose messages must not be sent twice, and whose providers send receipts.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
-use domain::{Channel, Outcome, Status};
+use domain::{Channel, DeliveryId, Event, Outcome, Status, StreamName};
 use service_kit::clock;
 use store::deliveries::receipt::ReceiptResult;
 use testkit::eventually;
@@ -128,29 +129,47 @@ async fn an_sms_with_an_unknown_outcome_is_retried_only_after_a_receipt() {
     world.acknowledged_by(Channel::Sms, 1).await;
     world.reaches(order.delivery_id, Status::Unknown).await;
 
-    let policy = RetryPolicy { schedule: vec![Duration::ZERO; 2] };
-    let receipt = |outcome| Receipt {
-        id: clock::new_id(),
-        app: world.app,
-        about: ReceiptSubject::Delivery(order.delivery_id, None),
-        answer: domain::Answer::new(outcome, "30008", "unknown error"),
-        at: clock::now(),
-        random: 0.5,
-    };
-    let record = async |outcome| {
-        world
-            .context
-            .store
-            .deliveries()
-            .record_receipts(&[receipt(outcome)], &policy)
-            .await
-            .unwrap()
-            .remove(0)
-    };
-    assert_eq!(record(RETRY).await, ReceiptResult::Settled(Status::Retrying));
+    assert_eq!(record(&world, order.delivery_id, RETRY).await, ReceiptResult::Settled(Status::Retrying));
     world.fire_timers(2).await;
     world.reaches(order.delivery_id, Status::Sent).await;
     let attempts: Vec<_> = scripted.calls().iter().map(|call| call.attempt).collect();
     assert_eq!(attempts, [1, 2]);
-    assert_eq!(record(SENT).await, ReceiptResult::Settled(Status::Delivered));
+    assert_eq!(record(&world, order.delivery_id, SENT).await, ReceiptResult::Settled(Status::Delivered));
+}
+
+#[tokio::test]
+async fn a_worker_repeats_the_outcome_of_a_receipt_under_the_same_event_id() {
+    let world = world().await;
+    let scripted = ScriptedChannel::new([]);
+    serve_sms(&world.context, &scripted);
+    let order = world.sms(1).await;
+    world.order(&order).await;
+    world.acknowledged_by(Channel::Sms, 1).await;
+    let delivered = record(&world, order.delivery_id, SENT).await;
+    assert_eq!(delivered, ReceiptResult::Settled(Status::Delivered));
+    world.fire_timers(1).await;
+    // The log delivers a job again if it has lost the acknowledgement.
+    world.order(&order).await;
+    world.acknowledged_by(Channel::Sms, 2).await;
+    let is_delivered = |event: &Event| matches!(event, Event::DeliverySettled(settled) if settled.status == Status::Delivered);
+    let events = world.events_in(StreamName::Outcome).await;
+    let delivered: Vec<_> = events.iter().filter(|envelope| is_delivered(&envelope.event)).collect();
+    let ids: HashSet<_> = delivered.iter().map(|envelope| envelope.id).collect();
+    assert_eq!((delivered.len(), ids.len()), (2, 1));
+    assert_eq!(scripted.calls().len(), 1);
+}
+
+/// Records a receipt for a delivery.
+async fn record(world: &World, delivery: DeliveryId, outcome: Outcome) -> ReceiptResult {
+    let receipt = Receipt {
+        id: clock::new_id(),
+        app: world.app,
+        about: ReceiptSubject::Delivery(delivery, None),
+        answer: domain::Answer::new(outcome, "30008", "unknown error"),
+        at: clock::now(),
+        random: 0.5,
+    };
+    let policy = RetryPolicy { schedule: vec![Duration::ZERO; 2] };
+    let deliveries = world.context.store.deliveries();
+    deliveries.record_receipts(&[receipt], &policy).await.unwrap().remove(0)
 }

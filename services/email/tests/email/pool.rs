@@ -83,7 +83,7 @@ async fn a_message_without_a_free_connection_in_time_was_certainly_not_sent() {
 
 #[tokio::test]
 async fn a_process_that_was_paused_during_the_commands_does_not_send_the_content() {
-    let limits = PoolLimits { commands: Duration::from_millis(500), ..limits_each(LIMIT) };
+    let limits = PoolLimits { commands: Duration::from_secs(2), ..limits_each(LIMIT) };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let settings = json!({"host": "127.0.0.1", "port": port, "security": "none", "from": "news@example.com"});
@@ -95,7 +95,7 @@ async fn a_process_that_was_paused_during_the_commands_does_not_send_the_content
         let mut command = String::new();
         while command != "DATA\r\n" {
             command.clear();
-            stream.read_line(&mut command).await.unwrap();
+            assert_ne!(stream.read_line(&mut command).await.unwrap(), 0, "the client closed the connection");
             reply(&mut stream, if command == "DATA\r\n" { "354 content" } else { "250 ok" }).await;
         }
         // The only thread is busy, so the client cannot read the last reply before its time is over.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::{AppId, Channel, DeliveryId, Reason, Status, UserNumber};
-use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use testkit::eventually;
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ impl Fixture {
 #[track_caller]
 fn ours(claim: &Claim) -> (Uuid, Option<&str>) {
     match claim {
-        Claim::Granted { token, provider } => (*token, provider.as_deref()),
+        Claim::Granted { token, provider, .. } => (*token, provider.as_deref()),
         other => panic!("not granted: {other:?}"),
     }
 }
@@ -82,6 +82,31 @@ async fn an_expired_lease_is_taken_over_with_the_same_provider() {
     let ((first, _), (second, provider)) = (ours(&first), ours(&second));
     assert_eq!(provider, Some("main"), "this provider may have received the call");
     assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn a_claim_that_took_over_another_and_is_given_back_keeps_the_provider() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let delivery = fixture.deliveries(app, 1).await[0];
+    let claim = async || match fixture.claim(app, delivery, 1, "other").await {
+        Claim::Granted { token, provider, takes_over } => (token, provider, takes_over),
+        other => panic!("not granted: {other:?}"),
+    };
+    let give_back = async |token, takes_over| {
+        let claim = HeldClaim { app, delivery, token, takes_over };
+        assert!(fixture.store.deliveries().give_back(claim).await.unwrap());
+    };
+    let main = Some("main".to_owned());
+    let first = fixture.claim(app, delivery, 1, "main").await;
+    assert!(matches!(first, Claim::Granted { takes_over: false, .. }), "{first:?}");
+    fixture.update_deliveries("UPDATE delivery SET lease_until = now()").await;
+    for _ in 0..2 {
+        let (token, provider, takes_over) = claim().await;
+        assert_eq!((provider, takes_over), (main.clone(), true));
+        give_back(token, takes_over).await;
+        assert_eq!(fixture.status(app, delivery).await, (Status::Sending, None));
+    }
 }
 
 #[tokio::test]

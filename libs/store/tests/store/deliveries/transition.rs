@@ -78,7 +78,8 @@ impl Fixture {
                 store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap();
             }
             Step::GiveBack => {
-                store.deliveries().give_back(HeldClaim { app, delivery, token: TOKEN }).await.unwrap();
+                let claim = HeldClaim { app, delivery, token: TOKEN, takes_over: false };
+                store.deliveries().give_back(claim).await.unwrap();
             }
             Step::Settle | Step::Correct => {
                 let settlement = Settlement {

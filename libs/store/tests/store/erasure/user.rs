@@ -335,6 +335,46 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
 }
 
 #[tokio::test]
+async fn a_call_that_must_not_be_repeated_ends_as_unknown_when_its_only_job_is_removed() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let decisions = fixture.plan(&chunk(app, 1, NOW, send_to(vec![with_email("ursula")]))).await;
+    let (user, delivery) = (decisions[0].1.user.unwrap(), decisions[0].1.deliveries[0].id);
+    let request = ClaimRequest { app, delivery, attempt: 1, provider: None };
+    let claims = fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap();
+    let Claim::Granted { token, .. } = claims[0] else { panic!("{claims:?}") };
+    // A worker died during its call, and another one has replaced the job with a timer.
+    let over = "UPDATE delivery SET calling = true, lease_until = now()";
+    sqlx::query(over).execute(&fixture.pool).await.unwrap();
+    fixture.store.deliveries().set_timers(&[timer(app, Some(user))]).await.unwrap();
+    fixture.erase(app, "ursula", LATER).await;
+    fixture.pass().await;
+    assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE user_number IS NOT NULL").await, 0);
+    let state = async || -> (String, Option<String>) {
+        sqlx::query_as("SELECT status, reason FROM delivery").fetch_one(&fixture.pool).await.unwrap()
+    };
+    assert_eq!(state().await, ("unknown".to_owned(), Some("outcome_unknown".to_owned())));
+
+    let settlement = Settlement {
+        app,
+        send_id: Some(send_id(1)),
+        delivery,
+        user,
+        token,
+        attempt: 1,
+        provider: None,
+        started_at: NOW,
+        ended_at: NOW,
+        answer: Answer::new(Outcome::Sent { provider_id: None }, "250", ""),
+        next: RecordedStep::End(domain::Status::Sent, None),
+        job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
+        receipts: false,
+    };
+    assert_eq!(fixture.store.deliveries().settle(&[settlement]).await.unwrap(), [true], "a late answer");
+    assert_eq!(state().await, ("sent".to_owned(), None));
+}
+
+#[tokio::test]
 async fn a_pass_clears_more_rows_than_one_step() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
