@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::{Answer, DeliveryId, Outcome, Status, StreamName};
+use domain::event::DeliveryJob;
+use domain::{Answer, Outcome, Status, StreamName};
 use service_kit::clock;
 use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::settlement::{RecordedStep, Settlement};
@@ -44,12 +45,7 @@ async fn a_job_that_is_delivered_twice_calls_once() {
 
 #[tokio::test]
 async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
-    let world = World::start().await;
-    let scripted = ScriptedChannel::new([Step::Hold(RETRY)]);
-    world.serve(&scripted);
-    let order = world.delivery(1).await;
-    world.order(&order).await;
-    let claim = claim_during_the_call(&world, &scripted, order.delivery_id).await;
+    let (world, scripted, order, claim) = Box::pin(taken_over_during_the_call()).await;
     let HeldClaim { app, delivery, token, .. } = claim;
     let published = world.published_events().await;
     scripted.release();
@@ -94,12 +90,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
 
 #[tokio::test]
 async fn a_job_whose_claim_another_worker_gave_back_is_not_lost() {
-    let world = World::start().await;
-    let scripted = ScriptedChannel::new([Step::Hold(RETRY)]);
-    world.serve(&scripted);
-    let order = world.delivery(1).await;
-    world.order(&order).await;
-    let claim = claim_during_the_call(&world, &scripted, order.delivery_id).await;
+    let (world, scripted, order, claim) = Box::pin(taken_over_during_the_call()).await;
     let first = HeldClaim { takes_over: false, ..claim };
     assert!(world.context.store.deliveries().give_back(first).await.unwrap());
     // The other worker stops here, before it postpones the job.
@@ -113,18 +104,24 @@ async fn a_job_whose_claim_another_worker_gave_back_is_not_lost() {
     assert_eq!(scripted.calls().len(), 2);
 }
 
-/// Waits for the worker's call, ends the lease of its claim, and claims the delivery as another worker.
-async fn claim_during_the_call(world: &World, scripted: &ScriptedChannel, delivery: DeliveryId) -> HeldClaim {
+/// Starts a worker whose first call waits until it is released, and then leads to a retry. Ends the lease of its claim during the call,
+/// and claims the delivery as another worker.
+async fn taken_over_during_the_call() -> (World, ScriptedChannel, DeliveryJob, HeldClaim) {
+    let world = World::start().await;
+    let scripted = ScriptedChannel::new([Step::Hold(RETRY)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
     eventually(SOON, "the first worker calls the provider", async || {
         (!scripted.calls().is_empty()).then_some(())
     })
     .await;
     world.run("UPDATE delivery SET lease_until = now()").await;
-    let app = world.app;
+    let (app, delivery) = (world.app, order.delivery_id);
     let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
     let claim = world.context.store.deliveries().claim(&[request], SOON).await.unwrap().remove(0);
     let Claim::Granted { token, takes_over, .. } = claim else { panic!("{claim:?}") };
-    HeldClaim { app, delivery, token, takes_over }
+    (world, scripted, order, HeldClaim { app, delivery, token, takes_over })
 }
 
 #[tokio::test]
