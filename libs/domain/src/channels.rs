@@ -1,6 +1,7 @@
 //! Channels, and the rules for the messages and targets of each channel.
 
 pub mod channel;
+pub mod email_address;
 pub mod mail_header;
 pub mod sms;
 pub mod web_push;

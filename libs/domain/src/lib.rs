@@ -21,7 +21,7 @@ mod text_enum;
 pub mod time;
 pub mod webhook;
 
-pub use channels::{channel, mail_header, sms, web_push};
+pub use channels::{channel, email_address, mail_header, sms, web_push};
 pub use deliveries::{
     breaker, delivery, health, outcome, receipt, redrive, retry, route, target, transition,
 };
@@ -34,6 +34,7 @@ pub use delivery::{Reason, Status};
 pub use device::DeviceType;
 pub use digest::Digest;
 pub use directory::trust::{TemplateProfile, TokenSubject};
+pub use email_address::EmailAddress;
 pub use event::{Envelope, Event};
 pub use expansion::Expansion;
 pub use id::{AppId, CategoryId, DeliveryId, DeliveryIds, ItemId, SendId, TopicId, UserNumber};
@@ -42,5 +43,6 @@ pub use problem::Problem;
 pub use route::Route;
 pub use send::{Lane, SendRequest};
 pub use signing_algorithm::SigningAlgorithm;
+pub use sms::number::PhoneNumber;
 pub use stream::StreamName;
 pub use time::Timestamp;
