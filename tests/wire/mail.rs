@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use stand_ins::outbox::Outbox;
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
-use worker::{Call, Outbound, Provider};
+use worker::{Call, Lease, Outbound, Provider};
 
 use crate::python::ask;
 
@@ -39,7 +39,8 @@ async fn sent(to: &str, content: EmailContent, dkim: Value) -> Vec<u8> {
     job.category = Some(CategoryId(3));
     let (lane, now, send_id) =
         (Lane::Transactional, Timestamp::from_millis(1_767_323_045_000), Some(SendId(Uuid::from_u128(9))));
-    let call = Call { app: AppId(1), send_id, lane, provider: &provider, job: &job, now };
+    let lease = &Lease::lasting(Duration::from_secs(90));
+    let call = Call { app: AppId(1), send_id, lane, provider: &provider, job: &job, now, lease };
     let sources = Sources::new(
         Box::new(|_, _, _| async { Ok(Some(FILE.to_vec())) }.boxed()),
         Box::new(|_, _, _| async { Ok(Some(LINK.to_owned())) }.boxed()),

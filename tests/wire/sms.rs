@@ -9,7 +9,7 @@ use stand_ins::outbox::Outbox;
 use stand_ins::smsc::{SmscSettings, SmscStandIn};
 use testkit::eventually;
 use uuid::Uuid;
-use worker::{Call, Outbound, Provider};
+use worker::{Call, Lease, Outbound, Provider};
 
 use crate::python::ask;
 
@@ -30,7 +30,8 @@ async fn outcome(sender: &SmsSender, provider: &Provider, text: &str) -> Outcome
         ..DeliveryJob::first(id, Channel::Sms, UserNumber(1), TO.to_owned(), content)
     };
     let lane = Lane::Transactional;
-    sender.attempt(&Call { app: AppId(1), send_id: None, lane, provider, job: &job, now }).await.outcome
+    let (app, lease) = (AppId(1), &Lease::lasting(LEASE));
+    sender.attempt(&Call { app, send_id: None, lane, provider, job: &job, now, lease }).await.outcome
 }
 
 /// Sends texts to the message centre at this port, receives the receipt of the first text, and unbinds.

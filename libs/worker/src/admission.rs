@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::route::{Candidate, Choice};
-use domain::{Answer, Outcome, Timestamp};
+use domain::{Answer, Lane, Outcome, Timestamp};
 use service_kit::clock;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::call_slots::{CallSlot, CallSlots};
+use crate::call_slots::{CallSlot, CallSlots, LongSlot};
 use crate::gate::{BreakerPermit, Gate, Gates, TargetPath};
 use crate::job::Job;
 use crate::provider::UsableProvider;
@@ -52,9 +52,17 @@ pub(crate) struct CallPermit<'p> {
     capacity: CallCapacity,
 }
 
+/// The provider to call for a claimed delivery.
+pub(crate) struct ProviderToCall<'p> {
+    pub(crate) provider: &'p Provider,
+    /// None if the ledger records another provider than the admitted one. The recorded provider is then called without admission.
+    pub(crate) permit: Option<CallPermit<'p>>,
+}
+
 /// Capacity for one call. It is released when the provider has answered.
 pub(crate) struct CallCapacity {
     gate: Arc<Gate>,
+    lane: Lane,
     slot: CallSlot,
     share: Share,
 }
@@ -75,6 +83,11 @@ impl CallCapacity {
     /// Records that the call starts.
     pub(crate) fn start_call(&mut self) {
         self.share.start_call();
+    }
+
+    /// Records that the call takes long, until the result is dropped.
+    pub(crate) fn become_long(&self) -> LongSlot {
+        self.gate.slots(self.lane).become_long()
     }
 }
 
@@ -165,6 +178,10 @@ async fn wait<'p>(
         Ok(share) => share,
         Err(pause) => return postponed(clock::now() + pause + spread(pause), "share"),
     };
+    // The calls of a slow provider end after minutes. A job that waited for one of them would take the place of jobs of other apps.
+    if let Some(pause) = gate.slots(job.lane).turn_away_if_stuck() {
+        return postponed(clock::now() + pause + spread(pause), "slow");
+    }
     let slot = call_slot(gate.slots(job.lane), &share, gate.may_claim_ahead());
     let Ok(Some(slot)) = timeout_at(patience, slot).await else {
         return postponed(after_busy_pause(), "busy");
@@ -172,7 +189,7 @@ async fn wait<'p>(
     loop {
         match gate.take() {
             Ok(()) => {
-                let capacity = CallCapacity { gate: Arc::clone(gate), slot, share };
+                let capacity = CallCapacity { gate: Arc::clone(gate), lane: job.lane, slot, share };
                 return Ok(CallPermit { provider, entry, capacity });
             }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
@@ -201,6 +218,27 @@ fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider of the first attempt is no longer enabled";
     Answer::new(Outcome::RETRY, "provider_gone", message)
+}
+
+/// Returns the provider to call: the one that the ledger records. This is the admitted provider, unless the attempt was already
+/// started with another. If the ledger records no provider, or one that is no longer enabled, returns the answer to record.
+pub(crate) fn provider_to_call<'p>(
+    providers: &'p [UsableProvider],
+    recorded: Option<&str>,
+    permit: Option<CallPermit<'p>>,
+    otherwise: Answer,
+) -> Result<ProviderToCall<'p>, Answer> {
+    match (recorded, permit) {
+        (Some(recorded), Some(permit)) if permit.provider.identifier == recorded => {
+            Ok(ProviderToCall { provider: permit.provider, permit: Some(permit) })
+        }
+        (Some(recorded), _) => {
+            let mut all = providers.iter().map(|usable| &usable.provider);
+            let named = all.find(|provider| provider.identifier == recorded);
+            named.map(|provider| ProviderToCall { provider, permit: None }).ok_or_else(provider_gone)
+        }
+        (None, _) => Err(otherwise),
+    }
 }
 
 /// Returns the time of the next try after the provider was busy.

@@ -3,6 +3,8 @@
 //! Each job runs as a separate task, so a slow call delays no other job. Requests of concurrent jobs to the database or the log are
 //! sent in batches ([`ledger_batches`](crate::ledger_batches)).
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::time::{Duration, Instant};
 
 use domain::retry::{AttemptEnd, NextStep, RetryPolicy};
@@ -18,7 +20,10 @@ use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 
-use crate::admission::{Admission, CallPermit, NotAdmitted, PATIENCE, admit, provider_gone, serving};
+use crate::admission::{
+    Admission, CallCapacity, CallPermit, NotAdmitted, PATIENCE, ProviderToCall, admit, provider_gone,
+    provider_to_call, serving,
+};
 use crate::call::{self, ClaimLost, ProviderCall};
 use crate::gate::Gates;
 use crate::job::{Job, JobEnd};
@@ -31,6 +36,8 @@ use crate::{ChannelSender, detours, outcome_events, settle};
 
 /// Time between the wait for a call and the latest start of the call.
 const CALL_MARGIN: Duration = Duration::from_millis(100);
+/// Part of a lease after which a call is long, and leaves its places to other calls.
+const LONG: u32 = 6;
 /// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks before it exits.
 const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 
@@ -56,12 +63,6 @@ struct ClaimedAttempt<'p> {
     recorded: Option<String>,
     /// The provider to call, or the answer to record because no call can be made.
     provider: Result<ProviderToCall<'p>, Answer>,
-}
-
-struct ProviderToCall<'p> {
-    provider: &'p Provider,
-    /// None if the ledger records another provider than the admitted one. The recorded provider is then called without admission.
-    permit: Option<CallPermit<'p>>,
 }
 
 /// An attempt with its answer.
@@ -200,8 +201,14 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Time limit of one call: three fifths of the lease. The rest of the lease is for settling the answer.
-    fn call_limit(&self) -> Duration {
+    /// Time limit of one call: three fifths of the lease, unless the provider needs longer. The rest of the lease is for settling
+    /// the answer. A longer call is possible because the claim is renewed meanwhile.
+    fn call_limit(&self, provider: &Provider) -> Duration {
+        self.sender.longest_call(provider).unwrap_or_else(|| self.call_margin())
+    }
+
+    /// Time that must be left of the lease when a call starts.
+    fn call_margin(&self) -> Duration {
         self.lease * 3 / 5
     }
 
@@ -210,11 +217,11 @@ impl<S: ChannelSender> Worker<S> {
         &self,
         job: &Job<'_>,
         claimed: ClaimedAttempt<'_>,
-        place: &JobInHand,
+        place: &mut JobInHand,
     ) -> Result<AnsweredAttempt, JobEnd> {
         let ClaimedAttempt { claim, until, recorded, provider } = claimed;
         let started_at = clock::now();
-        if Instant::now() + self.call_limit() > until {
+        if Instant::now() + self.call_margin() > until {
             // Do not call the provider: the lease could end before the answer arrives, and another worker could claim the
             // delivery.
             tracing::warn!("claiming the delivery took too long; retrying the job");
@@ -224,8 +231,8 @@ impl<S: ChannelSender> Worker<S> {
             Ok(ProviderToCall { provider, permit }) => {
                 let answer = match call::prepare(&self.sender, job).await {
                     Ok(prepared) => {
-                        let Worker { sender, ledger, stop, .. } = self;
-                        let limit = self.call_limit();
+                        let &Worker { ref sender, ref ledger, ref stop, lease, .. } = self;
+                        let limit = self.call_limit(provider);
                         let call = ProviderCall {
                             sender,
                             ledger,
@@ -235,7 +242,9 @@ impl<S: ChannelSender> Worker<S> {
                             prepared,
                             claim,
                             until,
+                            lease,
                             limit,
+                            margin: self.call_margin().min(limit),
                         };
                         self.call_in_turn(call, permit, place).await?
                     }
@@ -253,25 +262,34 @@ impl<S: ChannelSender> Worker<S> {
         &self,
         call: ProviderCall<'_, S>,
         permit: Option<CallPermit<'_>>,
-        place: &JobInHand,
+        place: &mut JobInHand,
     ) -> Result<Answer, JobEnd> {
         let (job, claim) = (call.job, call.claim);
         let (entry, mut capacity) = CallPermit::into_parts(permit);
         // The rest of the lease must suffice for the call.
-        let latest = (Instant::now() + PATIENCE).min(call.until - call.limit - CALL_MARGIN);
+        let latest = (Instant::now() + PATIENCE).min(call.until - call.margin - CALL_MARGIN);
         let is_free = match &mut capacity {
             Some(capacity) => capacity.await_slot(latest.into()).await,
             None => true,
         };
-        let slot = if is_free { place.start_call(latest).await } else { None };
-        let Some(_slot) = slot else {
+        if !is_free || !place.start_call(latest).await {
             drop(capacity);
             return Err(detours::give_back(&self.ledger, job, claim).await);
-        };
+        }
         if let Some(capacity) = &mut capacity {
             capacity.start_call();
         }
-        match call.make(entry).await {
+        let becomes_long = async {
+            place.leave_lane_after(self.lease / LONG, job.envelope.app).await;
+            let _long = capacity.as_ref().map(CallCapacity::become_long);
+            pending::<Infallible>().await
+        };
+        let made = tokio::select! {
+            made = call.make(entry) => made,
+            never = becomes_long => match never {},
+        };
+        place.end_call();
+        match made {
             Ok(answer) => Ok(answer),
             Err(ClaimLost) => {
                 drop(capacity);
@@ -356,26 +374,5 @@ impl<S: ChannelSender> Worker<S> {
                 RecordedStep::Park(stream, message)
             }
         })
-    }
-}
-
-/// Returns the provider to call: the one that the ledger records. This is the admitted provider, unless the attempt was already
-/// started with another. If the ledger records no provider, or one that is no longer enabled, returns the answer to record.
-fn provider_to_call<'p>(
-    providers: &'p [UsableProvider],
-    recorded: Option<&str>,
-    permit: Option<CallPermit<'p>>,
-    otherwise: Answer,
-) -> Result<ProviderToCall<'p>, Answer> {
-    match (recorded, permit) {
-        (Some(recorded), Some(permit)) if permit.provider.identifier == recorded => {
-            Ok(ProviderToCall { provider: permit.provider, permit: Some(permit) })
-        }
-        (Some(recorded), _) => {
-            let mut all = providers.iter().map(|usable| &usable.provider);
-            let named = all.find(|provider| provider.identifier == recorded);
-            named.map(|provider| ProviderToCall { provider, permit: None }).ok_or_else(provider_gone)
-        }
-        (None, _) => Err(otherwise),
     }
 }

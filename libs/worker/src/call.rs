@@ -14,6 +14,7 @@ use store::deliveries::ledger::HeldClaim;
 
 use crate::gate::BreakerPermit;
 use crate::job::Job;
+use crate::lease::Lease;
 use crate::ledger_batches::LedgerBatches;
 use crate::stop::Stop;
 use crate::{Call, ChannelSender, Provider};
@@ -33,10 +34,14 @@ pub(crate) struct ProviderCall<'a, S: ChannelSender> {
     pub(crate) provider: &'a Provider,
     pub(crate) prepared: S::Prepared,
     pub(crate) claim: HeldClaim,
-    /// End of the claim's lease.
+    /// End of the claim's lease, if it is not renewed.
     pub(crate) until: Instant,
+    /// Length of a renewed lease.
+    pub(crate) lease: Duration,
     /// Time limit of the call.
     pub(crate) limit: Duration,
+    /// Time that must be left of the lease when the call starts.
+    pub(crate) margin: Duration,
 }
 
 /// Another worker has claimed the delivery, so no call was made.
@@ -71,7 +76,7 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
                 }
             }
         }
-        if Instant::now() + self.limit > self.until {
+        if Instant::now() + self.margin > self.until {
             let message = "too little time was left on the claim; the provider was not called";
             return Ok(Answer::new(Outcome::RETRY, "too_late", message));
         }
@@ -83,7 +88,7 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
     async fn mark(&self) -> Result<bool, store::Error> {
         loop {
             match self.ledger.marks.call(self.claim).await {
-                Err(error) if Instant::now() + self.limit < self.until && !self.stop.has_begun() => {
+                Err(error) if Instant::now() + self.margin < self.until && !self.stop.has_begun() => {
                     tracing::warn!(%error, "cannot record the start of the call in the ledger; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -100,11 +105,13 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
             histogram!(JOB_WAIT_SECONDS, "channel" => S::CHANNEL.as_str())
                 .record(now.since(envelope.at).as_secs_f64());
         }
-        let call = Call { app, send_id, lane, provider: self.provider, job: order, now };
+        let lease = Lease::until(self.until.into());
+        let call = Call { app, send_id, lane, provider: self.provider, job: order, now, lease: &lease };
         let sending = Box::pin(async { self.sender.send(&call, self.prepared).await });
         let call = AssertUnwindSafe(sending).catch_unwind();
         let answer = tokio::select! {
             answer = tokio::time::timeout(self.limit, call) => answer,
+            never = lease.keep(self.ledger, self.claim, self.lease, self.stop) => match never {},
             () = self.stop.has_lasted(CALLS_AFTER_STOP) => {
                 return Answer::new(Outcome::Unknown, "stopped", "the process stopped before an answer came");
             }

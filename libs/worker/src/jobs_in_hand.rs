@@ -6,15 +6,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
-use tokio::time::{timeout, timeout_at};
+use domain::AppId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout, timeout_at};
 
+use crate::long_calls::{LongCall, LongCalls, Size};
 use crate::pace::{AHEAD, Pace};
 
 /// Jobs in hand for each concurrent call.
 const PER_CALL: usize = 16;
 /// Size of the jobs in hand, in bytes, from which no further job is fetched.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Size of the jobs with long calls, in bytes. They are not counted in `MAX_BYTES`.
+const MAX_LONG_BYTES: usize = 32 * 1024 * 1024;
 /// Longest delay of a fetch until a quarter of the attempts can start, so that one fetch returns several jobs.
 const GATHERING: Duration = Duration::from_millis(1);
 
@@ -29,7 +33,8 @@ struct Shared {
     /// One permit for each attempt that may be in progress.
     attempts: Arc<Semaphore>,
     /// One permit for each call.
-    calls: Semaphore,
+    calls: Arc<Semaphore>,
+    long_calls: Arc<LongCalls>,
     pace: Pace,
     counts: watch::Sender<Counts>,
 }
@@ -49,13 +54,19 @@ pub(crate) struct JobInHand {
     is_attempted: bool,
     /// The attempt in progress and its start.
     attempt: Option<(OwnedSemaphorePermit, Instant)>,
+    call: Option<OwnedSemaphorePermit>,
+    /// Set if the job has left the lane because its call takes long. It is then not counted in [`Counts`].
+    long_call: Option<LongCall>,
 }
 
 impl JobsInHand {
     pub(crate) fn new(most_calls: usize) -> JobsInHand {
         let attempts = Arc::new(Semaphore::new(most_calls * AHEAD));
-        let calls = Semaphore::new(most_calls);
-        let shared = Shared { attempts, calls, pace: Pace::default(), counts: watch::Sender::default() };
+        let calls = Arc::new(Semaphore::new(most_calls));
+        let most_long = Size { jobs: most_calls * PER_CALL, bytes: MAX_LONG_BYTES };
+        let long_calls = Arc::new(LongCalls::new(most_long));
+        let (pace, counts) = (Pace::default(), watch::Sender::default());
+        let shared = Shared { attempts, calls, long_calls, pace, counts };
         JobsInHand { most_calls, shared: Arc::new(shared) }
     }
 
@@ -83,7 +94,8 @@ impl JobsInHand {
             counts.jobs += 1;
             counts.bytes += bytes;
         });
-        JobInHand { shared: Arc::clone(&self.shared), bytes, is_attempted: true, attempt: None }
+        let shared = Arc::clone(&self.shared);
+        JobInHand { shared, bytes, is_attempted: true, attempt: None, call: None, long_call: None }
     }
 
     /// Maximum number of attempts. Only some of them call their providers at the same time; while attempts are short, others are
@@ -109,9 +121,28 @@ impl JobInHand {
         self.attempt = permit.map(|permit| (permit, Instant::now()));
     }
 
-    /// Waits until one of the lane's calls may start, at most until `latest`. The call ends when the permit is dropped.
-    pub(crate) async fn start_call(&self, latest: Instant) -> Option<SemaphorePermit<'_>> {
-        timeout_at(latest.into(), self.shared.calls.acquire()).await.ok()?.ok()
+    /// Waits until one of the lane's calls may start, at most until `latest`. Returns false if it may not.
+    pub(crate) async fn start_call(&mut self, latest: Instant) -> bool {
+        let permit = timeout_at(latest.into(), Arc::clone(&self.shared.calls).acquire_owned()).await;
+        self.call = permit.ok().and_then(Result::ok);
+        self.call.is_some()
+    }
+
+    /// Ends the call of this job, so that another can start.
+    pub(crate) fn end_call(&mut self) {
+        self.call = None;
+    }
+
+    /// Leaves the places of this job and its call to others, after `long` and as soon as there is room for a further long call of
+    /// the app.
+    pub(crate) async fn leave_lane_after(&mut self, long: Duration, app: AppId) {
+        while self.long_call.is_none() {
+            sleep(long).await;
+            self.long_call = LongCalls::add(&self.shared.long_calls, app, self.bytes);
+        }
+        self.end_attempt();
+        self.end_call();
+        self.shared.counts.send_modify(|counts| counts.remove_job(self.bytes));
     }
 
     /// Ends the attempt of this job, so that another can start while this one is settled.
@@ -129,10 +160,16 @@ impl JobInHand {
 impl Drop for JobInHand {
     fn drop(&mut self) {
         self.end_attempt();
-        self.shared.counts.send_modify(|counts| {
-            counts.jobs -= 1;
-            counts.bytes -= self.bytes;
-        });
+        if self.long_call.is_none() {
+            self.shared.counts.send_modify(|counts| counts.remove_job(self.bytes));
+        }
+    }
+}
+
+impl Counts {
+    fn remove_job(&mut self, bytes: usize) {
+        self.jobs -= 1;
+        self.bytes -= bytes;
     }
 }
 
@@ -158,6 +195,28 @@ mod tests {
         assert_eq!(jobs.free_slots().now_or_never(), None, "all jobs in hand wait for their settlement");
         drop(held);
         assert_eq!(jobs.free_slots().await, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_call_leaves_its_places_to_others_up_to_the_part_of_its_app() {
+        const LONG: Duration = Duration::from_secs(15);
+        let jobs = JobsInHand::new(1);
+        let mut held = Vec::new();
+        let mut start = async |bytes, app| {
+            let mut job = jobs.add(bytes);
+            job.start_attempt().await;
+            assert!(job.start_call(Instant::now()).await);
+            assert_eq!(jobs.free_slots().now_or_never(), None);
+            let has_left = timeout(LONG * 10, job.leave_lane_after(LONG, AppId(app))).await.is_ok();
+            held.push(job);
+            has_left
+        };
+        assert!(start(MAX_BYTES, 1).await);
+        assert!(start(1, 2).await, "another app has its own part");
+        assert!(!start(1, 1).await, "the part of the app is used up");
+        assert_eq!(jobs.free_slots().now_or_never(), None, "so its job keeps its place");
+        drop(held);
+        assert_eq!(jobs.free_slots().await, 1, "finished calls leave no state");
     }
 
     #[tokio::test]

@@ -21,6 +21,7 @@ pub(crate) struct LedgerBatches {
     pub(crate) store: Store,
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
     pub(crate) marks: Batcher<HeldClaim, bool>,
+    pub(crate) renewals: Batcher<HeldClaim, bool>,
     pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
     pub(crate) timers: Batcher<NewTimer, ()>,
     /// The events of one job are appended together.
@@ -39,6 +40,11 @@ impl LedgerBatches {
         let marks = batches(context, BATCH, move |marks: Vec<HeldClaim>| {
             let store = store.clone();
             async move { store.deliveries().mark_calling(&marks).await }
+        });
+        let store = context.store.clone();
+        let renewals = batches(context, BATCH, move |claims: Vec<HeldClaim>| {
+            let store = store.clone();
+            async move { store.deliveries().renew(&claims, lease).await }
         });
         let store = context.store.clone();
         let settlements = batches(context, BATCH, move |settlements: Vec<Settlement>| {
@@ -60,7 +66,7 @@ impl LedgerBatches {
             }
         });
         let outcomes = outcomes.with_limit(APPEND_LIMIT);
-        LedgerBatches { store: context.store.clone(), claims, marks, settlements, timers, outcomes }
+        LedgerBatches { store: context.store.clone(), claims, marks, renewals, settlements, timers, outcomes }
     }
 }
 

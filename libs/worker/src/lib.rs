@@ -15,7 +15,9 @@ mod gate;
 mod job;
 mod jobs_in_hand;
 mod lane;
+mod lease;
 mod ledger_batches;
+mod long_calls;
 mod open_providers;
 pub mod outbound;
 mod outcome_events;
@@ -30,12 +32,14 @@ mod stop;
 pub mod verdict;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Lane, SendId, Timestamp};
 use service_kit::Context;
 
+pub use lease::Lease;
 pub use open_providers::OpenProviders;
 pub use outbound::Outbound;
 pub use provider::{Provider, ProviderVersion, open_secrets};
@@ -68,6 +72,12 @@ pub trait ChannelSender: Send + Sync + 'static {
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
     fn send(&self, call: &Call<'_>, prepared: Self::Prepared) -> impl Future<Output = Answer> + Send;
 
+    /// Returns the maximum duration of a call to this provider, if it needs longer than the usual limit of three fifths of the lease
+    /// (`delivery.lease`). The worker renews its claim while a call is under way.
+    fn longest_call(&self, _provider: &Provider) -> Option<Duration> {
+        None
+    }
+
     /// Returns the host that the target names, if any. For example, a web push subscription names its push service. Failures of
     /// the call then count against this host and not against the provider.
     fn host(&self, _target: &str) -> Option<String> {
@@ -91,6 +101,8 @@ pub struct Call<'a> {
     pub job: &'a DeliveryJob,
     /// Start of the attempt.
     pub now: Timestamp,
+    /// Time for which this call may still start to send its message.
+    pub lease: &'a Lease,
 }
 
 /// Runs a channel's worker until the process stops. Each of the two lanes has its own limit of concurrent attempts, so that

@@ -31,6 +31,13 @@ impl<C: ChannelResources> OpenProviders<C> {
         }
     }
 
+    /// Returns the maximum duration of a call to a provider of this kind, see
+    /// [`ProviderKind::LONGEST_CALL`](crate::ProviderKind::LONGEST_CALL).
+    #[must_use]
+    pub fn longest_call(&self, kind: &str) -> Option<Duration> {
+        self.kinds.iter().find(|known| known.name() == kind)?.longest_call()
+    }
+
     /// Makes one attempt through the provider of the call. If the provider's settings cannot be parsed, returns an answer that
     /// pauses the provider. If the message must not be sent twice (SMS) and an earlier call may have been accepted
     /// (`route.keyed`), calls the provider only if it de-duplicates.

@@ -31,6 +31,9 @@ pub trait ProviderKind: Send + Sync + 'static {
     const SECRETS: &'static [&'static str];
     /// Example of valid settings, as JSON with comments. The help of the command shows it.
     const EXAMPLE: &'static str;
+    /// Maximum duration of a call, if the protocol requires a longer one than the usual limit of three fifths of the lease. The
+    /// worker renews its claim during the call. A call must still end early: see [`Lease`](crate::Lease).
+    const LONGEST_CALL: Option<Duration> = None;
 
     /// Parses complete settings, including secrets. The result is kept as long as this version of the provider is in use.
     ///
@@ -86,6 +89,9 @@ pub trait Kind: Send + Sync + 'static {
 
     /// See [`ProviderKind::EXAMPLE`].
     fn example(&self) -> &'static str;
+
+    /// See [`ProviderKind::LONGEST_CALL`].
+    fn longest_call(&self) -> Option<Duration>;
 
     /// See [`ProviderKind::check_new`].
     ///
@@ -177,6 +183,10 @@ impl<K: ProviderKind> Kind for K {
 
     fn example(&self) -> &'static str {
         K::EXAMPLE
+    }
+
+    fn longest_call(&self) -> Option<Duration> {
+        K::LONGEST_CALL
     }
 
     fn check(&self, settings: &Value) -> Result<(), Vec<Problem>> {

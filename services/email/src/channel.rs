@@ -9,7 +9,7 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
+use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
 
 use crate::connections::Connections;
 use crate::kinds::KINDS;
@@ -97,5 +97,9 @@ impl ChannelSender for EmailSender {
 
     async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {
         self.attempt(call).await
+    }
+
+    fn longest_call(&self, provider: &Provider) -> Option<Duration> {
+        self.providers.longest_call(&provider.kind)
     }
 }

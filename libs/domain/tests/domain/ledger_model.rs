@@ -127,6 +127,17 @@ impl Ledger {
         holds
     }
 
+    /// Extends the lease of a claim during its call. A lease that has ended is revived, if no other worker has claimed the delivery
+    /// since. Returns false if the claim is no longer valid.
+    #[must_use]
+    pub(crate) fn renew(&mut self, token: Token) -> bool {
+        let holds = self.status == Status::Sending && self.token == Some(token);
+        if holds {
+            self.lease = Lease::Live;
+        }
+        holds
+    }
+
     /// Gives a claim back, so that the same attempt can be claimed again. Returns false if another worker has the claim, or the
     /// provider may have been called under it. If the claim took over an expired one, the delivery remains as it was when that one
     /// expired.

@@ -1,4 +1,4 @@
-//! Checks every interleaving of two workers with crashes, pauses, redeliveries, postponements and a cancellation, up to a maximum
+//! Checks every interleaving of two workers with crashes, pauses, redeliveries, renewals, postponements and a cancellation, up to a maximum
 //! number of faults.
 
 mod phase;
@@ -75,6 +75,13 @@ impl World {
         };
         if self.ledger.lease == Lease::Live && !self.workers.iter().any(holder) {
             next.push(self.with(|world| world.ledger.lease_ends()));
+        }
+        // A renewal of the latest claim is carried out, possibly late: its worker may have ended the call or crashed since.
+        if let Some(token) = self.ledger.token {
+            let mut world = self.clone();
+            if world.ledger.renew(token) {
+                next.push(world);
+            }
         }
         // The log redelivers an unacknowledged message.
         for (place, message) in self.messages.iter().enumerate() {

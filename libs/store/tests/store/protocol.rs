@@ -59,9 +59,10 @@ impl<'a> Twin<'a> {
 
     async fn step(&mut self, seeded: &mut RandomNumbers) {
         let attempt = u32::try_from(1 + seeded.below(3)).unwrap();
-        match seeded.below(9) {
+        match seeded.below(10) {
             0 | 1 => self.claim(attempt).await,
             8 => self.give_back(seeded).await,
+            9 => self.renew(seeded).await,
             2 => self.mark(seeded).await,
             3 | 4 => self.settle(seeded, attempt).await,
             5 => {
@@ -116,6 +117,15 @@ impl<'a> Twin<'a> {
         self.history.push(format!("mark by {number}: {expected}"));
         let mark = HeldClaim { app: self.app, delivery: self.delivery, token, takes_over: false };
         let found = self.fixture.store.deliveries().mark_calling(&[mark]).await.unwrap();
+        assert_eq!(found, [expected], "{:#?}", self.history);
+    }
+
+    async fn renew(&mut self, seeded: &mut RandomNumbers) {
+        let Some((number, token)) = self.token(seeded) else { return };
+        let expected = self.model.renew(number);
+        self.history.push(format!("renewed by {number}: {expected}"));
+        let claim = HeldClaim { app: self.app, delivery: self.delivery, token, takes_over: false };
+        let found = self.fixture.store.deliveries().renew(&[claim], LEASE).await.unwrap();
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 

@@ -9,6 +9,7 @@ mod costs;
 mod exchange;
 mod fairness;
 mod limits;
+mod long_calls;
 mod open_providers;
 mod outages;
 mod preparation;

@@ -2,13 +2,16 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Problem, Route, Timestamp, UserNumber};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use worker::{Attempt, Call, ChannelKind, ChannelResources, OpenProviders, Probe, Provider, ProviderKind};
+use worker::{
+    Attempt, Call, ChannelKind, ChannelResources, Lease, OpenProviders, Probe, Provider, ProviderKind,
+};
 
 /// A channel that counts the calls to its providers.
 #[derive(Default)]
@@ -67,7 +70,15 @@ async fn send(
     let (id, to) = (DeliveryId(Uuid::from_u128(7)), "+4915112345678".to_owned());
     let job = DeliveryJob { route, ..DeliveryJob::first(id, Channel::Sms, UserNumber(1), to, content) };
     let (app, lane, now) = (provider.app, Lane::Transactional, Timestamp::from_millis(0));
-    let call = Call { app, send_id: None, lane, provider, job: &job, now };
+    let call = Call {
+        app,
+        send_id: None,
+        lane,
+        provider,
+        job: &job,
+        now,
+        lease: &Lease::lasting(Duration::from_secs(90)),
+    };
     providers.send(Attempt { resources: counts, call: &call, input: "you" }).await
 }
 

@@ -1,6 +1,7 @@
 //! A channel with scripted answers, which records its calls.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Outcome};
 use service_kit::Tasks;
 use tokio::sync::Semaphore;
-use worker::ChannelSender;
+use worker::{ChannelSender, Provider};
 
 pub(crate) const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
@@ -24,6 +25,8 @@ pub(crate) enum Step {
     Panic,
     /// The answer comes when [`ScriptedChannel::release`] is called.
     Hold(Outcome),
+    /// The call has not sent its message yet, and waits until its lease ends.
+    WhileHeld,
     /// The process begins to stop during the call.
     Stop(Tasks, Outcome),
 }
@@ -43,6 +46,8 @@ pub(crate) struct ScriptedChannel {
     released: Arc<Semaphore>,
     /// Host of every target, or None if targets name no host.
     host: Option<&'static str>,
+    longest_call: Option<Duration>,
+    lost_leases: Arc<AtomicUsize>,
 }
 
 impl ScriptedChannel {
@@ -52,11 +57,22 @@ impl ScriptedChannel {
             calls: Arc::default(),
             released: Arc::new(Semaphore::new(0)),
             host: None,
+            longest_call: None,
+            lost_leases: Arc::default(),
         }
     }
 
     pub(crate) fn at_host(self, host: &'static str) -> Self {
         ScriptedChannel { host: Some(host), ..self }
+    }
+
+    pub(crate) fn with_longest_call(self, longest: Duration) -> Self {
+        ScriptedChannel { longest_call: Some(longest), ..self }
+    }
+
+    /// Number of calls that ended with their lease.
+    pub(crate) fn lost_leases(&self) -> usize {
+        self.lost_leases.load(Ordering::Relaxed)
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
@@ -83,6 +99,11 @@ impl ScriptedChannel {
                 assert!(self.released.acquire().await.is_err());
                 outcome
             }
+            Some(Step::WhileHeld) => {
+                assert_eq!(call.lease.while_held(std::future::pending::<()>()).await, None);
+                self.lost_leases.fetch_add(1, Ordering::Relaxed);
+                return Answer::new(RETRY, "lease_ended", "");
+            }
             Some(Step::Stop(tasks, outcome)) => {
                 tasks.stop();
                 outcome
@@ -103,6 +124,10 @@ impl ChannelSender for ScriptedChannel {
 
     async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {
         self.answer(call).await
+    }
+
+    fn longest_call(&self, _provider: &Provider) -> Option<Duration> {
+        self.longest_call
     }
 
     fn serves(kind: &str, _target: &str) -> bool {

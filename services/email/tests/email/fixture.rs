@@ -10,7 +10,7 @@ use service_kit::clock;
 use stand_ins::outbox::{Capture, Outbox};
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
-use worker::{Call, Outbound, Probe, Provider};
+use worker::{Call, Lease, Outbound, Probe, Provider};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const TO: &str = "ada@example.org";
@@ -84,7 +84,8 @@ pub(crate) async fn attempt(
 
 pub(crate) async fn attempt_job(sender: &EmailSender, provider: &Provider, job: &DeliveryJob) -> Answer {
     let (app, lane, send_id) = (provider.app, Lane::Transactional, Some(SEND));
-    sender.attempt(&Call { app, send_id, lane, provider, job, now: NOW }).await
+    let lease = &Lease::lasting(Duration::from_secs(90));
+    sender.attempt(&Call { app, send_id, lane, provider, job, now: NOW, lease }).await
 }
 
 pub(crate) fn limits() -> PoolLimits {

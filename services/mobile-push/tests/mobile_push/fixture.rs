@@ -10,7 +10,7 @@ use stand_ins::apns::{ApnsSettings, ApnsStandIn};
 use stand_ins::fcm::FcmStandIn;
 use stand_ins::outbox::Outbox;
 use uuid::Uuid;
-use worker::{Call, ChannelSender as _, Outbound, Probe, Provider};
+use worker::{Call, ChannelSender as _, Lease, Outbound, Probe, Provider};
 
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
@@ -60,7 +60,8 @@ impl<S> PushWorld<S> {
 
     pub(crate) async fn send_job(&self, job: &DeliveryJob, now: Timestamp) -> Answer {
         let (provider, lane) = (&self.provider, Lane::Transactional);
-        self.sender.send(&Call { app: provider.app, send_id: None, lane, provider, job, now }, ()).await
+        let (app, lease) = (provider.app, &Lease::lasting(Duration::from_secs(90)));
+        self.sender.send(&Call { app, send_id: None, lane, provider, job, now, lease }, ()).await
     }
 
     pub(crate) fn job(&self, token: &str, content: PushContent) -> DeliveryJob {

@@ -13,7 +13,7 @@ use stand_ins::smsc::{SmscSettings, SmscStandIn};
 use stand_ins::twilio::{TwilioSettings, TwilioStandIn};
 use tokio::sync::mpsc;
 use uuid::Uuid;
-use worker::{Call, Outbound, Probe, Provider};
+use worker::{Call, Lease, Outbound, Probe, Provider};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const TO: &str = "+4915112345678";
@@ -52,7 +52,8 @@ impl Line {
     pub(crate) async fn send_job(&self, job: &DeliveryJob) -> Answer {
         let Line { sender, provider, .. } = self;
         let (app, lane) = (provider.app, Lane::Transactional);
-        sender.attempt(&Call { app, send_id: None, lane, provider, job, now: NOW }).await
+        let lease = &Lease::lasting(Duration::from_secs(90));
+        sender.attempt(&Call { app, send_id: None, lane, provider, job, now: NOW, lease }).await
     }
 }
 

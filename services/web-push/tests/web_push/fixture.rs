@@ -1,5 +1,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use credentials::{link, vapid};
 use domain::content::{Content, PushContent};
@@ -14,7 +15,7 @@ use stand_ins::push_service::{Browser, PushServiceStandIn};
 use testkit::Installation;
 use uuid::Uuid;
 use web_push::WebPushSender;
-use worker::{Call, ChannelSender as _, Provider};
+use worker::{Call, ChannelSender as _, Lease, Provider};
 
 pub(crate) const USER: &str = "ada";
 pub(crate) const SEND: SendId = SendId(Uuid::from_u128(7));
@@ -26,6 +27,7 @@ pub(crate) struct World {
     pub(crate) push_service: PushServiceStandIn,
     pub(crate) sender: WebPushSender,
     pub(crate) provider: Provider,
+    lease: Lease,
     installation: Installation,
 }
 
@@ -60,7 +62,8 @@ impl World {
         let (identifier, kind) = ("browsers".to_owned(), "vapid".to_owned());
         let provider = Provider { app, identifier, kind, settings, version: 1 };
         let sender = WebPushSender::new(context).unwrap();
-        World { app, push_service, sender, provider, installation }
+        let lease = Lease::lasting(Duration::from_secs(3_600));
+        World { app, push_service, sender, provider, lease, installation }
     }
 
     /// Subscribes a browser of [`USER`], and stores the subscription.
@@ -114,7 +117,7 @@ impl World {
 
     pub(crate) fn call<'a>(&'a self, job: &'a DeliveryJob) -> Call<'a> {
         let (app, send_id, lane, now) = (self.app, Some(SEND), Lane::Transactional, clock::now());
-        Call { app, send_id, lane, provider: &self.provider, job, now }
+        Call { app, send_id, lane, provider: &self.provider, job, now, lease: &self.lease }
     }
 
     pub(crate) async fn attempt(&self, call: &Call<'_>) -> Answer {
