@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::KeySize;
@@ -45,7 +44,7 @@ async fn sent(to: &str, content: EmailContent, dkim: Value) -> Vec<u8> {
         Box::new(|_, _, _| async { Ok(Some(FILE.to_vec())) }.boxed()),
         Box::new(|_, _, _| async { Ok(Some(LINK.to_owned())) }.boxed()),
     );
-    let limits = PoolLimits::for_lease(Duration::from_secs(90));
+    let limits = PoolLimits::default();
     let answer = EmailSender::new(limits, Outbound::new(true), sources).unwrap().attempt(&call).await;
     assert!(matches!(answer.outcome, Outcome::Sent { .. }), "{answer:?}");
     server.outbox().captures()[0].raw.clone()

@@ -6,6 +6,7 @@
 
 mod auth;
 mod content;
+mod manner;
 mod script;
 mod session;
 mod wire;
@@ -24,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::interface;
 use crate::outbox::Outbox;
+pub use manner::Manner;
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
 use session::SessionStart;
@@ -49,6 +51,8 @@ pub struct SmtpSettings {
     pub pipelining: bool,
     /// Maximum size of an email's content, in bytes.
     pub max_size: usize,
+    /// Shape of the replies.
+    pub manner: Manner,
 }
 
 /// TLS mode of connections.
@@ -72,6 +76,7 @@ impl Default for SmtpSettings {
             idle: Duration::from_secs(300),
             pipelining: true,
             max_size: 25 << 20,
+            manner: Manner::Usual,
         }
     }
 }
@@ -91,6 +96,8 @@ struct Server {
     outbox: Arc<Outbox>,
     script: Script,
     token: Mutex<Option<(String, String)>>,
+    /// Names in EHLO and HELO, oldest first.
+    clients: Mutex<Vec<String>>,
     accepted: AtomicUsize,
     open: AtomicUsize,
     most_open: AtomicUsize,
@@ -109,6 +116,7 @@ impl SmtpStandIn {
             settings,
             outbox,
             script: Script::default(),
+            clients: Mutex::default(),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
@@ -145,6 +153,12 @@ impl SmtpStandIn {
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.server.script.len()
+    }
+
+    /// Commands EHLO and HELO received so far, oldest first.
+    #[must_use]
+    pub fn hellos(&self) -> Vec<String> {
+        self.server.clients.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Number of connections accepted since the start.

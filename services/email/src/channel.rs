@@ -7,14 +7,14 @@ use std::time::Duration;
 use domain::content::{Attachment, Content};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Outcome};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
 
 use crate::connections::Connections;
 use crate::kinds::KINDS;
 use crate::letter::Enclosures;
-use crate::smtp::pool::PoolLimits;
+use crate::smtp::limits::PoolLimits;
 use crate::sources::Sources;
 
 /// An email is large if its attachments have this many bytes or more in total.
@@ -55,7 +55,7 @@ impl EmailSender {
             return Answer::new(Outcome::Failed, "content", "the job carries no email");
         };
         match timeout(self.preparing, self.prepare(call, &content.options.attachments)).await {
-            Ok(Ok((message, _permit))) => {
+            Ok(Ok(message)) => {
                 self.providers.send(Attempt { resources: &*self.connections, call, input: message }).await
             }
             Ok(Err(answer)) => answer,
@@ -63,13 +63,9 @@ impl EmailSender {
         }
     }
 
-    /// Loads attachments and the unsubscribe link. A large email first waits for a permit, which the caller holds until
-    /// the email is sent.
-    async fn prepare(
-        &self,
-        call: &Call<'_>,
-        files: &[Attachment],
-    ) -> Result<(Enclosures, Option<OwnedSemaphorePermit>), Answer> {
+    /// Loads attachments and the unsubscribe link. A large email first waits for a permit, which it holds until its content
+    /// is sent: a server that takes long to answer must not delay the large emails to others.
+    async fn prepare(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         let permit = if size < LARGE {
             None
@@ -77,7 +73,7 @@ impl EmailSender {
             // `acquire_owned` fails only if the semaphore is closed, which never happens.
             Arc::clone(&self.large).acquire_owned().await.ok()
         };
-        Ok((self.sources.load_enclosures(call, files).await?, permit))
+        Ok(Enclosures { permit, ..self.sources.load_enclosures(call, files).await? })
     }
 
     /// Closes idle SMTP connections from time to time. The future never completes; the caller drops it.

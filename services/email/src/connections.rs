@@ -5,7 +5,7 @@ use worker::exchange::Caller;
 use worker::{ChannelResources, Outbound};
 
 use crate::letter::Enclosures;
-use crate::smtp::pool::PoolLimits;
+use crate::smtp::limits::PoolLimits;
 use crate::smtp::pools::Pools;
 
 /// Connections to mail servers and HTTP APIs, with their limits.
@@ -24,7 +24,7 @@ impl Connections {
     /// Returns an error if TLS cannot be set up.
     pub(crate) fn new(limits: PoolLimits, outbound: Outbound) -> reqwest::Result<Connections> {
         let client = outbound.client().build()?;
-        let caller = Caller::new(client.clone(), outbound, limits.content);
+        let caller = Caller::new(client.clone(), outbound, limits.api);
         Ok(Connections { pools: Pools::new(limits), client, outbound, caller })
     }
 }

@@ -7,6 +7,7 @@ use domain::content::{Attachment, Content, EmailContent, Object};
 use domain::event::DeliveryJob;
 use domain::{Timestamp, mail_header};
 use lettre::Address;
+use tokio::sync::OwnedSemaphorePermit;
 use worker::Call;
 
 use crate::address;
@@ -44,6 +45,8 @@ pub struct Enclosures {
     pub(crate) attachments: Vec<Arc<str>>,
     /// Unsubscribe link: turns the send's category off for the recipient.
     pub(crate) unsubscribe: Option<String>,
+    /// Room for a large email in memory, until its content is sent.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<'a> Letter<'a> {

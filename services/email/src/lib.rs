@@ -21,7 +21,7 @@ pub use connections::Connections;
 pub use kinds::KINDS;
 pub use letter::Enclosures;
 pub use letter_error::LetterError;
-pub use smtp::{Failure, PoolLimits, Reply, Stage};
+pub use smtp::{Failure, PoolLimits, Reply, Stage, Times};
 pub use sources::{Link, Load, Sources};
 
 use service_kit::Context;
@@ -32,9 +32,8 @@ use worker::Outbound;
 /// # Errors
 /// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
-    let limits = PoolLimits::for_lease(context.config.delivery.lease);
     let outbound = Outbound::new(context.config.outbound.allow_private);
-    let sender = EmailSender::new(limits, outbound, Sources::of(&context))?;
+    let sender = EmailSender::new(PoolLimits::default(), outbound, Sources::of(&context))?;
     tokio::select! {
         result = worker::run(context, sender.clone()) => result,
         never = sender.reap() => match never {},

@@ -1,6 +1,6 @@
 //! Wire format of an email (RFC 5322 and MIME).
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,6 +11,7 @@ use lettre::message::header::{
     HeaderValue, Headers, ReplyTo, To,
 };
 use lettre::message::{Body, Mailboxes};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::dkim::Signer;
 use crate::encoded_words;
@@ -21,7 +22,7 @@ use crate::letter_error::LetterError;
 const LONGEST_LINE: usize = 998;
 
 /// An email as SMTP sends it: envelope and content.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct OutgoingMail {
     /// Sender of the envelope.
     pub(crate) from: Address,
@@ -31,9 +32,10 @@ pub(crate) struct OutgoingMail {
     pub(crate) others: Vec<Address>,
     /// True if an address has a non-ASCII local part, which requires a server with SMTPUTF8 (RFC 6531).
     pub(crate) needs_utf8: bool,
-    /// Content sent after DATA. Dots at line starts are doubled, and the final dot is included (RFC 5321 section
-    /// 4.5.2).
+    /// Content sent after DATA, without the final dot. Dots at line starts are doubled (RFC 5321 section 4.5.2).
     pub(crate) data: Data,
+    /// Room for a large email in memory.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Content of an email, in which CRLF ends every line. Emails with the same attachment share its encoded text.
@@ -50,15 +52,10 @@ impl Data {
         self.pieces().map(str::len).sum()
     }
 
-    fn pieces(&self) -> impl Iterator<Item = &str> {
+    /// Pieces that are sent one after another.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &str> {
         let files = self.files.iter().flat_map(|(head, content)| [head.as_str(), content]);
         std::iter::once(self.head.as_str()).chain(files).chain([self.tail.as_str()])
-    }
-}
-
-impl Display for Data {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pieces().try_for_each(|piece| f.write_str(piece))
     }
 }
 
@@ -80,7 +77,7 @@ impl OutgoingMail {
         for (file, content) in &letter.attachments {
             files.push((file_head(&mixed, file)?, Arc::clone(content)));
         }
-        let mut tail = if has_files { format!("--{mixed}--\r\n") } else { String::new() };
+        let tail = if has_files { format!("--{mixed}--\r\n") } else { String::new() };
         if !(is_made_of_lines(&headers) && is_made_of_lines(&body)) {
             return Err(LetterError::Build);
         }
@@ -99,14 +96,13 @@ impl OutgoingMail {
         for (head, _) in &mut files {
             *head = stuffed(head);
         }
-        tail.push_str(".\r\n");
         let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
         let from = letter.identity.from.email.clone();
         let to = letter.to.clone();
         // Only addresses can make the headers non-ASCII; all other values are encoded.
         let needs_utf8 =
             !headers.is_ascii() || ![&from, &to].into_iter().chain(&others).all(|to| to.user().is_ascii());
-        Ok(OutgoingMail { from, to, others, needs_utf8, data: Data { head, files, tail } })
+        Ok(OutgoingMail { from, to, others, needs_utf8, data: Data { head, files, tail }, permit: None })
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Stage {
     Data,
     /// The first line of the content was received.
     Content,
-    /// The final dot was received. If the reaction is `Cut` or `Stall`, the email is captured first.
+    /// The final dot was received. If the reaction is not an answer, the email is captured first.
     Dot,
 }
 
@@ -33,6 +33,9 @@ pub enum Stage {
 pub enum Reaction {
     /// Sends this reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
     Answer(String),
+    /// Sends these octets as they are, and then nothing more until the client disconnects. After the final dot, the email is captured
+    /// first.
+    Raw(Vec<u8>),
     /// Closes the connection without a reply.
     Cut,
     /// Sends nothing more until the client disconnects.
@@ -64,6 +67,11 @@ impl Rule {
     /// Creates a rule that answers `stage` with `text` once.
     pub fn answer(stage: Stage, text: impl Into<String>) -> Self {
         Rule::at(stage, Reaction::Answer(text.into()))
+    }
+
+    /// Creates a rule that sends `octets` at `stage` once, and then nothing more.
+    pub fn raw(stage: Stage, octets: impl Into<Vec<u8>>) -> Self {
+        Rule::at(stage, Reaction::Raw(octets.into()))
     }
 
     /// Creates a rule that closes the connection at `stage` once.

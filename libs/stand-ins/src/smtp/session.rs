@@ -1,12 +1,14 @@
 //! One session of the mail server with a client.
 
 use std::io;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
 use super::content::Content;
+use super::manner::Manner;
 use super::script::{Reaction, Stage, reply_by_name};
 use super::wire::Wire;
 
@@ -28,6 +30,8 @@ pub(super) enum Next {
     Cut,
     /// Send no replies, and wait until the client disconnects.
     Stall,
+    /// Send the pending replies, and wait until the client disconnects.
+    Hold,
 }
 
 pub(super) struct Session<'a, S> {
@@ -61,10 +65,10 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     begin: SessionStart,
 ) -> io::Result<Option<S>> {
     let mut session = Session {
-        wire: Wire::new(stream, server.settings.idle),
+        wire: Wire::new(stream, server.settings.idle, server.settings.manner),
         server,
         owes_tls: begin == SessionStart::InTheClear,
-        greeted: false,
+        greeted: begin == SessionStart::Encrypted && server.settings.manner == Manner::EhloOnce,
         logged_in: false,
         from: None,
         to: Vec::new(),
@@ -75,6 +79,10 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         Next::Command | Next::Close => session.wire.close().await.map(|()| None),
         Next::Cut => Ok(None),
         Next::Stall => session.wire.wait_for_end().await.map(|()| None),
+        Next::Hold => {
+            session.wire.flush().await?;
+            session.wire.wait_for_end().await.map(|()| None)
+        }
     }
 }
 
@@ -127,6 +135,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.wire.reply(&text);
                 if text.starts_with("421") { Next::Close } else { Next::Command }
             }
+            Reaction::Raw(octets) => {
+                self.wire.reply_raw(&octets);
+                Next::Hold
+            }
             Reaction::Cut => Next::Cut,
             Reaction::Stall => Next::Stall,
         }
@@ -175,8 +187,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if name.trim().is_empty() {
             return self.reply_and_continue("501 5.5.4 who are you?");
         }
+        let verb = if extended { "EHLO" } else { "HELO" };
+        self.server.clients.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{verb} {name}"));
         if let Some(next) = self.react(Stage::Hello) {
             return next;
+        }
+        match self.server.settings.manner {
+            Manner::NoEhlo if extended => return self.reply_and_continue("502 5.5.1 unknown command"),
+            Manner::EhloOnce if self.greeted => return self.reply_and_continue("503 5.5.1 again?"),
+            _ => {}
         }
         self.forget();
         self.greeted = true;

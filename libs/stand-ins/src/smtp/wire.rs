@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
+use super::manner::Manner;
+
 /// Defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
@@ -33,11 +35,12 @@ pub(super) struct Wire<S> {
     replies: Vec<u8>,
     idle: Duration,
     line: Vec<u8>,
+    manner: Manner,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, idle: Duration) -> Self {
-        Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new() }
+    pub(super) fn new(stream: S, idle: Duration, manner: Manner) -> Self {
+        Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new(), manner }
     }
 
     /// Last line that was read, without its CRLF.
@@ -84,16 +87,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     pub(super) fn reply(&mut self, text: &str) {
-        self.replies.extend_from_slice(text.as_bytes());
-        self.replies.extend_from_slice(b"\r\n");
+        self.manner.write(text, &mut self.replies);
+    }
+
+    /// Adds octets to the pending replies as they are, without a line end.
+    pub(super) fn reply_raw(&mut self, octets: &[u8]) {
+        self.replies.extend_from_slice(octets);
     }
 
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        if !self.replies.is_empty() {
-            timeout(self.idle, self.stream.write_all(&self.replies)).await??;
+        let piece = if self.manner == Manner::OneByteAtATime { 1 } else { usize::MAX };
+        for piece in self.replies.chunks(piece) {
+            timeout(self.idle, self.stream.write_all(piece)).await??;
             timeout(self.idle, self.stream.flush()).await??;
-            self.replies.clear();
+            tokio::task::yield_now().await;
         }
+        self.replies.clear();
         Ok(())
     }
 

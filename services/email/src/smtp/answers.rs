@@ -6,7 +6,8 @@ use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
 use worker::verdict::presentable;
 
-use super::failure::{Failure, Reply, Stage};
+use super::failure::{Failure, Stage};
+use super::reply::Reply;
 
 /// Meaning of a reply for the delivery and the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +66,10 @@ pub const TABLE: &[(&str, SmtpVerdict)] = &[
 /// the subject, are removed from the server's message.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
-    let recorded =
-        |outcome, code: &str, message: &str| Answer::new(outcome, code, presentable(message, hidden));
+    let recorded = |outcome, code: &str, message: &str| {
+        let on_one_line = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        Answer::new(outcome, code, presentable(&on_one_line, hidden))
+    };
     match result {
         Ok(reply) => {
             recorded(Outcome::Sent { provider_id: queue_id(&reply.text) }, &reply.codes(), &reply.text)
@@ -105,7 +108,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
         }
         Err(Failure::TimedOut { stage }) => {
             let answer =
-                recorded(outcome_without_reply(*stage), "timeout", &format!("no answer in time ({stage:?})"));
+                recorded(outcome_without_reply(*stage), "timeout", &format!("no answer to {stage} in time"));
             if matches!(stage, Stage::Connect | Stage::Login) { answer.blaming_provider() } else { answer }
         }
     }
@@ -128,17 +131,20 @@ impl Reply {
         }
     }
 
-    /// Enhanced code at the start of the text, if its class agrees with the basic code (RFC 2034 section 4).
+    /// Enhanced code at the start of a line, if its class agrees with the basic code (RFC 2034 section 4).
     #[must_use]
     pub fn enhanced(&self) -> Option<&str> {
-        let word = self.text.split_whitespace().next()?;
-        let mut numbers = word.split('.').map(str::parse::<u16>);
-        let (Some(Ok(class)), Some(Ok(_)), Some(Ok(_)), None) =
-            (numbers.next(), numbers.next(), numbers.next(), numbers.next())
-        else {
-            return None;
-        };
-        (class == self.code / 100).then_some(word)
+        self.text.lines().find_map(|line| {
+            // Some servers write `#5.1.1` or `5.1.1:`.
+            let word = line.split_whitespace().next()?.trim_matches(['#', ':', ',', '(', ')', '[', ']']);
+            let mut numbers = word.split('.').map(str::parse::<u16>);
+            let (Some(Ok(class)), Some(Ok(_)), Some(Ok(_)), None) =
+                (numbers.next(), numbers.next(), numbers.next(), numbers.next())
+            else {
+                return None;
+            };
+            (class == self.code / 100).then_some(word)
+        })
     }
 }
 
@@ -190,10 +196,10 @@ fn outcome(verdict: SmtpVerdict) -> Outcome {
     }
 }
 
-/// Returns the outcome if the server did not reply. The outcome is unknown at the stage `Content`, because the server
-/// may have accepted the email. At earlier stages it is a retry.
+/// Returns the outcome if the server did not reply. The outcome is unknown after the final dot, because the server may have accepted
+/// the email. At earlier stages it is a retry.
 fn outcome_without_reply(stage: Stage) -> Outcome {
-    if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
+    if stage == Stage::Dot { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }
 
 /// Extracts the id that the server gave the email. Servers commonly report it as `queued as X` or `id=X`.

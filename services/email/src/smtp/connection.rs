@@ -1,24 +1,23 @@
 //! One SMTP connection.
 
 use lettre::Address;
-use lettre::transport::smtp::Error;
-use lettre::transport::smtp::client::AsyncSmtpConnection;
-use lettre::transport::smtp::commands::{Ehlo, Noop, Rset};
-use lettre::transport::smtp::extension::Extension;
-use lettre::transport::smtp::response::Response;
 
-use super::failure::{Failure, Reply, Stage, failure};
+use tokio::time::Instant;
+
+use super::failure::{Failure, Stage};
+use super::features::Features;
+use super::limits::Times;
 use super::login::Credentials;
 use super::relay::Relay;
+use super::reply::Reply;
+use super::wire::{Transport, Wire};
 use crate::message::OutgoingMail;
 
 /// An open SMTP connection, logged in if the provider has a login. Dropping the value closes the connection.
 pub(crate) struct Connection {
-    smtp: AsyncSmtpConnection,
-    /// True if the server supports PIPELINING (RFC 2920).
-    pipelining: bool,
-    /// True if the server supports SIZE (RFC 1870).
-    sizes: bool,
+    wire: Wire<Box<dyn Transport>>,
+    features: Features,
+    times: Times,
     state: State,
     messages: u32,
     /// Number of refused cc and bcc recipients of the current message, and the codes of the first refusal.
@@ -39,37 +38,27 @@ enum State {
 impl State {
     fn after(failure: &Failure) -> Self {
         match failure {
-            Failure::Refused { reply, .. } if reply.code != 421 => State::Unfinished,
+            Failure::Refused { stage, reply } if reply.code != 421 && *stage != Stage::Content => {
+                State::Unfinished
+            }
             _ => State::Unusable,
         }
     }
 }
 
 impl Connection {
-    /// Connects to the server of `relay` and logs in. Keeps `stage` up to date, so that the caller knows
-    /// which stage was reached if the call times out.
+    /// Connects to the server of `relay` and logs in, until `deadline`.
     pub(crate) async fn open(
         relay: &Relay,
         credentials: Option<&Credentials>,
-        stage: &mut Stage,
+        times: Times,
+        deadline: Instant,
     ) -> Result<Self, Failure> {
-        *stage = Stage::Connect;
-        let (mut smtp, client) = relay.open().await?;
+        let (mut wire, features) = relay.open(&times, deadline).await?;
         if let Some(credentials) = credentials {
-            *stage = Stage::Login;
-            credentials.log_in(&mut smtp).await?;
+            credentials.log_in(&mut wire, &features, times.login).await?;
         }
-        *stage = Stage::Connect;
-        // Send EHLO again to find out whether the server supports PIPELINING and SIZE, which the library does not
-        // report.
-        let features = smtp.command(Ehlo::new(client)).await.map_err(|error| failure(*stage, &error))?;
-        let offers = |keyword: &str| {
-            let mut words = features.message().filter_map(|line| line.split(' ').next());
-            words.any(|word| word.eq_ignore_ascii_case(keyword))
-        };
-        let pipelining = offers("PIPELINING");
-        let sizes = offers("SIZE");
-        Ok(Connection { smtp, pipelining, sizes, state: State::Ready, messages: 0, refused_others: None })
+        Ok(Connection { wire, features, times, state: State::Ready, messages: 0, refused_others: None })
     }
 
     /// Number of emails started on the connection, including refused ones.
@@ -79,67 +68,63 @@ impl Connection {
 
     /// Returns true if the last email left the connection in a known state, so that another email can be sent over it.
     pub(crate) fn is_usable(&self) -> bool {
-        self.state != State::Unusable
+        self.state != State::Unusable && self.wire.is_in_step()
     }
 
-    /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Keeps `stage` up to date, so that the
-    /// caller knows which stage was reached if the call times out.
-    pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
-        *stage = Stage::Mail;
+    /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Both they and the content end at `deadline`.
+    pub(crate) async fn begin(&mut self, mail: &OutgoingMail, deadline: Instant) -> Result<(), Failure> {
+        self.wire.set_deadline(deadline);
         self.messages += 1;
         self.refused_others = None;
-        if mail.needs_utf8 && !self.smtp.server_info().supports_feature(Extension::SmtpUtfEight) {
-            return Err(Failure::Unsupported { stage: *stage, what: "SMTPUTF8" });
+        if mail.needs_utf8 && !self.features.utf8 {
+            return Err(Failure::Unsupported { stage: Stage::Mail, what: "SMTPUTF8" });
         }
-        let result = self.commands(mail, stage).await;
+        let result = self.commands(mail).await;
         self.state = result.as_ref().map_or_else(State::after, |()| State::Unusable);
         result
     }
 
-    async fn commands(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
+    async fn commands(&mut self, mail: &OutgoingMail) -> Result<(), Failure> {
         if self.state == State::Unfinished {
-            let reset = self.smtp.command(Rset).await;
+            let reset = self.wire.command(Stage::Mail, "RSET\r\n", self.times.hello).await?;
             // A refusal of RSET is about the connection, not about this email, so it counts as a broken connection.
-            reset.map_err(|error| Failure::Broken { stage: *stage, cause: error.to_string() })?;
+            reset.success(Stage::Mail).map_err(|_| Failure::Broken {
+                stage: Stage::Mail,
+                cause: "the server refused RSET".to_owned(),
+            })?;
         }
         let utf8 = if mail.needs_utf8 { " BODY=8BITMIME SMTPUTF8" } else { "" };
-        let size = if self.sizes { format!(" SIZE={}", mail.data.len()) } else { String::new() };
+        let size = if self.features.size { format!(" SIZE={}", mail.data.len()) } else { String::new() };
         let commands = [
-            (Stage::Mail, format!("MAIL FROM:<{}>{size}{utf8}\r\n", mail.from)),
-            (Stage::Rcpt, format!("RCPT TO:<{}>\r\n", mail.to)),
-            (Stage::Data, "DATA\r\n".to_owned()),
+            format!("MAIL FROM:<{}>{size}{utf8}\r\n", mail.from),
+            format!("RCPT TO:<{}>\r\n", mail.to),
+            "DATA\r\n".to_owned(),
         ];
         // Pipelining is only safe for a single recipient. With cc or bcc, the server could send the email to them
         // although it refused the delivery's recipient.
-        if self.pipelining && mail.others.is_empty() {
-            self.pipeline(&commands, stage).await
+        if self.features.pipelining && mail.others.is_empty() {
+            self.pipeline(&commands.concat()).await
         } else {
-            self.one_by_one(&commands, &mail.others, stage).await
+            self.one_by_one(&commands, &mail.others).await
         }
     }
 
-    async fn one_by_one(
-        &mut self,
-        commands: &[(Stage, String)],
-        others: &[Address],
-        stage: &mut Stage,
-    ) -> Result<(), Failure> {
-        for (at, command) in commands {
-            if *at == Stage::Data {
-                self.add_other_recipients(others).await?;
-            }
-            *stage = *at;
-            parse_reply(*at, self.smtp.command(command).await)?;
-        }
-        Ok(())
+    async fn one_by_one(&mut self, commands: &[String; 3], others: &[Address]) -> Result<(), Failure> {
+        let [mail, rcpt, data] = commands;
+        let Times { mail: mail_limit, rcpt: rcpt_limit, data: data_limit, .. } = self.times;
+        self.wire.command(Stage::Mail, mail, mail_limit).await?.success(Stage::Mail)?;
+        self.wire.command(Stage::Rcpt, rcpt, rcpt_limit).await?.success(Stage::Rcpt)?;
+        self.add_other_recipients(others).await?;
+        self.wire.command(Stage::Data, data, data_limit).await?.go_on(Stage::Data).map(drop)
     }
 
     /// Sends RCPT for cc and bcc. Refusals are counted but do not fail the attempt, because only the reply for the
     /// delivery's recipient decides its outcome.
     async fn add_other_recipients(&mut self, others: &[Address]) -> Result<(), Failure> {
         for other in others {
-            let answer = self.smtp.command(format!("RCPT TO:<{other}>\r\n")).await;
-            match parse_reply(Stage::Rcpt, answer) {
+            let command = format!("RCPT TO:<{other}>\r\n");
+            let reply = self.wire.command(Stage::Rcpt, &command, self.times.rcpt).await?;
+            match reply.success(Stage::Rcpt) {
                 Ok(_) => {}
                 Err(Failure::Refused { reply, .. }) if reply.code != 421 => {
                     let (refused, _) = self.refused_others.get_or_insert_with(|| (0, reply.codes()));
@@ -152,22 +137,23 @@ impl Connection {
     }
 
     /// Sends all commands at once, then reads every reply. Returns the first refusal, if there is one.
-    async fn pipeline(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
-        let together = commands.iter().map(|(_, command)| command.as_str()).collect::<String>();
+    async fn pipeline(&mut self, commands: &str) -> Result<(), Failure> {
+        let Times { mail, rcpt, data, .. } = self.times;
+        let stages = [(Stage::Mail, mail), (Stage::Rcpt, rcpt), (Stage::Data, data)];
+        self.wire.send(Stage::Mail, commands, stages.len(), mail).await?;
         let mut refusal = None;
-        for (at, _) in commands {
-            let answer = if *at == Stage::Mail {
-                self.smtp.command(&together).await
-            } else {
-                self.smtp.read_response().await
+        for (stage, limit) in stages {
+            let reply = match self.wire.reply(stage, limit).await {
+                Ok(reply) if stage == Stage::Data => reply.go_on(stage),
+                Ok(reply) => reply.success(stage),
+                Err(failure) => Err(failure),
             };
-            *stage = *at;
-            match parse_reply(*at, answer) {
-                Ok(_) if *at == Stage::Data && refusal.is_some() => {
+            match reply {
+                Ok(_) if stage == Stage::Data && refusal.is_some() => {
                     // The server refused a command but accepted DATA. Empty content ends the transaction (RFC 2920
                     // section 3.1). An error is ignored here, because the RSET before the next email detects a broken
                     // connection.
-                    drop(self.smtp.command(".\r\n").await);
+                    drop(self.wire.command(stage, ".\r\n", limit).await);
                 }
                 Ok(_) => {}
                 Err(refused @ Failure::Refused { .. }) => refusal = refusal.or(Some(refused)),
@@ -178,36 +164,37 @@ impl Connection {
     }
 
     /// Sends the content of the current message and reads the server's reply.
-    pub(crate) async fn finish(&mut self, mail: &OutgoingMail) -> Result<Reply, Failure> {
-        let result = parse_reply(Stage::Content, self.smtp.command(&mail.data).await);
+    pub(crate) async fn finish(&mut self, mail: OutgoingMail) -> Result<Reply, Failure> {
+        let others = mail.others.len();
+        let result = self.content(mail).await;
         self.state = result.as_ref().map_or_else(State::after, |_| State::Ready);
         let mut reply = result?;
         if let Some((refused, codes)) = &self.refused_others {
-            let others = mail.others.len();
             reply.text = format!("{}; {refused} of {others} further recipients refused: {codes}", reply.text);
         }
         Ok(reply)
     }
 
+    async fn content(&mut self, mail: OutgoingMail) -> Result<Reply, Failure> {
+        for piece in mail.data.pieces() {
+            self.wire.send_content(piece.as_bytes(), self.times.block).await?;
+        }
+        self.wire.finish_content(self.times.block).await?;
+        // The server may check the email for minutes. Meanwhile, its content needs no memory.
+        drop(mail);
+        self.wire.final_reply(self.times.dot).await?.success(Stage::Dot)
+    }
+
     /// Checks that the server still responds.
     pub(crate) async fn noop(&mut self) -> Result<(), Failure> {
-        parse_reply(Stage::Login, self.smtp.command(Noop).await).map(drop)
+        let reply = self.wire.command(Stage::Login, "NOOP\r\n", self.times.hello).await?;
+        reply.success(Stage::Login).map(drop)
     }
 
     /// Closes the connection with QUIT.
     pub(crate) async fn quit(mut self) {
+        self.wire.set_deadline(Instant::now() + self.times.hello);
         // The connection is closed even if QUIT fails.
-        drop(self.smtp.quit().await);
+        drop(self.wire.command(Stage::Mail, "QUIT\r\n", self.times.hello).await);
     }
-}
-
-/// Converts a response to a reply. A success code that the command at `stage` does not expect is a failure.
-fn parse_reply(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Failure> {
-    let response = answer.map_err(|error| failure(stage, &error))?;
-    let code = u16::from(response.code());
-    let expected = if stage == Stage::Data { 300..400 } else { 200..300 };
-    if !expected.contains(&code) {
-        return Err(Failure::Broken { stage, cause: format!("unexpected answer {code}") });
-    }
-    Ok(Reply { code, text: response.message().collect::<Vec<_>>().join(" ") })
 }

@@ -1,8 +1,8 @@
 //! Failures to send an email over SMTP.
 
-use std::error::Error as _;
+use std::fmt;
 
-use lettre::transport::smtp::Error;
+use super::reply::Reply;
 
 /// Stage of sending an email over SMTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,17 +17,10 @@ pub enum Stage {
     Rcpt,
     /// DATA; no content was sent yet.
     Data,
-    /// Content is being sent. From this stage on, the server may have accepted the email.
+    /// Content is being sent, but not the final dot, so the server has not accepted the email.
     Content,
-}
-
-/// Reply of a mail server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// Basic code, such as 550.
-    pub code: u16,
-    /// Text, with its lines joined by spaces. It starts with the enhanced code if the server sent one.
-    pub text: String,
+    /// The final dot was sent. The server may have accepted the email.
+    Dot,
 }
 
 /// Failure to send an email.
@@ -55,19 +48,53 @@ pub enum Failure {
         /// The missing feature.
         what: &'static str,
     },
-    /// The connection failed, was lost, or delivered an invalid reply.
+    /// The connection failed, was lost, or delivered something that is not the reply to a command.
     Broken { stage: Stage, cause: String },
     /// The server did not answer in time at this stage.
     TimedOut { stage: Stage },
 }
 
-/// Converts an error of the SMTP library. An error with a reply code is a refusal by the server.
-pub(crate) fn failure(stage: Stage, error: &Error) -> Failure {
-    match error.status() {
-        Some(code) => {
-            let text = error.source().map(ToString::to_string).unwrap_or_default();
-            Failure::Refused { stage, reply: Reply { code: code.into(), text } }
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Connect => "the connection",
+            Stage::Login => "AUTH",
+            Stage::Mail => "MAIL",
+            Stage::Rcpt => "RCPT",
+            Stage::Data => "DATA",
+            Stage::Content => "the content",
+            Stage::Dot => "the final dot",
+        })
+    }
+}
+
+impl Reply {
+    /// Returns the reply if it is a success (2xx).
+    ///
+    /// # Errors
+    /// Returns a refusal if the code is 4xx or 5xx, and otherwise a broken conversation.
+    pub(crate) fn success(self, stage: Stage) -> Result<Reply, Failure> {
+        match self.code {
+            200..300 => Ok(self),
+            _ => Err(self.failure(stage)),
         }
-        None => Failure::Broken { stage, cause: error.to_string() },
+    }
+
+    /// Returns the reply if the server waits for more (3xx).
+    ///
+    /// # Errors
+    /// As for [`success`](Self::success).
+    pub(crate) fn go_on(self, stage: Stage) -> Result<Reply, Failure> {
+        match self.code {
+            300..400 => Ok(self),
+            _ => Err(self.failure(stage)),
+        }
+    }
+
+    fn failure(self, stage: Stage) -> Failure {
+        match self.code {
+            400..600 => Failure::Refused { stage, reply: self },
+            code => Failure::Broken { stage, cause: format!("unexpected answer {code} to {stage}") },
+        }
     }
 }

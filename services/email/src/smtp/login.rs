@@ -1,17 +1,17 @@
-//! Login with AUTH (RFC 4954). We do not use the library's login, because it reports a refused XOAUTH2 login as a
-//! broken connection.
+//! Login with AUTH (RFC 4954).
+
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lettre::transport::smtp::authentication::Mechanism as Offered;
-use lettre::transport::smtp::client::AsyncSmtpConnection;
-use lettre::transport::smtp::extension::ServerInfo;
-use lettre::transport::smtp::response::Response;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::failure::{Failure, Stage, failure};
+use super::failure::{Failure, Stage};
+use super::features::Features;
 use super::oauth::Tokens;
+use super::reply::Reply;
 use super::settings::{Login, Mechanism, Proof, Token};
+use super::wire::{Transport, Wire, within};
 
 /// Login of a provider, and the source of access tokens if the login uses XOAUTH2.
 pub(crate) struct Credentials {
@@ -28,38 +28,49 @@ impl Credentials {
         Credentials { login, tokens }
     }
 
-    /// Logs in. The connection must have finished EHLO.
-    pub(crate) async fn log_in(&self, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
+    /// Logs in on a connection whose server offers `features`. Each step may take `limit`.
+    pub(super) async fn log_in(
+        &self,
+        wire: &mut Wire<Box<dyn Transport>>,
+        features: &Features,
+        limit: Duration,
+    ) -> Result<(), Failure> {
         let username = &self.login.username;
+        let mut dialogue = Dialogue { wire, limit };
         match &self.login.proof {
-            Proof::Password(password, mechanism) => match choose(smtp.server_info(), *mechanism)? {
-                Mechanism::Plain => plain(smtp, username, password).await,
-                Mechanism::Login => login(smtp, username, password).await,
+            Proof::Password(password, mechanism) => match choose(features, *mechanism)? {
+                Mechanism::Plain => dialogue.plain(username, password).await,
+                Mechanism::Login => dialogue.login(username, password).await,
             },
             Proof::Token(token) => {
-                if !smtp.server_info().supports_auth_mechanism(Offered::Xoauth2) {
+                if !features.offers_login_by("XOAUTH2") {
                     return Err(lacks("AUTH XOAUTH2"));
                 }
-                self.by_token(smtp, token).await
+                self.by_token(&mut dialogue, token).await
             }
         }
     }
 
     /// Logs in with a token. If the server refuses a cached token, which may have been revoked, requests a new token and
     /// retries once.
-    async fn by_token(&self, smtp: &mut AsyncSmtpConnection, token: &Token) -> Result<(), Failure> {
+    async fn by_token(&self, dialogue: &mut Dialogue<'_>, token: &Token) -> Result<(), Failure> {
         let username = &self.login.username;
         let (Some(tokens), Token::Refreshed { .. }) = (&self.tokens, token) else {
             return match token {
-                Token::Given(given) => xoauth2(smtp, username, given).await,
+                Token::Given(given) => dialogue.xoauth2(username, given).await,
                 Token::Refreshed { .. } => Err(lacks("token")),
             };
         };
-        let (first, is_new) = tokens.get(None).await?;
-        match xoauth2(smtp, username, &first).await {
+        let limit = dialogue.limit;
+        let requested = async |refused| {
+            let token = within(limit, tokens.get(refused)).await;
+            token.unwrap_or(Err(Failure::TimedOut { stage: Stage::Login }))
+        };
+        let (first, is_new) = requested(None).await?;
+        match dialogue.xoauth2(username, &first).await {
             Err(Failure::Refused { reply, .. }) if !is_new && reply.code == 535 => {
-                let (second, _) = tokens.get(Some(&first)).await?;
-                xoauth2(smtp, username, &second).await
+                let (second, _) = requested(Some(&first)).await?;
+                dialogue.xoauth2(username, &second).await
             }
             result => result,
         }
@@ -67,10 +78,10 @@ impl Credentials {
 }
 
 /// Chooses a mechanism that the server offers. Prefers PLAIN to LOGIN, because PLAIN needs fewer round trips.
-fn choose(server: &ServerInfo, wanted: Option<Mechanism>) -> Result<Mechanism, Failure> {
+fn choose(server: &Features, wanted: Option<Mechanism>) -> Result<Mechanism, Failure> {
     let offers = |mechanism| match mechanism {
-        Mechanism::Plain => server.supports_auth_mechanism(Offered::Plain),
-        Mechanism::Login => server.supports_auth_mechanism(Offered::Login),
+        Mechanism::Plain => server.offers_login_by("PLAIN"),
+        Mechanism::Login => server.offers_login_by("LOGIN"),
     };
     match wanted {
         Some(mechanism) if offers(mechanism) => Ok(mechanism),
@@ -82,60 +93,42 @@ fn choose(server: &ServerInfo, wanted: Option<Mechanism>) -> Result<Mechanism, F
     }
 }
 
-async fn plain(
-    smtp: &mut AsyncSmtpConnection,
-    username: &str,
-    password: &SecretString,
-) -> Result<(), Failure> {
-    let response = STANDARD.encode(format!("\0{username}\0{}", password.expose_secret()));
-    done(&say(smtp, &format!("AUTH PLAIN {response}\r\n")).await?)
+struct Dialogue<'a> {
+    wire: &'a mut Wire<Box<dyn Transport>>,
+    limit: Duration,
 }
 
-async fn login(
-    smtp: &mut AsyncSmtpConnection,
-    username: &str,
-    password: &SecretString,
-) -> Result<(), Failure> {
-    challenged(&say(smtp, "AUTH LOGIN\r\n").await?)?;
-    challenged(&say(smtp, &format!("{}\r\n", STANDARD.encode(username))).await?)?;
-    done(&say(smtp, &format!("{}\r\n", STANDARD.encode(password.expose_secret()))).await?)
-}
-
-async fn xoauth2(
-    smtp: &mut AsyncSmtpConnection,
-    username: &str,
-    token: &SecretString,
-) -> Result<(), Failure> {
-    let response =
-        STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
-    let answer = say(smtp, &format!("AUTH XOAUTH2 {response}\r\n")).await?;
-    if u16::from(answer.code()) == 334 {
-        // The server refused the token, and sent a challenge that contains the error. It sends the final reply after the
-        // client has answered with an empty line.
-        return done(&say(smtp, "\r\n").await?);
+impl Dialogue<'_> {
+    async fn plain(&mut self, username: &str, password: &SecretString) -> Result<(), Failure> {
+        let response = STANDARD.encode(format!("\0{username}\0{}", password.expose_secret()));
+        done(self.say(&format!("AUTH PLAIN {response}\r\n")).await?)
     }
-    done(&answer)
-}
 
-async fn say(smtp: &mut AsyncSmtpConnection, line: &str) -> Result<Response, Failure> {
-    smtp.command(line).await.map_err(|error| failure(Stage::Login, &error))
-}
-
-fn challenged(answer: &Response) -> Result<(), Failure> {
-    expect(answer, 334)
-}
-
-fn done(answer: &Response) -> Result<(), Failure> {
-    expect(answer, 235)
-}
-
-fn expect(answer: &Response, expected: u16) -> Result<(), Failure> {
-    let code = u16::from(answer.code());
-    if code == expected {
-        Ok(())
-    } else {
-        Err(Failure::Broken { stage: Stage::Login, cause: format!("unexpected answer {code} to AUTH") })
+    async fn login(&mut self, username: &str, password: &SecretString) -> Result<(), Failure> {
+        self.say("AUTH LOGIN\r\n").await?.go_on(Stage::Login)?;
+        self.say(&format!("{}\r\n", STANDARD.encode(username))).await?.go_on(Stage::Login)?;
+        done(self.say(&format!("{}\r\n", STANDARD.encode(password.expose_secret()))).await?)
     }
+
+    async fn xoauth2(&mut self, username: &str, token: &SecretString) -> Result<(), Failure> {
+        let response =
+            STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
+        let reply = self.say(&format!("AUTH XOAUTH2 {response}\r\n")).await?;
+        if reply.code == 334 {
+            // The server refused the token, and sent a challenge that contains the error. It sends the final reply after the
+            // client has answered with an empty line.
+            return done(self.say("\r\n").await?);
+        }
+        done(reply)
+    }
+
+    async fn say(&mut self, line: &str) -> Result<Reply, Failure> {
+        self.wire.command(Stage::Login, line, self.limit).await
+    }
+}
+
+fn done(reply: Reply) -> Result<(), Failure> {
+    reply.success(Stage::Login).map(drop)
 }
 
 fn lacks(what: &'static str) -> Failure {

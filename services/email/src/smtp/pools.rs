@@ -9,7 +9,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use worker::ProviderVersion;
 
 use super::connection::Connection;
-use super::pool::{Pool, PoolLimits};
+use super::limits::PoolLimits;
+use super::pool::Pool;
 
 /// Time limit for closing idle connections with QUIT. After this time, connections are closed without QUIT.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);

@@ -2,25 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-
-use super::failure::{Failure, Stage};
+use super::failure::Failure;
 use super::pool::Pool;
 use super::settings::{Login, Proof};
 
-/// Time limit of a probe.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+/// Time limit of a call for an access token.
+pub(crate) const TOKEN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Connects, logs in, sends NOOP and QUIT. Returns one sentence that describes the successful check.
 pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {
-    let mut stage = Stage::Connect;
-    let talk = async {
-        let mut connection = pool.open(&mut stage).await?;
-        connection.noop().await?;
-        connection.quit().await;
-        Ok(())
-    };
-    timeout(LIMIT, talk).await.unwrap_or(Err(Failure::TimedOut { stage }))?;
+    let mut connection = pool.open(pool.deadline()).await?;
+    connection.noop().await?;
+    connection.quit().await;
     let server = pool.describe();
     Ok(match &pool.settings().login {
         Some(Login { username, proof: Proof::Password(..) }) => {

@@ -1,36 +1,26 @@
-//! Connecting to a mail server: name resolution, TCP, TLS, greeting.
+//! Connecting to a mail server: name resolution, TCP, greeting, EHLO and TLS.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
-use lettre::transport::smtp::extension::ClientId;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use worker::Outbound;
 
-use super::failure::{Failure, Stage, failure};
+use super::failure::{Failure, Stage};
+use super::features::{Features, greeting, hello};
+use super::limits::Times;
 use super::settings::{Security, SmtpSettings};
-use super::starttls;
 use super::tls::{self, TlsError};
-
-/// Time limit for connecting to one address of the server. It leaves time for the next address if one does not respond.
-const CONNECT_LIMIT: Duration = Duration::from_secs(4);
-/// Greeting that is passed to the library after STARTTLS. The library expects a greeting on every new stream, but a
-/// server does not repeat it after STARTTLS.
-const GREETED_BEFORE: &[u8] = b"220 \r\n";
+use super::wire::{Transport, Wire, broken, within};
 
 /// Host, port and encryption of a mail server.
 pub(crate) struct Relay {
     host: String,
     port: u16,
+    /// Name of this client in EHLO.
+    client: String,
     outbound: Outbound,
     protection: Protection,
 }
@@ -51,33 +41,51 @@ impl Relay {
             Security::StartTls => Protection::StartTls(connector()?, name()?),
             Security::Tls => Protection::Tls(connector()?, name()?),
         };
-        Ok(Relay { host, port: settings.port, outbound, protection })
+        Ok(Relay { host, port: settings.port, client: settings.client_name(), outbound, protection })
     }
 
-    /// Connects, over TLS if configured, and sends EHLO. Also returns the client name that EHLO contained. It is the
-    /// local IP address, because not every machine has a host name that resolves (RFC 5321 section 4.1.4).
-    pub(crate) async fn open(&self) -> Result<(AsyncSmtpConnection, ClientId), Failure> {
-        let mut stream = self.dial().await.map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Failure::Forbidden { cause: error.to_string() },
-            _ => broken(&error),
-        })?;
-        let client = match stream.local_addr().map_err(|error| broken(&error))?.ip().to_canonical() {
-            IpAddr::V4(address) => ClientId::Ipv4(address),
-            IpAddr::V6(address) => ClientId::Ipv6(address),
-        };
-        let stream: Box<dyn AsyncTokioStream> = match &self.protection {
+    /// Connects, over TLS if configured, and sends EHLO: once, and once more after STARTTLS, as RFC 3207 section 4.2 demands.
+    pub(super) async fn open(
+        &self,
+        times: &Times,
+        deadline: Instant,
+    ) -> Result<(Wire<Box<dyn Transport>>, Features), Failure> {
+        let stream = self.dial(times, deadline).await?;
+        let stream: Box<dyn Transport> = match &self.protection {
             Protection::None => Box::new(stream),
             Protection::Tls(connector, name) => {
-                Box::new(TlsConnection::over(stream, connector, name.clone(), &[]).await?)
+                Box::new(handshake(stream, connector, name, times, deadline).await?)
             }
             Protection::StartTls(connector, name) => {
-                starttls::negotiate(&mut stream, &client.to_string()).await?;
-                Box::new(TlsConnection::over(stream, connector, name.clone(), GREETED_BEFORE).await?)
+                let stream = self.start_tls(stream, times, deadline).await?;
+                let stream = handshake(stream, connector, name, times, deadline).await?;
+                let mut wire = Wire::new(Box::new(stream) as Box<dyn Transport>, false, deadline);
+                let features = hello(&mut wire, &self.client, times, true).await?;
+                return Ok((wire, features));
             }
         };
-        let refused = |error| failure(Stage::Connect, &error);
-        let smtp = AsyncSmtpConnection::connect_with_transport(stream, &client).await.map_err(refused)?;
-        Ok((smtp, client))
+        let mut wire = Wire::new(stream, true, deadline);
+        greeting(&mut wire, times).await?;
+        let features = hello(&mut wire, &self.client, times, false).await?;
+        Ok((wire, features))
+    }
+
+    /// Speaks unencrypted up to STARTTLS (RFC 3207). Afterwards the server waits for the TLS handshake.
+    async fn start_tls(
+        &self,
+        stream: TcpStream,
+        times: &Times,
+        deadline: Instant,
+    ) -> Result<TcpStream, Failure> {
+        let mut wire = Wire::new(stream, true, deadline);
+        greeting(&mut wire, times).await?;
+        let features = hello(&mut wire, &self.client, times, false).await?;
+        if !features.starttls {
+            return Err(broken(Stage::Connect, &"the server offers no STARTTLS"));
+        }
+        let reply = wire.command(Stage::Connect, "STARTTLS\r\n", times.hello).await?;
+        reply.success(Stage::Connect)?;
+        wire.into_stream()
     }
 
     /// Server and encryption, for display.
@@ -90,84 +98,47 @@ impl Relay {
         format!("{}:{} {protection}", self.host, self.port)
     }
 
-    /// Opens a TCP connection. It turns Nagle's algorithm off, because the last piece of an email would otherwise wait
-    /// for an ACK.
-    async fn dial(&self) -> io::Result<TcpStream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in self.outbound.resolve(&self.host, self.port).await? {
-            match timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(stream);
-                }
-                Ok(Err(error)) => last = error,
-                Err(elapsed) => last = elapsed.into(),
+    /// Opens a TCP connection to the first address that responds. It turns Nagle's algorithm off, because the last piece of an email would
+    /// otherwise wait for an ACK.
+    async fn dial(&self, times: &Times, deadline: Instant) -> Result<TcpStream, Failure> {
+        let stage = Stage::Connect;
+        let resolving = within(times.connect, self.outbound.resolve(&self.host, self.port));
+        let addresses = match resolving.await {
+            Some(Ok(addresses)) => addresses,
+            Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(Failure::Forbidden { cause: error.to_string() });
+            }
+            Some(Err(error)) => return Err(broken(stage, &error)),
+            None => return Err(broken(stage, &"the name of the server could not be resolved in time")),
+        };
+        let mut last = broken(stage, &"the host has no address");
+        for address in addresses {
+            let limit = times.connect.min(deadline.saturating_duration_since(Instant::now()));
+            let connecting = async {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true).map(|()| stream)
+            };
+            match within(limit, connecting).await {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => last = broken(stage, &error),
+                None => last = Failure::TimedOut { stage },
             }
         }
         Err(last)
     }
 }
 
-fn broken(error: &io::Error) -> Failure {
-    Failure::Broken { stage: Stage::Connect, cause: error.to_string() }
-}
-
-/// A TLS connection that implements the library's trait for streams.
-#[derive(Debug)]
-struct TlsConnection {
-    stream: TlsStream<TcpStream>,
-    /// Bytes that the library reads first, before the server's bytes.
-    first: &'static [u8],
-}
-
-impl TlsConnection {
-    async fn over(
-        stream: TcpStream,
-        connector: &TlsConnector,
-        name: ServerName<'static>,
-        first: &'static [u8],
-    ) -> Result<TlsConnection, Failure> {
-        let stream = connector.connect(name, stream).await.map_err(|error| broken(&error))?;
-        Ok(TlsConnection { stream, first })
-    }
-}
-
-impl AsyncTokioStream for TlsConnection {
-    fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.stream.get_ref().0.peer_addr()
-    }
-}
-
-impl AsyncRead for TlsConnection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if !self.first.is_empty() {
-            let (now, later) = self.first.split_at(self.first.len().min(buffer.remaining()));
-            buffer.put_slice(now);
-            self.first = later;
-            return Poll::Ready(Ok(()));
-        }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for TlsConnection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+async fn handshake(
+    stream: TcpStream,
+    connector: &TlsConnector,
+    name: &ServerName<'static>,
+    times: &Times,
+    deadline: Instant,
+) -> Result<impl Transport + use<>, Failure> {
+    let limit = times.handshake.min(deadline.saturating_duration_since(Instant::now()));
+    match within(limit, connector.connect(name.clone(), stream)).await {
+        Some(Ok(stream)) => Ok(stream),
+        Some(Err(error)) => Err(broken(Stage::Connect, &error)),
+        None => Err(Failure::TimedOut { stage: Stage::Connect }),
     }
 }

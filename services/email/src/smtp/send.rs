@@ -1,7 +1,5 @@
 //! Sends emails through providers of kind `smtp`, and tests such providers.
 
-use std::time::Duration;
-
 use domain::{Answer, Channel, Outcome, Problem};
 use metrics::counter;
 use reqwest::Client;
@@ -10,16 +8,14 @@ use service_kit::metrics::PROVIDER_ALERTS;
 use worker::{Attempt, Call, Outbound, Probe, ProviderKind, ProviderVersion};
 
 use super::answers::{self, is_alarming};
-use super::pool::{Pool, PoolLimits};
+use super::limits::PoolLimits;
+use super::pool::Pool;
 use super::probe;
 use super::settings::SmtpSettings;
 use crate::connections::Connections;
 use crate::letter::{Enclosures, Letter};
 use crate::letter_error::LetterError;
 use crate::message::OutgoingMail;
-
-/// Lease from which the time limits of a probe are derived.
-const PROBE_LEASE: Duration = Duration::from_secs(90);
 
 /// Provider kind `smtp`: a mail server.
 pub struct Smtp;
@@ -46,6 +42,7 @@ impl ProviderKind for Smtp {
       "refreshToken": "...",       stored encrypted
       "from": "shop@example.com",
       "fromName": "The shop",      optional
+      "ehloName": "shop.example.com",   optional: name of the client in EHLO; default: the public name of the machine, or else the domain of from
       "replyTo": "help@example.com",   optional
       "allowedFrom": ["@example.com", "ceo@example.org"],   optional: senders that a send may use; default: every sender in the domain of from
       "dkim": {                    optional: signs every email
@@ -65,8 +62,8 @@ impl ProviderKind for Smtp {
     }
 
     async fn probe(settings: &SmtpSettings, probe: &Probe<'_>) -> Result<String, Answer> {
-        let client = probe.caller(probe::LIMIT)?.client().clone();
-        let pool = pool(settings, PoolLimits::for_lease(PROBE_LEASE), probe.outbound, &client)?;
+        let client = probe.caller(probe::TOKEN_LIMIT)?.client().clone();
+        let pool = pool(settings, PoolLimits::default(), probe.outbound, &client)?;
         probe::probe(&pool).await.map_err(|failure| answers::answer(&Err(failure), &[]))
     }
 }
@@ -75,7 +72,7 @@ async fn send(
     connections: &Connections,
     settings: &SmtpSettings,
     call: &Call<'_>,
-    enclosed: Enclosures,
+    mut enclosed: Enclosures,
 ) -> Result<Answer, LetterError> {
     let Connections { pools, client, outbound, .. } = connections;
     let create = |limits| pool(settings, limits, *outbound, client);
@@ -83,14 +80,18 @@ async fn send(
         Ok(pool) => pool,
         Err(unusable) => return Ok(unusable),
     };
+    let permit = enclosed.permit.take();
     let letter = Letter::of(call, &settings.identity, enclosed)?;
-    let mail = OutgoingMail::build(&letter, settings.signer.as_deref())?;
-    let result = pool.send(&mail).await;
-    let others: Vec<String> = mail.others.iter().map(ToString::to_string).collect();
-    let mut hidden = vec![call.job.target.as_str(), mail.to.as_ref()];
-    hidden.extend(others.iter().map(String::as_str));
+    let mut mail = OutgoingMail::build(&letter, settings.signer.as_deref())?;
+    mail.permit = permit;
     // The server's message may repeat the subject, which may contain a one-time code.
-    hidden.push(letter.subject);
+    let subject = letter.subject;
+    drop(letter);
+    let recipients: Vec<String> =
+        std::iter::once(&mail.to).chain(&mail.others).map(ToString::to_string).collect();
+    let result = pool.send(mail).await;
+    let mut hidden = vec![call.job.target.as_str(), subject];
+    hidden.extend(recipients.iter().map(String::as_str));
     let answer = answers::answer(&result, &hidden);
     if is_alarming(&result) {
         counter!(PROVIDER_ALERTS, "channel" => Channel::Email.as_str()).increment(1);

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use url::Url;
 
-use super::tls;
+use super::{client_name, tls};
 use crate::dkim::Signer;
 use crate::identity::Identity;
 use crate::settings::{identity, line};
@@ -26,6 +26,8 @@ pub struct SmtpSettings {
     pub security: Security,
     /// Trusted authorities for the server's certificate, as PEM; None means the authorities that the system trusts.
     pub ca_certificate: Option<String>,
+    /// Name of the client in EHLO, if it is set.
+    pub ehlo_name: Option<String>,
     /// Credentials, if the server needs a login.
     pub login: Option<Login>,
     /// Sender of emails.
@@ -97,6 +99,7 @@ impl SmtpSettings {
         let port = port(&mut reader);
         let security = security(&mut reader);
         let ca_certificate = ca_certificate(&mut reader);
+        let ehlo_name = ehlo_name(&mut reader);
         let login = login(&mut reader);
         let identity = identity(&mut reader);
         let signer = reader.object("dkim", Signer::read).map(Arc::new);
@@ -106,10 +109,17 @@ impl SmtpSettings {
             port,
             security,
             ca_certificate,
+            ehlo_name,
             login,
             identity,
             signer,
         }))
+    }
+
+    /// Name of the client in EHLO.
+    pub(crate) fn client_name(&self) -> String {
+        let set = self.ehlo_name.clone();
+        set.unwrap_or_else(|| client_name::default(self.identity.from.email.domain()))
     }
 
     /// Returns true if there is a login and it would be sent unencrypted.
@@ -144,6 +154,16 @@ fn ca_certificate(reader: &mut SettingsReader) -> Option<String> {
         return None;
     }
     Some(pem)
+}
+
+fn ehlo_name(reader: &mut SettingsReader) -> Option<String> {
+    let name = line(reader, "ehloName")?;
+    let parsed = client_name::parse(&name);
+    if parsed.is_none() {
+        let says = "must be a DNS name such as \"mail.example.com\", or an address in brackets";
+        reader.problem("ehloName", "invalid", says);
+    }
+    parsed
 }
 
 /// Reads the login. If `auth` is absent or `auto`, and a token but no password is set, the login uses XOAUTH2.

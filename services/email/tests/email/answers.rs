@@ -4,11 +4,11 @@ use domain::Outcome;
 use domain::content::EmailContent;
 use domain::outcome::{Blame, RetryLimit};
 use email::smtp::answers::{SmtpVerdict, TABLE, answer, is_alarming, row};
-use email::{Failure, PoolLimits, Reply, Stage as At};
+use email::{Failure, Reply, Stage as At};
 use serde_json::json;
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 
-use crate::fixture::{Mailer, TO, assert_sent, limits, text};
+use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each, text};
 
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -126,24 +126,32 @@ async fn lost_connections_are_unknown_only_once_content_was_sent() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_unknown_only_after_content_was_sent() {
-    let short = Duration::from_millis(200);
-    let connecting = || PoolLimits { connecting: short, ..limits() };
-    let commands = || PoolLimits { commands: short, ..limits() };
-    let content = || PoolLimits { content: short, ..limits() };
-    for (stage, outcome, limits) in [
-        (Stage::Connect, RETRY, connecting()),
-        (Stage::Hello, RETRY, connecting()),
-        (Stage::Mail, RETRY, commands()),
-        (Stage::Rcpt, RETRY, commands()),
-        (Stage::Data, RETRY, commands()),
-        (Stage::Content, Outcome::Unknown, content()),
-        (Stage::Dot, Outcome::Unknown, content()),
+async fn a_timeout_is_unknown_only_after_the_final_dot_and_names_the_awaited_reply() {
+    for (stage, outcome, message) in [
+        (Stage::Connect, RETRY, "no answer to the connection in time"),
+        (Stage::Hello, RETRY, "no answer to the connection in time"),
+        (Stage::Mail, RETRY, "no answer to MAIL in time"),
+        (Stage::Rcpt, RETRY, "no answer to RCPT in time"),
+        (Stage::Data, RETRY, "no answer to DATA in time"),
+        (Stage::Content, Outcome::Unknown, "no answer to the final dot in time"),
+        (Stage::Dot, Outcome::Unknown, "no answer to the final dot in time"),
     ] {
-        let mailer = Mailer::with(SmtpSettings::default(), limits).await;
-        mailer.server.script(Rule::stall(stage));
-        let answer = mailer.send(TO).await;
-        assert_eq!((&answer.outcome, answer.code.as_str()), (&outcome, "timeout"), "{stage:?}: {answer:?}");
+        for pipelining in [true, false] {
+            let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
+            let mailer = Mailer::with(settings, limits_each(Duration::from_millis(300))).await;
+            mailer.server.script(Rule::stall(stage));
+            let answer = mailer.send(TO).await;
+            let found = (&answer.outcome, answer.code.as_str(), answer.message.as_str());
+            // If a pipelining server stalls, it keeps back the replies to earlier commands too.
+            let message = if pipelining && outcome == RETRY && message.ends_with("A in time") {
+                "no answer to MAIL in time"
+            } else {
+                message
+            };
+            let message =
+                if pipelining && stage == Stage::Rcpt { "no answer to MAIL in time" } else { message };
+            assert_eq!(found, (&outcome, "timeout", message), "{stage:?}, pipelining {pipelining}");
+        }
     }
 }
 
@@ -206,7 +214,7 @@ async fn refusals_of_the_sender_are_counted_for_operators() {
         } else {
             (enhanced.parse().unwrap(), "no".to_owned())
         };
-        let refused = Err(Failure::Refused { stage: At::Content, reply: Reply { code, text } });
+        let refused = Err(Failure::Refused { stage: At::Dot, reply: Reply { code, text } });
         assert_eq!(is_alarming(&refused), *verdict == SmtpVerdict::Blocked, "{pattern}");
     }
 }

@@ -7,6 +7,7 @@ use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use mail_parser::{MessageParser, MimeHeaders};
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
+use testkit::eventually;
 use tokio::task::JoinSet;
 use worker::Outbound;
 
@@ -102,8 +103,22 @@ async fn a_file_is_read_once_for_all_recipients_of_its_send() {
     }
     sends.join_all().await.iter().for_each(assert_sent);
     assert_eq!((reads.load(Ordering::Relaxed), mailer.captures().len()), (1, 12));
-    // At most four large emails are sent at the same time, although more connections are allowed.
-    assert!(mailer.server.most_open_connections() <= 4, "{}", mailer.server.most_open_connections());
+}
+
+#[tokio::test]
+async fn large_emails_that_wait_for_a_slow_server_delay_no_other_large_email() {
+    let mailer = Mailer::with(SmtpSettings::default(), limits()).await;
+    let sender = sender(&Arc::default());
+    mailer.server.script(Rule::stall(Stage::Dot).to("slow@example.org").times(4));
+    let mut slow = JoinSet::new();
+    let large = || with_files(&[(1, "big.txt", "text/plain", 512 << 10)]);
+    for _ in 0..4 {
+        let (sender, provider, content) = (sender.clone(), mailer.provider.clone(), large());
+        slow.spawn(async move { attempt(&sender, &provider, "slow@example.org", content).await });
+    }
+    let stalled = async || (mailer.server.rules_left() == 0).then_some(());
+    eventually(LIMIT, "the server stalls", stalled).await;
+    assert_sent(&attempt(&sender, &mailer.provider, TO, large()).await);
 }
 
 #[tokio::test]

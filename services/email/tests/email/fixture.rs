@@ -3,7 +3,7 @@ use std::time::Duration;
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, Timestamp, UserNumber};
-use email::{EmailSender, PoolLimits, Sources};
+use email::{EmailSender, PoolLimits, Sources, Times};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 use service_kit::clock;
@@ -89,12 +89,25 @@ pub(crate) async fn attempt_job(sender: &EmailSender, provider: &Provider, job: 
 }
 
 pub(crate) fn limits() -> PoolLimits {
-    PoolLimits::for_lease(Duration::from_secs(90))
+    PoolLimits::default()
 }
 
 /// Creates limits that allow `time` for each step of sending an email.
 pub(crate) fn limits_each(time: Duration) -> PoolLimits {
-    PoolLimits { connecting: time, commands: time, content: time, ..limits() }
+    let times = Times {
+        connect: time,
+        handshake: time,
+        greeting: time,
+        hello: time,
+        login: time,
+        mail: time,
+        rcpt: time,
+        data: time,
+        block: time,
+        before_dot: time * 10,
+        dot: time,
+    };
+    PoolLimits { queueing: time, times, ..limits() }
 }
 
 pub(crate) fn text(text: &str) -> EmailContent {

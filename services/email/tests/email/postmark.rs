@@ -100,7 +100,7 @@ async fn a_requested_wait_is_honoured() {
 
 #[tokio::test]
 async fn possibly_accepted_messages_are_unknown_and_certainly_unaccepted_ones_are_retried() {
-    let limits = PoolLimits { content: Duration::from_millis(300), ..limits() };
+    let limits = PoolLimits { api: Duration::from_millis(300), ..limits() };
     for (reaction, captured) in [(Reaction::CutBefore, 0), (Reaction::CutAfter, 1), (Reaction::Stall, 0)] {
         let (server, provider) = start().await;
         server.script(Rule::new(reaction.clone()));

@@ -24,12 +24,13 @@ fn complete_settings_are_read() {
 fn all_problems_are_reported_at_once() {
     let found = problems(&json!({
         "host": "smtp.example.com:25", "port": 0, "security": "ssl", "password": "p", "from": "nobody",
-        "fromName": "a\r\nBcc: b", "replyTo": 7, "user": "u",
+        "fromName": "a\r\nBcc: b", "replyTo": 7, "user": "u", "ehloName": "a b",
     }));
     let expected = [
         ("settings.host", "invalid"),
         ("settings.port", "invalid"),
         ("settings.security", "invalid"),
+        ("settings.ehloName", "invalid"),
         ("settings.username", "required"),
         ("settings.from", "invalid"),
         ("settings.fromName", "invalid"),
