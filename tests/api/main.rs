@@ -35,6 +35,7 @@ mod http {
     mod cors;
     mod docs;
     mod fuzz;
+    mod heads;
     mod outages;
     mod protocol;
     mod rate_limit;
@@ -54,6 +55,7 @@ mod mailbox;
 mod realtime {
     mod bulk;
     mod ends;
+    mod hostile;
     pub(crate) mod live;
     mod model;
     mod socket_device;

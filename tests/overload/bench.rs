@@ -5,6 +5,7 @@
 mod attacks;
 mod flood;
 mod generator;
+mod hostile;
 mod lanes;
 mod live;
 mod scale;
@@ -44,6 +45,8 @@ enum Part {
     Live,
     /// Sends of one app during attacks by a caller without its secret
     Attacks,
+    /// Memory of a gateway, and sends of another app, while every way in without a secret is attacked
+    Hostile,
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,9 @@ fn main() -> ExitCode {
     if wanted(Part::Attacks) {
         let scale = Scale { span: scale.span / 4, ..scale };
         println!("{}", runtime.block_on(attacks::run(&scale)));
+    }
+    if wanted(Part::Hostile) {
+        println!("{}", runtime.block_on(hostile::run(scale.span / 2)));
     }
     if !wanted(Part::Lanes) {
         return ExitCode::SUCCESS;

@@ -5,6 +5,7 @@
 mod attacks;
 mod flood;
 mod generator;
+mod hostile;
 mod lanes;
 mod live;
 mod scale;
@@ -44,4 +45,9 @@ async fn live_clients_get_each_item_once_while_gateways_and_nats_restart() {
     let scale =
         Scale { span: Duration::from_secs(8), connections: 100, transactional_per_second: 50, ..SHORT };
     println!("{}", live::run(&scale).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_lives_in_384_mib_while_every_way_in_without_a_secret_is_attacked() {
+    println!("{}", hostile::run(SHORT.span / 3).await);
 }

@@ -17,6 +17,7 @@ pub mod process;
 mod random_numbers;
 pub mod retrying_client;
 pub mod system;
+pub mod web_socket;
 
 pub use api::{Api, App};
 pub use backlog::Backlog;

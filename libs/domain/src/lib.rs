@@ -2,6 +2,7 @@
 //!
 //! This crate does no I/O, awaits nothing, and reads neither a clock nor random numbers: callers pass the time and random numbers
 //! as arguments, so that every decision can be tested and replayed.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod channels;
 mod deliveries;

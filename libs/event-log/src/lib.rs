@@ -6,6 +6,7 @@
 //! handles.
 //!
 //! The oldest supported server is nats-server 2.9.10. No type of the NATS client library appears in this interface.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod connection;
 mod consumer;

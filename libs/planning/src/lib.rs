@@ -2,6 +2,7 @@
 //!
 //! Sends and dry runs take the same steps: [`Template::compile`] compiles the send's template, [`decide_chunk`] decides which channels
 //! each recipient of a chunk gets, and a [`ContentRenderer`] renders the content.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod channels;
 mod decision;

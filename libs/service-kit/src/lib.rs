@@ -3,6 +3,7 @@
 //!
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>`, which `tidings run` passes to
 //! [`service_main`]. The function runs until [`Tasks::stopping`] returns.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod allocator;
 pub mod append;
@@ -14,6 +15,7 @@ pub mod follower;
 pub mod fullness;
 mod health;
 pub mod installation;
+pub mod line_rate;
 pub mod log_filter;
 pub mod metrics;
 mod panics;

@@ -2,12 +2,19 @@
 
 use std::any::Any;
 use std::panic;
+use std::time::Instant;
 
-/// Logs every panic as one line with its location, instead of the standard library's plain text.
+use crate::line_rate::LineRate;
+
+/// Logs panics as one line with their location, instead of the standard library's plain text. A location gets at most one line per
+/// second.
 pub(crate) fn log() {
-    panic::set_hook(Box::new(|info| {
+    let rate = LineRate::default();
+    panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string);
-        tracing::error!(place, cause = message(info.payload()), "a thread panicked");
+        if let Some(left_out) = rate.line(place.clone(), Instant::now()) {
+            tracing::error!(place, cause = message(info.payload()), left_out, "a thread panicked");
+        }
     }));
 }
 

@@ -13,6 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, LogFormat};
+use crate::line_rate::OfLibraries;
 use crate::tls::install_crypto_provider;
 use crate::{ServerUrl, log_filter, panics};
 
@@ -60,6 +61,7 @@ pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, Te
     let spans = provider.as_ref().map(|provider| spans(provider.tracer("tidings")));
     tracing_subscriber::registry()
         .with(log_filter::parse(&config.log.level)?)
+        .with(OfLibraries::default())
         .with(lines(config.log.format))
         .with(spans)
         .try_init()?;

@@ -1,4 +1,5 @@
 //! Worker of the email channel. It sends over SMTP with pooled connections, or through Postmark's HTTP API.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod address;
 mod channel;

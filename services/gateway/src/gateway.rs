@@ -29,6 +29,7 @@ use crate::http::shares::connections::Connections;
 use crate::http::shares::room::{FOR_STRANGERS, PARTS, Room};
 use crate::http::waiting::{WaitError, WaitingRoom, wait};
 use crate::inbox::positions::Positions;
+use crate::realtime::web_socket::MESSAGE_ROOM;
 use crate::realtime::{self, Hub};
 use crate::sends::category::KnownCategories;
 
@@ -91,6 +92,8 @@ pub(crate) struct Gateway {
     pub(crate) file_room: Room,
     pub(crate) callback_room: Room,
     pub(crate) answer_room: Room,
+    /// Memory of the messages over WebSocket of which only a part has arrived.
+    pub(crate) message_room: Room,
     pub(crate) connections: Connections,
     pub(crate) trusted_proxies: Vec<Network>,
     /// Time for which the log keeps messages that all consumers have read.
@@ -150,6 +153,7 @@ impl Gateway {
             file_room: Room::new(FILE_ROOM, PARTS),
             callback_room: Room::new(CALLBACK_ROOM, FOR_STRANGERS),
             answer_room: Room::new(ANSWER_ROOM, PARTS),
+            message_room: Room::new(MESSAGE_ROOM, FOR_STRANGERS),
             connections,
             trusted_proxies: config.trusted_proxies.clone(),
             retention: context.config.streams.retention,
@@ -218,7 +222,7 @@ impl Gateway {
 /// Returns the path of a URL; empty if it has none.
 fn path_of(url: &str) -> &str {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
-    host.find('/').map_or("", |path| &host[path..])
+    host.find('/').and_then(|path| host.get(path..)).unwrap_or_default()
 }
 
 fn confirmed<T>(waited: Result<T, WaitError>) -> Result<T, Failure> {

@@ -11,6 +11,7 @@ pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod handling;
 pub(crate) mod headers;
+pub(crate) mod inlet;
 pub(crate) mod limits;
 pub(crate) mod path_id;
 pub(crate) mod query;

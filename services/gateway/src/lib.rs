@@ -2,6 +2,7 @@
 //!
 //! Every request first passes the middleware `http::exchange`. `routes` then finds its handler, and the argument types of the
 //! handler state which callers may call it. Every change is stored in the event log or the database before the gateway answers.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod access;
 mod clients;
@@ -15,14 +16,13 @@ mod openapi;
 mod realtime;
 mod routes;
 mod sends;
+mod server;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use actix_web::middleware::from_fn;
 use actix_web::web::Data;
-use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use service_kit::Context;
 use tokio::net::TcpSocket;
@@ -38,16 +38,17 @@ pub mod limits {
     pub use crate::directory::subscriptions::USERS_OF_A_CHANGE;
     pub use crate::gateway::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
     pub use crate::http::body::{BYTES_OF_A_REQUEST, CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
+    pub use crate::http::inlet::MAX_HEAD;
     pub use crate::http::shares::connections::STALLED_FOR;
     pub use crate::http::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
     pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
     pub use crate::http::waiting::STEP;
     pub use crate::inbox::place::LONGEST_SNOOZE;
-    pub use crate::realtime::audience::PER_USER;
     pub use crate::realtime::connection::{QUEUED, QUEUED_BYTES};
+    pub use crate::realtime::crowd::PER_USER;
     pub use crate::realtime::entrance::OPENED_PER_SECOND;
-    pub use crate::realtime::socket_io::packet::MAX_FRAME;
     pub use crate::realtime::socket_io::session::{CONNECT_WITHIN, PACKETS};
+    pub use crate::realtime::web_socket::{MAX_FRAME, MAX_UNREAD, MESSAGE_ROOM};
 }
 
 use crate::gateway::Gateway;
@@ -55,13 +56,6 @@ use crate::openapi::document::Document;
 
 /// Maximum number of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Time for which a connection stays open between two requests. It is longer than the idle time of common proxies, so that a
-/// proxy does not send a request on a connection that the gateway is closing.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// Time limit for receiving the head (request line and headers) of a connection's first request.
-const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Seconds that requests in progress have to finish after the server has stopped accepting connections.
-const FINISHED_WITHIN_SECONDS: u64 = 20;
 /// Time that connections over WebSocket have to end after the server has ended.
 const FINISHED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -100,28 +94,8 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let description = openapi::describe(prefix).context("the OpenAPI document")?;
     let document = Data::new(Document::new(&description)?);
     let address = listener.local_addr()?;
-    let connections = gateway.connections.clone();
     let sockets = gateway.sockets.clone();
-    let app = move || {
-        App::new()
-            .app_data(gateway.clone())
-            .app_data(document.clone())
-            .configure(routes::routes)
-            .wrap(from_fn(http::exchange::exchange))
-    };
-    let server = HttpServer::new(app)
-        .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_WITHIN)
-        .tcp_nodelay(true)
-        .on_connect(move |stream, connection| {
-            if let Some(stream) = stream.downcast_ref() {
-                connections.admit(stream, connection);
-            }
-        })
-        .shutdown_signal(until_drained(context))
-        .shutdown_timeout(FINISHED_WITHIN_SECONDS)
-        .listen(listener)?
-        .run();
+    let server = server::start(listener, gateway, document, until_drained(context))?;
     tracing::info!(%address, "serving the API");
     server.await?;
     sockets.close();

@@ -5,9 +5,10 @@
 //! connections. [`stream`] writes them as Server-Sent Events, and
 //! [`socket_io`] as events of Socket.IO.
 
-pub(crate) mod audience;
+mod audience;
 pub(crate) mod connection;
 mod credentials;
+pub(crate) mod crowd;
 pub(crate) mod entrance;
 mod feed;
 mod hub;
@@ -17,5 +18,6 @@ mod report;
 pub(crate) mod socket_io;
 pub(crate) mod stream;
 pub(crate) mod update;
+pub(crate) mod web_socket;
 
 pub(crate) use hub::{Hub, start};

@@ -1,4 +1,5 @@
 //! Worker of the mobile push channel. It sends through Apple's push service (APNs) and Firebase Cloud Messaging (FCM).
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod answers;
 pub mod apns;

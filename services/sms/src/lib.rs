@@ -1,4 +1,5 @@
 //! Worker of the SMS channel. It sends through Twilio, through any provider with an HTTP API, or over SMPP.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod answers;
 mod awaited;

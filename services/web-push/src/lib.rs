@@ -1,5 +1,6 @@
 //! Worker of the web push channel. It sends messages to browsers over their push services, encrypts them (RFC 8291),
 //! and signs the calls with the app's key pair (VAPID, RFC 8292).
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod answers;
 mod authorization;

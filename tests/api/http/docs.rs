@@ -101,13 +101,26 @@ fn docs_limits_states_the_limits_of_live_connections() {
     let rows = [
         ("live connections (`/v3/stream`, `/socket.io/`)", connections.to_string()),
         ("live connections opened per second", limits::OPENED_PER_SECOND.to_string()),
-        ("live connections of a user; the oldest is closed", limits::PER_USER.to_string()),
+        (
+            "live connections of a user, also of one that does not exist yet; \
+             the oldest is closed, but never one with a proof for one without",
+            limits::PER_USER.to_string(),
+        ),
         (
             "updates that wait for a client; more become a reset",
             format!("{}, and {} KiB", limits::QUEUED, limits::QUEUED_BYTES / 1024),
         ),
         ("time for a Socket.IO client to send CONNECT", seconds(limits::CONNECT_WITHIN)),
-        ("size of a frame of a Socket.IO client", format!("{} bytes", limits::MAX_FRAME)),
+        (
+            "size of a message of a Socket.IO client, as its frames declare it",
+            format!("{} bytes", limits::MAX_FRAME),
+        ),
+        (
+            "memory of unfinished messages of Socket.IO clients over 4 KiB",
+            format!("{} KiB", limits::MESSAGE_ROOM),
+        ),
+        ("bytes for a Socket.IO client that it has not read", format!("{} bytes", limits::MAX_UNREAD)),
+        ("size of a head: request line and headers", format!("{} bytes", limits::MAX_HEAD)),
         ("frames per second of a Socket.IO client", limits::PACKETS.to_string()),
     ];
     for (row, limit) in rows {

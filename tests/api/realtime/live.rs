@@ -72,7 +72,7 @@ impl Live {
             return Err(response);
         }
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        assert_eq!(response.headers()["cache-control"], "no-store");
+        assert_eq!(response.headers()["cache-control"], "no-store, no-transform");
         Ok(Live { response, text: String::new(), last_id: String::new() })
     }
 

@@ -52,7 +52,7 @@ impl Settings {
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
-            line: 1 + error.span().map_or(0, |span| text[..span.start].matches('\n').count()),
+            line: 1 + error.span().map_or(0, |span| lines_before(&text, span.start)),
             message: error.message().to_owned(),
         })?;
         self.add_table("", table, &Origin::File(path.to_owned()));
@@ -296,8 +296,12 @@ fn text(value: toml::Value) -> String {
     }
 }
 
+fn lines_before(text: &str, end: usize) -> usize {
+    text.bytes().take(end).filter(|byte| *byte == b'\n').count()
+}
+
 fn key_of(variable: &str) -> String {
-    variable[PREFIX.len()..].to_ascii_lowercase().replace("__", ".")
+    variable.strip_prefix(PREFIX).unwrap_or(variable).to_ascii_lowercase().replace("__", ".")
 }
 
 fn variable_of(key: &str) -> String {

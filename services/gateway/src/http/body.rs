@@ -1,6 +1,7 @@
 //! Reading of request bodies: size limits, media types, and parsing of JSON and forms.
 
 use std::future::{Ready, ready};
+use std::rc::Rc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
@@ -18,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::gateway::Gateway;
 use crate::http::accept;
 use crate::http::failure::Failure;
+use crate::http::inlet::{AHEAD, Reading};
 use crate::http::shares::holder::Holder;
 use crate::http::shares::peer::Peer;
 use crate::http::shares::room::{Place, Room};
@@ -232,8 +234,13 @@ impl Body {
     async fn next(&mut self, begin: Instant, total: usize) -> Result<Option<Bytes>, Failure> {
         let at_slowest = Duration::from_secs_f64(total as f64 / SLOWEST as f64);
         let end = begin + self.within.min(GRACE + at_slowest);
+        let reading = self.request.conn_data::<Rc<Reading>>();
+        reading.inspect(|reading| reading.want(AHEAD));
         match timeout_at(end, self.payload.next()).await {
-            Ok(None) => Ok(None),
+            Ok(None) => {
+                reading.inspect(|reading| reading.body_ended());
+                Ok(None)
+            }
             Ok(Some(Ok(chunk))) => Ok(Some(chunk)),
             Ok(Some(Err(_))) => Err(Failure::problem("", "incomplete", "the body ended early")),
             Err(_) => {

@@ -16,6 +16,7 @@ use tracing::Instrument;
 use crate::gateway::Gateway;
 use crate::http::admission::RequestApp;
 use crate::http::failure::Failure;
+use crate::http::inlet::Reading;
 use crate::http::rate_limit::BucketState;
 use crate::http::shares::holder::Holder;
 use crate::http::shares::idle;
@@ -35,6 +36,8 @@ pub(crate) async fn exchange(
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let begin = Instant::now();
     let _under_way = idle::Request::begin(request.request());
+    let reading = Reading::of(request.request());
+    let exchange = reading.as_ref().map(|reading| reading.begin(request.request()));
     let request_id = request_id(&request);
     let method = method_name(request.method());
     let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);
@@ -53,12 +56,18 @@ pub(crate) async fn exchange(
     complete(&mut response, &gateway);
     response.headers_mut().insert(REQUEST_ID, request_id);
     // A connection that becomes a WebSocket carries no further request.
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS && closes_connection(&response, &gateway) {
+    let is_endless = reading.is_some_and(|reading| reading.is_endless());
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS
+        && (is_endless || closes_connection(&response, &gateway))
+    {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     note_refusal(&response);
     observe(&response, method, begin);
-    Ok(response)
+    Ok(match exchange {
+        Some(exchange) => response.map_body(|_, body| exchange.end_with(body)),
+        None => response,
+    })
 }
 
 /// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -12,6 +14,7 @@ use domain::profile::{self, PatchFailure};
 use event_log::{PublishError, Refusal};
 use serde::Serialize;
 use service_kit::clock;
+use service_kit::line_rate::LineRate;
 use uuid::Uuid;
 
 use crate::http::shares::room::Overuse;
@@ -26,6 +29,9 @@ const CHALLENGE: &str = "Bearer realm=\"tidings\"";
 const NO_SUCH_METHOD: &str = "the resource does not support this method";
 const FULL: &str = "too many live connections; connect again later";
 const LIMITED: &str = "the caller exceeded its limit of requests per second; repeat the request later";
+
+/// Callers can cause such a line with each request.
+static UNAVAILABLE: LazyLock<LineRate<&'static str>> = LazyLock::new(LineRate::default);
 
 /// Reason why a request fails.
 #[derive(Clone, Debug)]
@@ -314,10 +320,13 @@ impl ResponseError for Failure {
                 response.json(body(FULL, "unavailable", None))
             }
             Failure::Unavailable { message, cause } => {
-                tracing::warn!(
-                    cause,
-                    "cannot serve a request now; answered it with 503, so the client may retry it"
-                );
+                if let Some(left_out) = UNAVAILABLE.line(message, Instant::now()) {
+                    tracing::warn!(
+                        cause,
+                        left_out,
+                        "cannot serve a request now; answered it with 503, so the client may retry it"
+                    );
+                }
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
                 response.json(body(message, "unavailable", None))
             }

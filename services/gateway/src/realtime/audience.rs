@@ -9,12 +9,11 @@ use crate::access::known_app::{Evidence, KnownApp};
 use crate::gateway::Gateway;
 use crate::http::shares::peer::Peer;
 use crate::realtime::connection::{Connection, count_reset};
+use crate::realtime::crowd::make_room;
 use crate::realtime::hub::{Arrival, jittered};
 use crate::realtime::report::User;
 use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 
-/// Maximum number of connections of one user.
-pub const PER_USER: usize = 20;
 /// Maximum number of connections that wait to be greeted.
 const UNGREETED: usize = 500;
 /// Maximum number of seconds after which clients connect again if many connections end at once.
@@ -47,15 +46,13 @@ impl Audience {
         self.ungreeted.len() < UNGREETED
     }
 
-    /// Registers a connection. If the user has too many, ends the user's oldest.
+    /// Registers a connection, unless its user has too many and it may replace none of them.
     pub(super) fn register(&mut self, arrival: Arrival) {
         let connections = self.live.entry((arrival.connection.client.app, arrival.user)).or_default();
-        connections.retain(|connection| !connection.is_over());
-        if connections.len() >= PER_USER {
-            connections.remove(0).end(ByeReason::Replaced, 0);
+        if make_room(connections, &arrival.connection) {
+            connections.push(Arc::clone(&arrival.connection));
+            self.ungreeted.push(arrival);
         }
-        connections.push(Arc::clone(&arrival.connection));
-        self.ungreeted.push(arrival);
     }
 
     /// Returns the connections that must be greeted.

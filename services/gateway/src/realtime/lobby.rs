@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
 use crate::realtime::connection::Connection;
+use crate::realtime::crowd::make_room;
 use crate::realtime::hub::jittered;
 use crate::realtime::update::{ByeReason, Kind, Update};
 
@@ -26,14 +27,16 @@ const USERS: usize = 1_000;
 pub(crate) struct Waiting {
     connection: Arc<Connection>,
     user: String,
-    arrived: Instant,
 }
 
 impl Waiting {
     pub(crate) fn new(connection: Arc<Connection>, user: String) -> Waiting {
-        Waiting { connection, user, arrived: Instant::now() }
+        Waiting { connection, user }
     }
 }
+
+/// Connections that wait, by app and user.
+type Lobby = HashMap<(AppId, String), Vec<Arc<Connection>>>;
 
 /// Answers connections with empty counters, and passes them on when their user exists. Runs until `served` is cancelled.
 pub(crate) async fn run(
@@ -41,54 +44,72 @@ pub(crate) async fn run(
     mut arrivals: mpsc::Receiver<Waiting>,
     served: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut lobby = Lobby::new();
     let mut search = interval(SEARCH);
     let stopping = gateway.stopping.clone();
     loop {
         tokio::select! {
             () = served.cancelled() => return Ok(()),
-            () = stopping.cancelled(), if !waiting.is_empty() => {
-                waiting.drain(..).for_each(|one| one.connection.end(ByeReason::Stopping, jittered(5)));
+            () = stopping.cancelled(), if !lobby.is_empty() => {
+                let waiting = lobby.drain().flat_map(|(_, connections)| connections);
+                waiting.for_each(|connection| connection.end(ByeReason::Stopping, jittered(5)));
             }
             arrived = arrivals.recv() => {
                 let Some(arrived) = arrived else { return Ok(()) };
-                let kind = Kind::Ready { counts: Counts::default(), resumed: false };
-                arrived.connection.push(Update { moment: None, kind });
-                waiting.push(arrived);
+                enter(&mut lobby, arrived);
             }
-            _ = search.tick(), if !waiting.is_empty() => waiting = pass_on(&gateway, waiting).await,
+            _ = search.tick(), if !lobby.is_empty() => pass_on(&gateway, &mut lobby).await,
         }
     }
 }
 
-/// Passes the connections on whose users exist now. Returns the others.
-async fn pass_on(gateway: &Gateway, mut waiting: Vec<Waiting>) -> Vec<Waiting> {
-    let now = Instant::now();
-    for Waiting { connection, arrived, .. } in &waiting {
-        connection.tend(now);
-        // The next connection verifies the credentials again.
-        if now.duration_since(*arrived) >= LONGEST {
-            connection.end(ByeReason::TooLong, 0);
-        }
+/// Adds a connection, unless its user has too many and it may replace none of them.
+fn enter(lobby: &mut Lobby, Waiting { connection, user }: Waiting) {
+    let connections = lobby.entry((connection.client.app, user)).or_default();
+    if make_room(connections, &connection) {
+        let kind = Kind::Ready { counts: Counts::default(), resumed: false };
+        connection.push(Update { moment: None, kind });
+        connections.push(connection);
     }
-    waiting.retain(|one| !one.connection.is_over());
-    let mut found: HashMap<(AppId, String), UserNumber> = HashMap::new();
-    for some in waiting.chunks(USERS) {
-        let users: Vec<_> = some.iter().map(|one| (one.connection.client.app, one.user.clone())).collect();
-        match gateway.store.inbox().inbox_owners(&users).await {
-            Ok(owners) => found.extend(owners.into_iter().map(|(app, name, number)| ((app, name), number))),
+}
+
+/// Passes the connections on whose users exist now, and removes those that have ended.
+async fn pass_on(gateway: &Gateway, lobby: &mut Lobby) {
+    tend(lobby, Instant::now());
+    let users: Vec<_> = lobby.keys().cloned().collect();
+    for some in users.chunks(USERS) {
+        match gateway.store.inbox().inbox_owners(some).await {
+            Ok(owners) => {
+                owners.into_iter().for_each(|(app, name, user)| leave(gateway, lobby, (app, name), user))
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot look for new users of live connections; retrying");
-                break;
+                return;
             }
         }
     }
-    let mut left = Vec::new();
-    for one in waiting {
-        match found.get(&(one.connection.client.app, one.user.clone())) {
-            Some(&user) if gateway.leave_lobby(&one.connection, user) => {}
-            Some(_) | None => left.push(one),
+}
+
+fn tend(lobby: &mut Lobby, now: Instant) {
+    lobby.retain(|_, connections| {
+        for connection in connections.iter() {
+            connection.tend(now);
+            // The next connection verifies the credentials again.
+            if now.duration_since(connection.opened) >= LONGEST {
+                connection.end(ByeReason::TooLong, 0);
+            }
+        }
+        connections.retain(|connection| !connection.is_over());
+        !connections.is_empty()
+    });
+}
+
+/// Passes the connections of a user on. Those that the feed cannot receive now are passed on later.
+fn leave(gateway: &Gateway, lobby: &mut Lobby, name: (AppId, String), user: UserNumber) {
+    if let Some(connections) = lobby.get_mut(&name) {
+        connections.retain(|connection| !gateway.leave_lobby(connection, user));
+        if connections.is_empty() {
+            lobby.remove(&name);
         }
     }
-    left
 }

@@ -17,6 +17,7 @@ use crate::http::query::Query;
 use crate::http::shares::holder::Holder;
 use crate::http::shares::peer::Peer;
 use crate::realtime::socket_io::session::Session;
+use crate::realtime::web_socket;
 
 /// Refusal of a handshake, in the form of Engine.IO.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -75,11 +76,14 @@ pub(crate) async fn open(
     if gateway.stopping.is_cancelled() {
         return Err(Failure::unavailable("the gateway stops; connect again", "the process stops"));
     }
-    let Ok((response, session, messages)) = actix_ws::handle(&request, payload) else {
+    let stranger = Holder::stranger(Peer::of_request(&request));
+    let Some((response, incoming, outgoing)) =
+        web_socket::accept(&request, payload, &gateway.message_room, stranger)
+    else {
         return Ok(refused(&BAD_REQUEST));
     };
-    let session = Session::new(request, gateway.clone(), session);
-    gateway.sockets.spawn_local(session.run(messages));
+    let session = Session::new(request, gateway.clone(), outgoing);
+    gateway.sockets.spawn_local(session.run(incoming));
     Ok(response)
 }
 

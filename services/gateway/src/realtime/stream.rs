@@ -65,7 +65,7 @@ pub(crate) async fn open(
     let mut response = HttpResponse::Ok();
     response
         .insert_header((CONTENT_TYPE, "text/event-stream"))
-        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header((CACHE_CONTROL, "no-store, no-transform"))
         .insert_header((HeaderName::from_static("x-accel-buffering"), "no"));
     if method == Method::HEAD {
         return Ok(response.finish());

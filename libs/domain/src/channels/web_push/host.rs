@@ -108,9 +108,10 @@ pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
 
 /// Splits the authority of a URL, which must not contain user information, into host and port.
 pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
-    let end = text.rfind(']').map_or(0, |end| end + 1);
-    match text[end..].find(':') {
-        Some(colon) => (&text[..end + colon], Some(&text[end + colon + 1..])),
+    match text.rsplit_once(':') {
+        // A colon before the bracket belongs to an IPv6 address.
+        Some((_, port)) if port.contains(']') => (text, None),
+        Some((host, port)) => (host, Some(port)),
         None => (text, None),
     }
 }

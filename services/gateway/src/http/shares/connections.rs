@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Extensions;
-use actix_web::rt::net::TcpStream;
 use moka::future::Cache;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use service_kit::Network;
@@ -13,6 +12,7 @@ use socket2::SockRef;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::http::inlet::Inlet;
 use crate::http::shares::holder::{Holder, Proof};
 use crate::http::shares::idle::Watch;
 use crate::http::shares::peer::Peer;
@@ -52,7 +52,9 @@ impl Connections {
 
     /// Counts a new connection against the share of its peer until the connection is closed. If the share is used up, closes
     /// the connection immediately.
-    pub(crate) fn admit(&self, stream: &TcpStream, connection: &mut Extensions) {
+    pub(crate) fn admit(&self, inlet: &Inlet, connection: &mut Extensions) {
+        let stream = inlet.stream();
+        drop(connection.insert(inlet.reading()));
         let socket = SockRef::from(stream);
         // If the timeout cannot be set, a stalled connection lasts longer, but still counts against the share of its peer.
         drop(socket.set_tcp_user_timeout(Some(STALLED_FOR)));

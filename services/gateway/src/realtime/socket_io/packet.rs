@@ -4,9 +4,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::realtime::update::{Kind, Moment, Update};
+use crate::realtime::web_socket::MAX_FRAME;
 
-/// Longest frame that a client may send, in bytes.
-pub const MAX_FRAME: usize = 100_000;
 /// Interval in milliseconds at which the server pings.
 pub(super) const PING_INTERVAL: u64 = 25_000;
 /// Time in milliseconds within which the client must answer a ping.
@@ -25,7 +24,7 @@ pub(super) enum Packet<'a> {
     /// An event. `ack` is the id of the acknowledgement that the client expects.
     Event {
         namespace: &'a str,
-        ack: Option<&'a str>,
+        ack: Option<u64>,
     },
     /// A packet that needs no answer.
     Other,
@@ -44,26 +43,38 @@ struct Handshake<'a> {
 
 /// Parses a text frame. None if it is not a packet of the protocol.
 pub(super) fn parse(frame: &str) -> Option<Packet<'_>> {
-    let message = match frame.as_bytes().first()? {
-        b'1' => return Some(Packet::Close),
-        b'3' => return Some(Packet::Pong),
-        b'4' => &frame[1..],
-        b'2' | b'5' | b'6' => return Some(Packet::Other),
+    let (engine, message) = first_of(frame)?;
+    match engine {
+        '4' => {}
+        '1' => return Some(Packet::Close),
+        '3' => return Some(Packet::Pong),
+        '2' | '5' | '6' => return Some(Packet::Other),
         _ => return None,
-    };
-    let kind = message.as_bytes().first()?;
-    let (namespace, rest) = split_namespace(&message[1..])?;
+    }
+    let (kind, rest) = first_of(message)?;
+    let (namespace, rest) = split_namespace(rest)?;
     Some(match kind {
-        b'0' => Packet::Connect { namespace, payload: rest },
-        b'1' => Packet::Close,
-        b'2' => {
-            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-            Packet::Event { namespace, ack: Some(&rest[..digits]).filter(|digits| !digits.is_empty()) }
-        }
-        b'3' | b'4' => Packet::Other,
+        '0' => Packet::Connect { namespace, payload: rest },
+        '1' => Packet::Close,
+        '2' => Packet::Event { namespace, ack: ack_id(rest)? },
+        '3' | '4' => Packet::Other,
         // Types 5 and 6 announce binary attachments.
         _ => return None,
     })
+}
+
+/// Splits the first character from a text.
+fn first_of(text: &str) -> Option<(char, &str)> {
+    let mut characters = text.chars();
+    characters.next().map(|first| (first, characters.as_str()))
+}
+
+/// Parses the id of an acknowledgement at the start of an event. None if it does not fit into 64 bits, Some(None) if there is none.
+/// The gateway returns the id, so its length must have a limit.
+fn ack_id(rest: &str) -> Option<Option<u64>> {
+    let data = rest.trim_start_matches(|character: char| character.is_ascii_digit());
+    let digits = rest.strip_suffix(data).unwrap_or_default();
+    if digits.is_empty() { Some(None) } else { digits.parse().ok().map(Some) }
 }
 
 /// Splits the namespace from the rest of a packet. Without one, the packet belongs to the namespace `/`. A query after the
@@ -179,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_parsed_with_and_without_namespace_and_ack() {
+    fn packets_are_parsed_with_and_without_namespace_and_ack_and_in_any_script() {
         let connect = |namespace, payload| Some(Packet::Connect { namespace, payload });
         let event = |namespace, ack| Some(Packet::Event { namespace, ack });
         let cases = [
@@ -193,8 +204,18 @@ mod tests {
             ("40/notify", connect("/notify", "")),
             ("40/notify?x=1,{}", connect("/notify", "{}")),
             (r#"42["a"]"#, event("/", None)),
-            (r#"4212["a"]"#, event("/", Some("12"))),
-            (r#"42/n,7["a",1]"#, event("/n", Some("7"))),
+            (r#"4212["a"]"#, event("/", Some(12))),
+            (r#"42/n,7["a",1]"#, event("/n", Some(7))),
+            (r#"4218446744073709551615["a"]"#, event("/", Some(u64::MAX))),
+            (r#"4218446744073709551616["a"]"#, None),
+            ("42", event("/", None)),
+            ("421", event("/", Some(1))),
+            ("42é1", event("/", None)),
+            ("4é", None),
+            ("4é0", None),
+            ("2é", Some(Packet::Other)),
+            ("40é", connect("/", "é")),
+            ("40/é", connect("/é", "")),
             ("43[]", Some(Packet::Other)),
             ("451-[]", None),
             ("", None),
@@ -204,6 +225,14 @@ mod tests {
         ];
         for (frame, expected) in cases {
             assert_eq!(parse(frame), expected, "{frame}");
+        }
+    }
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_parsed_without_a_panic(frame in "[0-6]{0,2}(/?\\PC{0,8},?)[0-9]{0,25}\\PC{0,20}") {
+            if let Some(Packet::Event { ack: Some(ack), .. }) = parse(&frame) {
+                proptest::prop_assert!(frame.contains(&ack.to_string()));
+            }
         }
     }
 }

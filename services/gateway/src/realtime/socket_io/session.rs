@@ -3,15 +3,14 @@
 use std::future::poll_fn;
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use actix_web::web::{Bytes, Data};
+use actix_web::web::Data;
 use actix_web::{HttpRequest, ResponseError as _};
-use actix_ws::{AggregatedMessage, AggregatedMessageStream, MessageStream};
 use credentials::secrets::sha256;
 use serde::{Deserialize, Serialize};
 use service_kit::clock;
 use tokio::time::{Duration, Instant, interval_at, sleep, timeout};
 
-use super::packet::{self, MAX_FRAME, PING_INTERVAL, PING_TIMEOUT, Packet};
+use super::packet::{self, PING_INTERVAL, PING_TIMEOUT, Packet};
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::headers::Credential;
@@ -23,13 +22,18 @@ use crate::http::waiting::database;
 use crate::realtime::connection::{OpenConnection, Transport, WRITE_INTERVAL};
 use crate::realtime::credentials::{caller, header};
 use crate::realtime::update::{ByeReason, Kind, Update};
+use crate::realtime::web_socket::{Ended, Incoming, Message, Outgoing};
 
 /// Time within which a client must send CONNECT.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Time within which a client must take what is written to it.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of packets that a client may send in a second.
+/// Maximum number of frames that a client may send in a second, and before its CONNECT.
 pub const PACKETS: u32 = 50;
+/// Maximum length of a namespace in bytes.
+const NAMESPACE: usize = 256;
+/// Length in bytes of the id by which a client continues its connection.
+const PID: usize = 64;
 /// Texts that clients send for a value that they do not have.
 const ABSENT: [&str; 2] = ["undefined", "null"];
 /// Credentials in the query of the handshake.
@@ -67,20 +71,25 @@ struct RefusedData<'a> {
 }
 
 /// Reason to close the connection.
-struct Closed;
+struct Closed {
+    /// Status code of the Close frame (RFC 6455, section 7.4.1).
+    code: u16,
+}
+
+/// The connection ends as agreed, or the client violates this protocol.
+const CLOSED: Closed = Closed { code: 1000 };
+
+impl From<Ended> for Closed {
+    fn from(ended: Ended) -> Closed {
+        Closed { code: ended.code() }
+    }
+}
 
 pub(super) struct Session {
     request: HttpRequest,
     gateway: Data<Gateway>,
-    socket: actix_ws::Session,
+    outgoing: Outgoing,
     _busy: Option<idle::Request>,
-}
-
-/// A frame from the client.
-enum Frame {
-    Text(String),
-    Ping(Bytes),
-    Pong,
 }
 
 /// A client that has connected.
@@ -91,35 +100,38 @@ struct Client {
 }
 
 impl Session {
-    pub(super) fn new(request: HttpRequest, gateway: Data<Gateway>, socket: actix_ws::Session) -> Session {
+    pub(super) fn new(request: HttpRequest, gateway: Data<Gateway>, outgoing: Outgoing) -> Session {
         let busy = idle::Request::begin(&request);
-        Session { request, gateway, socket, _busy: busy }
+        Session { request, gateway, outgoing, _busy: busy }
     }
 
     /// Serves the connection until it ends.
-    pub(super) async fn run(mut self, messages: MessageStream) {
-        let mut messages =
-            messages.max_frame_size(MAX_FRAME).aggregate_continuations().max_continuation_size(MAX_FRAME);
-        // Every end is the same: the client or the gateway has closed the connection.
+    pub(super) async fn run(self, mut incoming: Incoming) {
         // Boxed, because this future is large and needed only at the beginning.
-        if let Ok(client) = Box::pin(self.connect(&mut messages)).await {
-            drop(self.serve(&client, &mut messages).await);
-        }
-        drop(timeout(WRITE_WITHIN, self.socket.close(None)).await);
+        let ended = match Box::pin(self.connect(&mut incoming)).await {
+            Ok(client) => self.serve(&client, &mut incoming).await,
+            Err(closed) => Err(closed),
+        };
+        // The client may be gone.
+        let code = ended.err().unwrap_or(CLOSED).code;
+        drop(timeout(WRITE_WITHIN, self.outgoing.close(code)).await);
     }
 
     /// Opens the connection, after the client has named its namespace and proven its identity.
-    async fn connect(&mut self, messages: &mut AggregatedMessageStream) -> Result<Client, Closed> {
+    async fn connect(&self, incoming: &mut Incoming) -> Result<Client, Closed> {
         let sid = clock::new_id().simple().to_string();
-        self.write(packet::open(&sid).map_err(|_| Closed)?).await?;
-        let first = timeout(CONNECT_WITHIN, self.first_text(messages)).await.map_err(|_| Closed)??;
-        let Some(Packet::Connect { namespace, payload }) = packet::parse(&first) else { return Err(Closed) };
+        self.write(packet::open(&sid).map_err(|_| CLOSED)?).await?;
+        let first = timeout(CONNECT_WITHIN, self.first_text(incoming)).await.map_err(|_| CLOSED)??;
+        let Some(Packet::Connect { namespace, payload }) = packet::parse(&first) else { return Err(CLOSED) };
+        if namespace.len() > NAMESPACE {
+            return Err(CLOSED);
+        }
         if !self.is_inbox(namespace) {
             self.write(packet::message('4', namespace, r#"{"message":"Invalid namespace"}"#)).await?;
-            return Err(Closed);
+            return Err(CLOSED);
         }
         let connect = if payload.is_empty() { Ok(Connect::default()) } else { serde_json::from_str(payload) };
-        let connect: Connect = connect.map_err(|_| Closed)?;
+        let connect: Connect = connect.map_err(|_| CLOSED)?;
         // The same limits on waiting apply as to an HTTP request.
         let room = self.gateway.waiting_room.clone();
         let stranger = Holder::stranger(Peer::of_request(&self.request));
@@ -134,23 +146,25 @@ impl Session {
                 if matches!(failure.status_code().as_u16(), 400 | 401 | 403) {
                     let data = RefusedData { code: failure.code() };
                     let refused = Refused { message: failure.public_message(), data };
-                    let answer = serde_json::to_string(&refused).map_err(|_| Closed)?;
+                    let answer = serde_json::to_string(&refused).map_err(|_| CLOSED)?;
                     self.write(packet::message('4', namespace, &answer)).await?;
                 }
-                Err(Closed)
+                Err(CLOSED)
             }
         }
     }
 
     /// Waits for the first text, and answers pings of the WebSocket protocol until then.
-    async fn first_text(&mut self, messages: &mut AggregatedMessageStream) -> Result<String, Closed> {
-        loop {
-            match next_frame(messages).await? {
-                Frame::Text(text) => return Ok(text),
-                Frame::Ping(payload) => self.socket.pong(&payload).await.map_err(|_| Closed)?,
-                Frame::Pong => {}
+    async fn first_text(&self, incoming: &mut Incoming) -> Result<String, Closed> {
+        for _ in 0..PACKETS {
+            match incoming.next().await? {
+                Message::Text(text) => return Ok(text),
+                Message::Ping(payload) => self.pong(&payload).await?,
+                Message::Pong | Message::Fragment => {}
+                Message::Close => break,
             }
         }
+        Err(CLOSED)
     }
 
     /// Verifies the credentials and opens the connection. Returns it with its user and the start of its `pid`.
@@ -159,26 +173,20 @@ impl Session {
         let (client, holder, user) = caller(&self.request, &headers, Transport::SocketIo).await?;
         let origin = pid_origin(&client.api_key, &user);
         // A client that has received nothing yet has no offset, but may have missed something.
-        let continues = connect.pid.as_ref().map(|pid| pid.starts_with(&origin));
+        let continues = connect.pid.as_ref().map(|pid| pid.len() == PID && pid.starts_with(&origin));
         let last = continues.map(|is_own| connect.offset.as_deref().filter(|_| is_own).unwrap_or_default());
         let connection = self.gateway.open_connection(client, holder, &user, last, None).await?;
         Ok((connection, user, origin))
     }
 
     /// Answers CONNECT. The client gets its earlier `pid` only if it receives everything that it has missed.
-    async fn greet(
-        &mut self,
-        client: &Client,
-        sid: &str,
-        origin: &str,
-        connect: &Connect,
-    ) -> Result<(), Closed> {
+    async fn greet(&self, client: &Client, sid: &str, origin: &str, connect: &Connect) -> Result<(), Closed> {
         let updates = poll_fn(|context| client.connection.poll_take(context));
-        let updates = timeout(CONNECT_WITHIN, updates).await.map_err(|_| Closed)?.ok_or(Closed)?;
+        let updates = timeout(CONNECT_WITHIN, updates).await.map_err(|_| CLOSED)?.ok_or(CLOSED)?;
         let resumed = updates.iter().any(|update| matches!(update.kind, Kind::Ready { resumed: true, .. }));
         let pid = connect.pid.clone().filter(|_| resumed);
         let pid = pid.unwrap_or_else(|| format!("{origin}{}", clock::new_id().simple()));
-        let answer = serde_json::to_string(&Connected { sid, pid: &pid }).map_err(|_| Closed)?;
+        let answer = serde_json::to_string(&Connected { sid, pid: &pid }).map_err(|_| CLOSED)?;
         self.write(packet::message('0', &client.namespace, &answer)).await?;
         for update in &updates {
             self.report(client, update).await?;
@@ -216,7 +224,7 @@ impl Session {
     }
 
     /// Writes updates and answers packets until one side ends the connection.
-    async fn serve(&mut self, client: &Client, messages: &mut AggregatedMessageStream) -> Result<(), Closed> {
+    async fn serve(&self, client: &Client, incoming: &mut Incoming) -> Result<(), Closed> {
         let interval = Duration::from_millis(PING_INTERVAL);
         let mut ping = interval_at(Instant::now() + interval, interval);
         let silence = interval + Duration::from_millis(PING_TIMEOUT);
@@ -225,27 +233,27 @@ impl Session {
         loop {
             tokio::select! {
                 updates = poll_fn(|context| client.connection.poll_take(context)) => {
-                    for update in updates.ok_or(Closed)? {
+                    for update in updates.ok_or(CLOSED)? {
                         self.report(client, &update).await?;
                     }
                     // Updates that arrive in this time are combined.
                     sleep(WRITE_INTERVAL).await;
                 }
-                frame = next_frame(messages) => {
-                    let frame = frame?;
+                message = incoming.next() => {
+                    let message = message?;
                     heard_at = Instant::now();
                     if heard_at.duration_since(second.0) >= Duration::from_secs(1) {
                         second = (heard_at, 0);
                     }
                     second.1 += 1;
                     if second.1 > PACKETS {
-                        return Err(Closed);
+                        return Err(CLOSED);
                     }
-                    self.answer(client, frame).await?;
+                    self.answer(client, message).await?;
                 }
                 now = ping.tick() => {
                     if now.duration_since(heard_at) > silence {
-                        return Err(Closed);
+                        return Err(CLOSED);
                     }
                     self.write("2".to_owned()).await?;
                 }
@@ -253,14 +261,15 @@ impl Session {
         }
     }
 
-    async fn answer(&mut self, client: &Client, frame: Frame) -> Result<(), Closed> {
-        let text = match frame {
-            Frame::Text(text) => text,
-            Frame::Ping(payload) => return self.socket.pong(&payload).await.map_err(|_| Closed),
-            Frame::Pong => return Ok(()),
+    async fn answer(&self, client: &Client, message: Message) -> Result<(), Closed> {
+        let text = match message {
+            Message::Text(text) => text,
+            Message::Ping(payload) => return self.pong(&payload).await,
+            Message::Pong | Message::Fragment => return Ok(()),
+            Message::Close => return Err(CLOSED),
         };
-        match packet::parse(&text).ok_or(Closed)? {
-            Packet::Close | Packet::Connect { .. } => Err(Closed),
+        match packet::parse(&text).ok_or(CLOSED)? {
+            Packet::Close | Packet::Connect { .. } => Err(CLOSED),
             Packet::Event { namespace, ack: Some(ack) } if namespace == client.namespace => {
                 self.write(packet::message('3', namespace, &format!("{ack}[]"))).await
             }
@@ -268,13 +277,13 @@ impl Session {
         }
     }
 
-    async fn report(&mut self, client: &Client, update: &Update) -> Result<(), Closed> {
+    async fn report(&self, client: &Client, update: &Update) -> Result<(), Closed> {
         let namespace = &client.namespace;
         match &update.kind {
             // Published clients have no such events, but they show the count.
             Kind::Ready { counts, .. } => {
                 let event = packet::unseen_event(namespace, counts.unseen, update.moment);
-                self.write(event.map_err(|_| Closed)?).await
+                self.write(event.map_err(|_| CLOSED)?).await
             }
             Kind::Reset(_) => {
                 let owner =
@@ -282,7 +291,7 @@ impl Session {
                 // If the count cannot be read now, the next update shows it.
                 let Ok(Some(owner)) = database(owner).await else { return Ok(()) };
                 let event = packet::unseen_event(namespace, owner.counts.unseen, update.moment);
-                self.write(event.map_err(|_| Closed)?).await
+                self.write(event.map_err(|_| CLOSED)?).await
             }
             Kind::Bye { reason, .. } => {
                 // After DISCONNECT, a client does not connect again by itself.
@@ -293,10 +302,10 @@ impl Session {
                 if is_final {
                     self.write(packet::message('1', namespace, "")).await?;
                 }
-                Err(Closed)
+                Err(CLOSED)
             }
             _ => {
-                for event in packet::events(namespace, update).map_err(|_| Closed)? {
+                for event in packet::events(namespace, update).map_err(|_| CLOSED)? {
                     self.write(event).await?;
                 }
                 Ok(())
@@ -304,21 +313,14 @@ impl Session {
         }
     }
 
-    async fn write(&mut self, text: String) -> Result<(), Closed> {
-        match timeout(WRITE_WITHIN, self.socket.text(text)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Closed),
-        }
+    async fn write(&self, text: String) -> Result<(), Closed> {
+        let written = timeout(WRITE_WITHIN, self.outgoing.text(&text)).await;
+        written.map_err(|_| CLOSED)?.map_err(|_| CLOSED)
     }
-}
 
-/// Waits for the next frame of the client. Binary frames are not part of the protocol.
-async fn next_frame(messages: &mut AggregatedMessageStream) -> Result<Frame, Closed> {
-    match messages.recv().await {
-        Some(Ok(AggregatedMessage::Text(text))) => Ok(Frame::Text(text.to_string())),
-        Some(Ok(AggregatedMessage::Ping(payload))) => Ok(Frame::Ping(payload)),
-        Some(Ok(AggregatedMessage::Pong(_))) => Ok(Frame::Pong),
-        Some(Ok(AggregatedMessage::Binary(_) | AggregatedMessage::Close(_)) | Err(_)) | None => Err(Closed),
+    async fn pong(&self, payload: &[u8]) -> Result<(), Closed> {
+        let written = timeout(WRITE_WITHIN, self.outgoing.pong(payload)).await;
+        written.map_err(|_| CLOSED)?.map_err(|_| CLOSED)
     }
 }
 
