@@ -55,6 +55,16 @@ pub(crate) fn result_size(filter: &str) -> Option<ResultSize> {
     })
 }
 
+/// Returns the number of lists that a filter can add around its input; None if its result is a text or a number.
+pub(crate) fn added_levels(filter: &str) -> Option<u32> {
+    match filter {
+        "attr" | "d" | "default" | "first" | "last" | "max" | "min" => Some(0),
+        "batch" | "dictsort" | "groupby" | "items" | "slice" | "zip" => Some(2),
+        _ if filter == "map" || matches!(result_size(filter), Some(ResultSize::Items)) => Some(1),
+        _ => None,
+    }
+}
+
 /// Replaces filters of the engine with limited ones, and removes `pprint` and `debug`.
 pub(crate) fn add_bounded_filters(environment: &mut Environment<'_>) {
     environment.remove_filter("pprint");

@@ -1,16 +1,22 @@
 //! Bounds the size of the values that are created while a text of a template is rendered. The engine limits instructions but not
 //! memory, and a hundred instructions can double a text twenty times. So this module derives an upper bound from the syntax
 //! before the text is compiled. The bound is a multiple of the size of the variables, plus the size of the constants in the text.
-//! A text without such a bound is refused.
+//! A text without such a bound is refused. So is a text that nests values too deeply, or that could put a namespace into itself.
 
-use std::collections::BTreeMap;
+mod size;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
 use minijinja::machinery::{Span, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 
-use crate::filters::{LONGEST, ResultSize, result_size};
+use crate::filters::{LONGEST, ResultSize, added_levels, result_size};
+use crate::nesting;
+use size::refused;
+
+pub(crate) use size::{Growth, UnboundedText};
 
 /// Maximum depth of nested loops. The analysis processes the body of each loop twice, so every level doubles the work.
 const MOST_LOOPS: usize = 6;
@@ -21,61 +27,11 @@ const ELEMENT: u64 = 32;
 /// The engine's maximum number of elements of a `range`.
 const RANGE: u64 = 100_000;
 
-/// Upper bound on the size of one value, or on the total size of all values of a text, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Growth {
-    /// Multiple of the size of all variables.
-    factor: u64,
-    /// Additional bytes.
-    constant: u64,
-}
-
-/// Reason why a text has no bound.
-#[derive(Debug)]
-pub(crate) struct UnboundedText {
-    /// Line of the text, from 1.
-    pub(crate) line: u32,
-    /// Suggested fix.
-    pub(crate) advice: String,
-}
-
-impl Growth {
-    const NOTHING: Growth = Growth { factor: 0, constant: 0 };
-    const VARIABLE: Growth = Growth { factor: 1, constant: 0 };
-
-    fn constant(constant: u64) -> Growth {
-        Growth { factor: 0, constant }
-    }
-
-    /// Returns true if the bound depends on the size of the variables.
-    pub(crate) fn depends_on_variables(self) -> bool {
-        self.factor > 0
-    }
-
-    /// Returns the bound in bytes for variables of this size.
-    pub(crate) fn bytes(self, variables: u64) -> u64 {
-        self.factor.saturating_mul(variables).saturating_add(self.constant)
-    }
-
-    fn and(self, other: Growth) -> Growth {
-        Growth {
-            factor: self.factor.saturating_add(other.factor),
-            constant: self.constant.saturating_add(other.constant),
-        }
-    }
-
-    fn or(self, other: Growth) -> Growth {
-        Growth { factor: self.factor.max(other.factor), constant: self.constant.max(other.constant) }
-    }
-
-    fn times(self, number: u64) -> Growth {
-        Growth { factor: self.factor.saturating_mul(number), constant: self.constant.saturating_mul(number) }
-    }
-}
-
 /// Returns a bound on the memory that values need while a text is rendered. For a text with invalid syntax, the bound is zero,
 /// because the engine reports the error later.
 pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
+    // The parser recurses, so limit the nesting of the text before it is parsed.
+    nesting::check(text)?;
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
         return Ok(Growth::NOTHING);
     };
@@ -87,15 +43,13 @@ pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
 #[derive(Default)]
 struct Walk<'a> {
     variables: BTreeMap<&'a str, Growth>,
+    /// Variables whose value is always a namespace.
+    namespaces: BTreeSet<&'a str>,
     /// Total size of the values assigned so far, including replaced ones.
     kept: Growth,
     /// The largest intermediate value of an expression.
     largest: Growth,
     loops: usize,
-}
-
-fn refused<T>(span: Span, advice: impl Into<String>) -> Result<T, UnboundedText> {
-    Err(UnboundedText { line: u32::from(span.start_line), advice: advice.into() })
 }
 
 impl<'a> Walk<'a> {
@@ -169,6 +123,14 @@ impl<'a> Walk<'a> {
 
     fn set(&mut self, target: &Expr<'a>, value: &Expr<'a>) -> Result<(), UnboundedText> {
         let growth = self.value(value)?;
+        if let Expr::Var(variable) = target {
+            let is_first = !self.variables.contains_key(variable.id);
+            if is_call_of(value, "namespace") && (is_first || self.namespaces.contains(variable.id)) {
+                self.namespaces.insert(variable.id);
+            } else {
+                self.namespaces.remove(variable.id);
+            }
+        }
         // A reference shares the value of its variable and needs no memory.
         if !is_reference(value) {
             self.kept = self.kept.and(growth);
@@ -186,6 +148,10 @@ impl<'a> Walk<'a> {
             }
             Expr::List(list) => list.items.iter().try_for_each(|item| self.assign(item, growth)),
             Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.assign(item, growth)),
+            // The engine would show a namespace that contains itself without end.
+            Expr::GetAttr(_) if growth.has_namespace() => {
+                refused(target.span(), "a namespace cannot contain a namespace; use variables of different names")
+            }
             // A namespace counts as one variable, whose bound is that of its largest member.
             Expr::GetAttr(member) => self.assign(&member.expr, growth),
             other => refused(other.span(), "this cannot be set"),
@@ -203,9 +169,10 @@ impl<'a> Walk<'a> {
     }
 
     fn all(&mut self, items: &[Expr<'a>]) -> Result<Growth, UnboundedText> {
-        items.iter().try_fold(Growth::constant(ELEMENT), |all, item| {
+        let all = items.iter().try_fold(Growth::constant(ELEMENT), |all, item| {
             Ok(all.and(self.value(item)?).and(Growth::constant(ELEMENT)))
-        })
+        });
+        all.map(|all: Growth| all.inside(1))
     }
 
     fn optional(&mut self, expression: Option<&Expr<'a>>) -> Result<Growth, UnboundedText> {
@@ -214,7 +181,7 @@ impl<'a> Walk<'a> {
 
     /// Returns the bound of an expression's value, and updates `largest` for the expression and its parts.
     fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
-        let growth = self.parts(expression)?;
+        let growth = self.parts(expression)?.checked(expression.span())?;
         if !is_reference(expression) {
             self.largest = self.largest.or(growth);
         }
@@ -231,7 +198,7 @@ impl<'a> Walk<'a> {
                 for part in [&slice.start, &slice.stop, &slice.step] {
                     self.optional(part.as_ref())?;
                 }
-                self.value(&slice.expr)
+                Ok(self.value(&slice.expr)?.inside(1))
             }
             Expr::UnaryOp(unary) => self.value(&unary.expr).map(|_| Growth::NOTHING),
             Expr::BinOp(_) => self.operation(expression),
@@ -249,7 +216,10 @@ impl<'a> Walk<'a> {
                 self.value(&test.expr)?;
                 self.arguments(&test.args).map(|_| Growth::NOTHING)
             }
-            Expr::GetAttr(member) => self.value(&member.expr),
+            Expr::GetAttr(member) => {
+                let growth = self.value(&member.expr)?;
+                Ok(if self.is_namespace(&member.expr) { growth.of_namespace() } else { growth })
+            }
             Expr::GetItem(item) => {
                 self.value(&item.subscript_expr)?;
                 self.value(&item.expr)
@@ -267,10 +237,10 @@ impl<'a> Walk<'a> {
         let right = self.value(&operation.right)?;
         let numbers = [is_number(&operation.left), is_number(&operation.right)];
         match operation.op {
-            BinOpKind::Concat => Ok(left.and(right).and(Growth::constant(ELEMENT))),
+            BinOpKind::Concat => Ok(left.and(right).and(Growth::constant(ELEMENT)).flat()),
             // The result is a number, because the engine can add a number only to another number.
             BinOpKind::Add if numbers.contains(&true) => Ok(Growth::NOTHING),
-            BinOpKind::Add => Ok(left.and(right).and(Growth::constant(ELEMENT))),
+            BinOpKind::Add => Ok(left.and(right).and(Growth::constant(ELEMENT)).inside(1)),
             BinOpKind::Mul if numbers == [true, true] => Ok(Growth::NOTHING),
             BinOpKind::Mul => {
                 let (number, repeated) =
@@ -294,6 +264,10 @@ impl<'a> Walk<'a> {
         }
     }
 
+    fn is_namespace(&self, expression: &Expr<'a>) -> bool {
+        matches!(expression, Expr::Var(variable) if self.namespaces.contains(variable.id))
+    }
+
     fn filtered(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         let Expr::Filter(filter) = expression else { return Ok(Growth::NOTHING) };
         let Some(filtered) = &filter.expr else {
@@ -303,12 +277,13 @@ impl<'a> Walk<'a> {
             );
         };
         let input = self.value(filtered)?.and(self.arguments(&filter.args)?);
+        let input = added_levels(filter.name).map_or_else(|| input.flat(), |levels| input.inside(levels));
         match result_size(filter.name) {
             Some(ResultSize::Number) => Ok(Growth::NOTHING),
             Some(ResultSize::Times(number)) => Ok(input.times(number).and(Growth::constant(ELEMENT))),
             Some(ResultSize::Items) if is_list(filtered) => Ok(input.and(Growth::constant(ELEMENT))),
             Some(ResultSize::Items) => Ok(input.times(ELEMENT)),
-            Some(ResultSize::Limited) => Ok(Growth::constant(LONGEST as u64)),
+            Some(ResultSize::Limited) => Ok(input.limited_to(LONGEST as u64)),
             Some(ResultSize::PerItem) => match filter.args.first() {
                 Some(CallArg::Pos(Expr::Const(name))) => match name.value.as_str().and_then(result_size) {
                     Some(ResultSize::Number | ResultSize::Items) => Ok(input.times(ELEMENT)),
@@ -328,10 +303,14 @@ impl<'a> Walk<'a> {
         match &call.expr {
             Expr::Var(function) => match function.id {
                 "range" => Ok(Growth::constant(RANGE * ELEMENT)),
-                "dict" | "namespace" => Ok(arguments.and(Growth::constant(ELEMENT))),
+                "dict" => Ok(arguments.and(Growth::constant(ELEMENT)).inside(1)),
+                "namespace" if arguments.has_namespace() => {
+                    refused(expression.span(), "a namespace cannot contain a namespace")
+                }
+                "namespace" => Ok(arguments.and(Growth::constant(ELEMENT)).with_namespace()),
                 other => refused(expression.span(), format!("templates have no function named {other}")),
             },
-            Expr::GetAttr(method) => Ok(self.value(&method.expr)?.and(arguments).times(ELEMENT)),
+            Expr::GetAttr(method) => Ok(self.value(&method.expr)?.and(arguments).times(ELEMENT).inside(2)),
             other => refused(other.span(), "this cannot be called"),
         }
     }
@@ -343,7 +322,11 @@ fn is_reference(expression: &Expr<'_>) -> bool {
 }
 
 fn is_range(expression: &Expr<'_>) -> bool {
-    matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == "range"))
+    is_call_of(expression, "range")
+}
+
+fn is_call_of(expression: &Expr<'_>, name: &str) -> bool {
+    matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == name))
 }
 
 /// Returns true if the syntax shows that the expression is a list. Filters reuse the elements of a list instead of creating new

@@ -5,16 +5,19 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod channels;
+mod check;
 mod decision;
 mod expansion;
 mod filters;
 mod growth;
 pub mod html;
 mod link;
+mod nesting;
 mod renderer;
 mod template;
 
+pub use check::{check, check_sample};
 pub use decision::decide_chunk;
 pub use expansion::{next_expansion, no_further_subscribers};
 pub use renderer::{ContentRenderer, item_size};
-pub use template::{Template, TemplateError, check, check_sample};
+pub use template::{Template, TemplateError};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 
-use domain::content::{EmailContent, InAppContent, Object, PushContent, SmsContent};
+use domain::content::{EmailContent, InAppContent, PushContent, SmsContent};
 use domain::overrides::{EmailOverride, PushOverride};
-use domain::{Channel, Problem};
+use domain::Channel;
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
@@ -32,7 +32,7 @@ const HTML: &str = "email.html";
 /// A template version, ready to be rendered.
 #[derive(Debug)]
 pub struct Template {
-    channels: Channels,
+    pub(crate) channels: Channels,
     environment: Environment<'static>,
     /// Upper bound on the size of the values that a text creates, by the text's name. Texts without a bound are not rendered.
     /// They exist only in versions that were stored before bounds were checked.
@@ -73,69 +73,9 @@ pub enum TemplateError {
     },
 }
 
-/// Checks the content of a template.
-///
-/// # Errors
-/// Returns every problem if there is any. Problems of syntax name their line.
-pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
-    let parsed: Channels = match serde_json::from_value(channels.clone()) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            return Err(vec![Problem::new("channels", "invalid", format!("channels: {error}"))]);
-        }
-    };
-    let mut problems = Vec::new();
-    let mut environment = environment();
-    for (name, text) in parsed.texts() {
-        let path = format!("channels.{name}");
-        if let Err(UnboundedText { line, advice }) = growth::bound(text) {
-            let message = format!("{path} has an error in line {line}: {advice}");
-            problems.push(Problem::new(path, "template_unbounded", message));
-        } else if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
-            let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
-            let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
-            let message = format!("{path} has an error{line}{detail}");
-            problems.push(Problem::new(path, "template_syntax", message));
-        }
-    }
-    if parsed.offered_channels().is_empty() {
-        problems.push(Problem::new(
-            "channels",
-            "required",
-            "channels must have content for at least one channel",
-        ));
-    }
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
-}
-
-/// Renders every text of a template with sample variables of a send: `data`, `recipient`, `app` and `category`. The template must
-/// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size counts as a problem.
-///
-/// # Errors
-/// Returns a problem with the reason for every text that cannot be rendered.
-pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
-    let template = match Template::compile(channels) {
-        Ok(template) => template,
-        Err(error) => return Err(vec![Problem::new("channels", "invalid", format!("channels: {error}"))]),
-    };
-    let nothing = Object::new();
-    let variables = minijinja::Value::from(minijinja::value::Serde(sample.unwrap_or(&nothing)));
-    let mut problems = Vec::new();
-    for (name, _) in template.channels.texts() {
-        if let Err(error) = template.render(&name, &variables)
-            && (sample.is_some() || error.is_too_much())
-        {
-            let path = format!("channels.{name}");
-            let message = format!("{path} cannot be rendered: {error}");
-            problems.push(Problem::new(path, "template_error", message));
-        }
-    }
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
-}
-
 impl TemplateError {
     /// Returns true if the error reports that a text needs more work or memory than allowed.
-    fn is_too_much(&self) -> bool {
+    pub(crate) fn is_too_much(&self) -> bool {
         match self {
             TemplateError::Unbounded { .. } | TemplateError::TooLarge { .. } => true,
             TemplateError::Text(error) => error.kind() == ErrorKind::OutOfFuel,
@@ -277,7 +217,7 @@ impl Template {
         Ok(Some(content))
     }
 
-    fn render(&self, name: &str, variables: &minijinja::Value) -> Result<String, TemplateError> {
+    pub(crate) fn render(&self, name: &str, variables: &minijinja::Value) -> Result<String, TemplateError> {
         let mut output = BoundedBuffer(Vec::new());
         let fuel = self.fuel(name, variables)?;
         filters::begin();
@@ -334,7 +274,7 @@ impl Template {
     }
 }
 
-fn environment() -> Environment<'static> {
+pub(crate) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_auto_escape_callback(

@@ -260,3 +260,115 @@ fn a_rendered_link_that_clients_must_not_open_is_an_error() {
         }
     }
 }
+
+/// Half of the stack of the services' threads. Without optimisation, the engine needs about twice as much stack.
+const SMALL: usize = 1 << 20;
+
+fn on_a_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::Builder::new().stack_size(SMALL).spawn(work).unwrap().join().unwrap()
+}
+
+/// Writes a text that nests `levels` times, in one of the ways that the language has.
+fn nested(way: usize, levels: usize) -> String {
+    let around = |before: &str, middle: &str, after: &str| {
+        format!("{}{middle}{}", before.repeat(levels), after.repeat(levels))
+    };
+    match way {
+        0 => format!("{{{{ 1{} }}}}", "+1".repeat(levels)),
+        1 => format!("{{{{ a{} }}}}", "~a".repeat(levels)),
+        2 => format!("{{{{ a{} }}}}", " and a".repeat(levels)),
+        3 => format!("{{{{ {}a }}}}", "not ".repeat(levels)),
+        4 => format!("{{{{ {}1 }}}}", "-".repeat(levels)),
+        5 => format!("{{{{ 1{} }}}}", "|int".repeat(levels)),
+        6 => format!("{{{{ a{} }}}}", ".a".repeat(levels)),
+        7 => format!("{{{{ a{} }}}}", "[0]".repeat(levels)),
+        8 => format!("{{{{ 1{} }}}}", " if a else 1".repeat(levels)),
+        9 => format!("{{{{ 1{} }}}}", "**1".repeat(levels)),
+        10 => format!("{{{{ a{} }}}}", " is defined".repeat(levels)),
+        11 => format!("{{{{ 1{} }}}}", "<1".repeat(levels)),
+        12 => format!("{{{{ {} }}}}", around("(", "1", ")")),
+        13 => format!("{{{{ {} }}}}", around("[", "1", "]")),
+        14 => format!("{{{{ {} }}}}", around("{'a':", "1", "}")),
+        15 => format!("{{{{ {} }}}}", around("a[", "1", "]")),
+        16 => format!("{{{{ {} }}}}", around("dict(a=", "1", ")")),
+        17 => around("{% if a %}", "x", "{% endif %}"),
+        18 => around("{% with b=1 %}", "x", "{% endwith %}"),
+        19 => around("{% autoescape true %}", "x", "{% endautoescape %}"),
+        20 => format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}x".repeat(levels)),
+        21 => format!("{{% if a %}}{}{{% endif %}}", "{% else %}{% if a %}x".repeat(levels)),
+        22 => format!("{{% set x = 1 %}}{}{{{{ x }}}}", "{% set x = [x] %}".repeat(levels)),
+        23 => format!("{{% set x = [1] %}}{}{{{{ x }}}}", "{% set x = x[:] %}".repeat(levels)),
+        24 => format!("{{% set x = [1] %}}{}{{{{ x|list }}}}", "{% set x = x|select %}".repeat(levels)),
+        25 => format!("{{% set x = [1] %}}{}{{{{ x|list }}}}", "{% set x = x + [1] %}".repeat(levels)),
+        26 => format!("{{{{ {}1 }}}}", "-1|int+".repeat(levels)),
+        27 => format!("{}x", "{% set x | replace(a='b') %}".repeat(levels)),
+        28 => format!("{{% set n = namespace(x=1) %}}{}{{{{ n.x }}}}", "{% set n.x = [n.x] %}".repeat(levels)),
+        29 => format!("{{% for i in a %}}{}{{% endfor %}}", "{% filter upper %}".repeat(levels)),
+        30 => format!("{{{{ a{} }}}}", "(1)".repeat(levels)),
+        32 => {
+            let [ifs, choices, ands] = [31, 99, 150].map(|most| levels.min(most));
+            let deepest = format!("{}1{}{}", "(".repeat(15), ")".repeat(15), "+1".repeat(ands.min(130)));
+            let choices = "{% elif a %}y".repeat(choices);
+            let (before, after) = ("{% if a %}".repeat(ifs), "{% endif %}".repeat(ifs));
+            format!("{before}{{% if b %}}{choices}{{% elif {deepest} %}}z{{% endif %}}{after}")
+        }
+        31 => around("{% for i in [1] %}", "x", "{% endfor %}"),
+        _ => String::new(),
+    }
+}
+
+const WAYS: usize = 33;
+
+#[test]
+fn no_text_overflows_the_stack_however_it_nests() {
+    for way in 0..WAYS {
+        for levels in [1, 3, 15, 16, 31, 32, 64, 99, 100, 149, 150, 1_000, 3_200, 10_000] {
+            let channels = json!({"inApp": {"title": format!("t{}", nested(way, levels))}});
+            let (found, stored) = on_a_small_stack(move || {
+                let found = check(&channels).and_then(|()| check_sample(&channels, None));
+                // A stored version that an older release accepted.
+                let stored = Template::compile(&channels).map(|template| {
+                    template.in_app(&context! { a => vec![1] }, InAppContent::default()).map(drop)
+                });
+                (found, stored)
+            });
+            let where_ = format!("way {way}, {levels} levels: {found:?}, {stored:?}");
+            // The ways 21, 27, 29 and 30 are not valid at any depth, and way 24 grows too much. They must not overflow the stack either.
+            assert!(levels > 3 || matches!(way, 21 | 24 | 27 | 29 | 30) || found.is_ok(), "{where_}");
+            assert!(levels < 1_000 || way == 32 || found.is_err(), "{where_}");
+            assert!(levels < 1_000 || way == 32 || !matches!(stored, Ok(Ok(()))), "{where_}");
+        }
+    }
+}
+
+#[test]
+fn a_namespace_cannot_contain_itself() {
+    for text in [
+        "{% set n = namespace() %}{% set n.x = n %}{{ n }}",
+        "{% set n = namespace() %}{% set n.x = [n] %}{{ n }}",
+        "{% set n = namespace() %}{% set l = [{'a': n}] %}{% set n.x = l[0].a %}{{ n }}",
+        "{% set n = namespace() %}{% set m = namespace(x=n) %}{% set n.x = m %}{{ n }}",
+        "{% set n = namespace() %}{% for m in [n] %}{% set n.x = m %}{% endfor %}{{ n }}",
+        "{% set n = namespace() %}{% set n.x = (n if true else 1) %}{{ n }}",
+        "{% set n = namespace() %}{% set n.x = [n]|first %}{{ n }}",
+    ] {
+        let problems = check(&json!({"inApp": {"title": text}})).unwrap_err();
+        assert_eq!(problems[0].code, "template_unbounded", "{text}");
+        assert!(problems[0].message.contains("namespace"), "{}", problems[0].message);
+    }
+    let text = "{% set n = namespace(sum=0, seen='', last='', all=[]) %}{% for i in items %}\
+        {% set n.sum = n.sum + i|float %}{% set n.seen = n.last %}{% set n.last = i %}{% endfor %}{{ n.sum }}{{ n.seen }}";
+    assert_eq!(title(text, &context! { items => [1, 2] }).unwrap().title.unwrap(), "3.01");
+}
+
+#[test]
+fn an_ordinary_long_template_is_accepted() {
+    let colours: Vec<_> = (0..1_000).map(|number| format!("'colour {number}'")).collect();
+    let choice: String = (0..95).map(|number| format!("{{% elif n == {number} %}}{number}")).collect();
+    let all = (0..40).map(|number| format!("n == {number}")).collect::<Vec<_>>().join(" or ");
+    let text = format!(
+        "{{% set colours = [{}] %}}{{% if n == 1000 %}}{choice}{{% endif %}}{{% if {all} %}}x{{% endif %}}{{{{ colours[7] }}}}",
+        colours.join(", ")
+    );
+    assert_eq!(title(&text, &context! { n => 33 }).unwrap().title.unwrap(), "33xcolour 7");
+}

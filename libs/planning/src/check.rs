@@ -1,0 +1,99 @@
+//! Checks of a template before it is stored.
+
+use std::thread;
+
+use domain::Problem;
+use domain::content::Object;
+use serde_json::Value;
+
+use crate::Template;
+use crate::channels::Channels;
+use crate::growth::{self, UnboundedText};
+use crate::template::environment;
+
+/// Stack of the thread that checks a template: a quarter of the stack of the services' threads (2 MiB), so that a template that is
+/// stored can be compiled and rendered by every service. Without optimisation, the stack that the engine needs is about twice as large.
+const CHECKING_STACK: usize = if cfg!(debug_assertions) { 1 << 20 } else { 512 << 10 };
+
+/// Checks the content of a template.
+///
+/// # Errors
+/// Returns every problem if there is any. Problems of syntax name their line.
+pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
+    on_small_stack(|| check_texts(channels))
+}
+
+fn check_texts(channels: &Value) -> Result<(), Vec<Problem>> {
+    let parsed: Channels = match serde_json::from_value(channels.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            return Err(vec![Problem::new("channels", "invalid", format!("channels: {error}"))]);
+        }
+    };
+    let mut problems = Vec::new();
+    let mut environment = environment();
+    for (name, text) in parsed.texts() {
+        let path = format!("channels.{name}");
+        if let Err(UnboundedText { line, advice }) = growth::bound(text) {
+            let message = format!("{path} has an error in line {line}: {advice}");
+            problems.push(Problem::new(path, "template_unbounded", message));
+        } else if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
+            let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
+            let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+            let message = format!("{path} has an error{line}{detail}");
+            problems.push(Problem::new(path, "template_syntax", message));
+        }
+    }
+    if parsed.offered_channels().is_empty() {
+        problems.push(Problem::new(
+            "channels",
+            "required",
+            "channels must have content for at least one channel",
+        ));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Renders every text of a template with sample variables of a send: `data`, `recipient`, `app` and `category`. The template must
+/// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size counts as a problem.
+///
+/// # Errors
+/// Returns a problem with the reason for every text that cannot be rendered.
+pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
+    on_small_stack(|| render_sample(channels, sample))
+}
+
+/// Runs a check on a thread with a small stack.
+fn on_small_stack(
+    check: impl FnOnce() -> Result<(), Vec<Problem>> + Send,
+) -> Result<(), Vec<Problem>> {
+    let refusal = |cause: &str| Err(vec![Problem::new("channels", "invalid", format!("channels: {cause}"))]);
+    thread::scope(|scope| {
+        let checking = thread::Builder::new().stack_size(CHECKING_STACK).spawn_scoped(scope, check);
+        match checking.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => refusal("checking the template failed; this is a defect of Tidings"),
+            Err(error) => refusal(&format!("cannot start a thread that checks the template: {error}")),
+        }
+    })
+}
+
+fn render_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
+    let template = match Template::compile(channels) {
+        Ok(template) => template,
+        Err(error) => return Err(vec![Problem::new("channels", "invalid", format!("channels: {error}"))]),
+    };
+    let nothing = Object::new();
+    let variables = minijinja::Value::from(minijinja::value::Serde(sample.unwrap_or(&nothing)));
+    let mut problems = Vec::new();
+    for (name, _) in template.channels.texts() {
+        if let Err(error) = template.render(&name, &variables)
+            && (sample.is_some() || error.is_too_much())
+        {
+            let path = format!("channels.{name}");
+            let message = format!("{path} cannot be rendered: {error}");
+            problems.push(Problem::new(path, "template_error", message));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
