@@ -1,8 +1,8 @@
 """Parses emails with Python's own parser, and checks their DKIM signatures with dkimpy.
 
 In: {"raws": [base64], "keys": {"selector._domainkey.domain": "v=DKIM1; ..."}}.
-Out, for each email: {"defects", "headers": [[name, value]], "structure": [type], "parts": [{"type", "name", "disposition",
-"content"}], "signatures": [{"tags", "valid", "why"}]}.
+Out, for each email: {"defects", "headers": [[name, value]], "structure": [type], "parts": [{"type", "name", "disposition", "id", "method",
+"content"}], "tree": [type, [tree, ...]], "signatures": [{"tags", "valid", "why"}]}.
 """
 
 import base64
@@ -24,6 +24,8 @@ def part(one):
         "type": one.get_content_type(),
         "name": one.get_filename(),
         "disposition": one.get_content_disposition(),
+        "id": one["Content-ID"],
+        "method": one.get_param("method"),
         "content": base64.b64encode(content).decode(),
     }
 
@@ -32,6 +34,10 @@ def defects(message):
     found = [repr(defect) for one in message.walk() for defect in one.defects]
     found += [repr(defect) for one in message.walk() for value in one.values() for defect in value.defects]
     return found
+
+
+def tree(one):
+    return [one.get_content_type(), [tree(part) for part in one.iter_parts()] if one.is_multipart() else []]
 
 
 def signatures(raw, keys):
@@ -53,6 +59,7 @@ def seen(raw, keys):
         "defects": defects(message),
         "headers": [[name, str(value)] for name, value in message.items()],
         "structure": [one.get_content_type() for one in message.walk()],
+        "tree": tree(message),
         "parts": [part(one) for one in message.walk() if not one.is_multipart()],
         "signatures": list(signatures(raw, keys)),
     }

@@ -71,6 +71,7 @@ fn with_files(names: &[&str]) -> EmailContent {
         name: (*name).to_owned(),
         content_type: "application/pdf".to_owned(),
         size: FILE.len() as u64,
+        ..Attachment::default()
     };
     let options = EmailOptions {
         headers: BTreeMap::from([
@@ -131,6 +132,117 @@ async fn pythons_parser_finds_every_part_and_no_defect() {
             assert_eq!((&file["name"], &file["content"]), (&json!(sent.name), &json!(STANDARD.encode(FILE))));
         }
     }
+}
+
+/// A part: its type, and the parts in it.
+fn leaf(kind: &str) -> Value {
+    json!([kind, []])
+}
+
+fn file(number: u32, name: &str, content_type: &str, content_id: Option<&str>) -> Attachment {
+    Attachment {
+        number,
+        name: name.to_owned(),
+        content_type: content_type.to_owned(),
+        size: FILE.len() as u64,
+        content_id: content_id.map(str::to_owned),
+        inline: content_id.is_some(),
+    }
+}
+
+#[tokio::test]
+async fn files_that_the_html_shows_and_invitations_are_where_mail_programs_look_for_them() {
+    let logo = file(0, "logo.png", "image/png", Some("logo@example.com"));
+    let invitation = file(1, "invite.ics", "text/calendar; method=request", None);
+    let pdf = file(2, "a.pdf", "application/pdf", None);
+    let html = Some("<img src=\"cid:logo@example.com\">");
+    let related = json!(["multipart/related", [leaf("text/html"), leaf("image/png")]]);
+    let shown = json!(["multipart/alternative", [leaf("text/plain"), related]]);
+    let (plain, ics) = (leaf("text/plain"), leaf("application/ics"));
+    let cases = [
+        (html, vec![logo.clone()], shown.clone()),
+        (html, vec![logo.clone(), pdf.clone()], json!(["multipart/mixed", [shown, leaf("application/pdf")]])),
+        (
+            html,
+            vec![logo.clone(), invitation.clone(), pdf],
+            json!(["multipart/mixed", [
+                ["multipart/alternative", [plain, related, leaf("text/calendar")]],
+                ics,
+                leaf("application/pdf"),
+            ]]),
+        ),
+        (
+            None,
+            vec![invitation],
+            json!(["multipart/mixed", [["multipart/alternative", [plain, leaf("text/calendar")]], ics]]),
+        ),
+        (None, vec![logo], json!(["multipart/mixed", [plain, leaf("image/png")]])),
+    ];
+    for (html, attachments, tree) in cases {
+        let options = EmailOptions { attachments: attachments.clone(), ..EmailOptions::default() };
+        let content = EmailContent { options, ..content(Some("Grüße"), html) };
+        let seen = seen(sent(TO, content, Value::Null).await).await;
+        assert_eq!(seen["defects"], json!([]), "{seen}");
+        assert_eq!(seen["tree"], tree);
+        for part in seen["parts"].as_array().unwrap() {
+            let kind = part["type"].as_str().unwrap();
+            if kind == "image/png" {
+                assert_eq!((&part["id"], &part["disposition"]), (&json!("<logo@example.com>"), &json!("inline")));
+            }
+            assert_eq!(part["method"], if kind == "text/calendar" { json!("REQUEST") } else { Value::Null });
+            if !matches!(kind, "text/plain" | "text/html") {
+                assert!(part["content"] == json!(STANDARD.encode(FILE)) || kind == "text/calendar", "{part}");
+            }
+        }
+        for attachment in attachments {
+            let part = seen["parts"].as_array().unwrap().iter().find(|part| part["name"] == attachment.name.as_str());
+            assert_eq!(part.unwrap()["disposition"] == "inline", attachment.inline);
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_that_looks_like_an_encoded_word_is_shown_as_sent() {
+    for text in [
+        "Raw header: =?utf-8?q?literal?= end",
+        "=?utf-8?b?YWJj?=",
+        "=?iso-8859-1?Q?a=20b?= =?iso-8859-1?Q?c?=",
+        "a =? b ?= c",
+        "Grüße =?utf-8?q?x?=",
+        "x=?utf-8?q?no_space_around?=x",
+        &"=?utf-8?q?long?= ".repeat(20).trim().to_owned(),
+    ] {
+        let attachments = vec![file(0, text, "application/pdf", None), file(1, text, "image/png", Some("logo"))];
+        let options = EmailOptions {
+            from_name: Some(text.to_owned()),
+            headers: BTreeMap::from([("X-Campaign".to_owned(), text.to_owned())]),
+            attachments,
+            ..EmailOptions::default()
+        };
+        let content = EmailContent { subject: text.to_owned(), options, ..content(Some("a"), Some("<p>a")) };
+        let raw = sent(TO, content, Value::Null).await;
+        let head = String::from_utf8_lossy(&raw).into_owned();
+        assert!(head.lines().all(|line| line.len() <= 78 || line.starts_with("List-")), "{head}");
+        let seen = seen(raw).await;
+        assert_eq!(seen["defects"], json!([]), "{seen}");
+        assert_eq!((header(&seen, "Subject"), header(&seen, "X-Campaign")), (vec![text], vec![text]));
+        let [from] = header(&seen, "From")[..] else { panic!("{seen}") };
+        let name = from.strip_suffix(" <news@example.com>").unwrap().trim_matches('"');
+        assert_eq!(name, text);
+        let names: Vec<_> = seen["parts"].as_array().unwrap().iter().filter_map(|part| part["name"].as_str()).collect();
+        assert_eq!(names, [text, text]);
+    }
+}
+
+#[tokio::test]
+async fn every_email_says_that_it_is_automatic_unless_the_send_says_otherwise() {
+    let automatic = seen(sent(TO, content(Some("a"), None), Value::Null).await).await;
+    assert_eq!(header(&automatic, "Auto-Submitted"), ["auto-generated"]);
+    assert_eq!(header(&automatic, "X-Auto-Response-Suppress"), ["OOF, AutoReply"]);
+    let headers = BTreeMap::from([("auto-submitted".to_owned(), "no".to_owned())]);
+    let options = EmailOptions { headers, ..EmailOptions::default() };
+    let own = EmailContent { options, ..content(Some("a"), None) };
+    assert_eq!(header(&seen(sent(TO, own, Value::Null).await).await, "Auto-Submitted"), ["no"]);
 }
 
 #[tokio::test]

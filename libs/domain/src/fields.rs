@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use crate::content::Object;
+use crate::excerpt::excerpt;
 use crate::link::{is_icon, is_link};
-use crate::problem::{MAX_FIELD, excerpt};
+use crate::problem::MAX_FIELD;
 use crate::{Problem, Timestamp};
 
 /// Deepest nesting of arrays and objects in a request.

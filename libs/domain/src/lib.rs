@@ -9,6 +9,7 @@ mod deliveries;
 mod digest;
 mod directory;
 mod events;
+pub mod excerpt;
 pub mod fields;
 pub mod id;
 pub mod inbox;
@@ -28,7 +29,7 @@ pub use deliveries::{
 };
 pub use directory::{device, profile, topic};
 pub use events::{event, stream};
-pub use sends::{content, expansion, link, overrides, plan, request, send};
+pub use sends::{content, content_ids, expansion, link, overrides, plan, request, send};
 
 pub use channel::Channel;
 pub use delivery::{Reason, Status};

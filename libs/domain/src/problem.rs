@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::excerpt::excerpt;
+
 /// Longest `field` of a problem, in bytes.
 pub const MAX_FIELD: usize = 256;
 /// Longest `message` of a problem, in bytes.
@@ -34,17 +36,6 @@ impl Problem {
 #[must_use]
 pub fn joined(problems: &[Problem]) -> String {
     problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ")
-}
-
-/// Truncates a text that is longer than `most` bytes and appends an ellipsis.
-#[must_use]
-pub fn excerpt(mut text: String, most: usize) -> String {
-    const ELLIPSIS: &str = "…";
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most.saturating_sub(ELLIPSIS.len())));
-        text.push_str(ELLIPSIS);
-    }
-    text
 }
 
 /// A text that is not the name of any value of an enum.

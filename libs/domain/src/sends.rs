@@ -1,6 +1,7 @@
 //! A send: its request, content, overrides and plan.
 
 pub mod content;
+pub mod content_ids;
 pub mod expansion;
 pub mod link;
 pub mod overrides;

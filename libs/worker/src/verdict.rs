@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use domain::excerpt::excerpt;
 use domain::outcome::{RetryLimit, TargetDeath};
 use domain::{Outcome, Timestamp};
 
-/// Maximum length of a provider's message in the records, in characters.
+/// Maximum length of a provider's message in the records, in bytes.
 const LONGEST_MESSAGE: usize = 500;
 /// Minimum length of a text to hide, in bytes. A shorter text can occur in any message by chance.
 const SHORTEST_HIDDEN: usize = 4;
@@ -94,7 +95,8 @@ pub fn presentable(text: &str, hidden: &[&str]) -> String {
     for secret in hidden.iter().filter(|secret| secret.len() >= SHORTEST_HIDDEN) {
         shown = without(&shown, secret);
     }
-    shown.chars().filter(|character| !character.is_control()).take(LONGEST_MESSAGE).collect()
+    shown.retain(|character| !character.is_control());
+    excerpt(shown, LONGEST_MESSAGE)
 }
 
 fn without(text: &str, secret: &str) -> String {

@@ -18,6 +18,11 @@ use crate::plain_text;
 /// Maximum length of an unsubscribe link in octets. Its header must fit on one line (RFC 5322 section 2.1.1).
 const LINK_LENGTH: usize = 900;
 
+/// Headers of automatic emails. Of the answers that Microsoft's servers send, they suppress only absence notes and other automatic
+/// ones, not reports on the delivery.
+const AUTOMATIC: [(&str, &str); 2] =
+    [("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "OOF, AutoReply")];
+
 /// A validated email.
 pub(crate) struct Letter<'a> {
     /// `Message-ID` with its angle brackets, the same in every attempt.
@@ -121,6 +126,13 @@ impl<'a> Letter<'a> {
     /// Id of the delivery, as text.
     pub(crate) fn delivery(&self) -> String {
         self.job.delivery_id.to_string()
+    }
+
+    /// Headers (name and value) that mark the email as automatic, so that no program answers it (RFC 3834 section 5). Microsoft's
+    /// servers use their own header. A header of the send replaces the one of the same name.
+    pub(crate) fn automatic_headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let is_set = |name: &str| self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        AUTOMATIC.into_iter().filter(move |(name, _)| !is_set(name))
     }
 
     /// Headers (name and value) that let a mail program offer an unsubscribe button; none if there is no link.

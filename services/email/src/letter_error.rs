@@ -22,6 +22,8 @@ pub enum LetterError {
     Header,
     #[error("the name of an attachment contains CR, LF or NUL")]
     AttachmentName,
+    #[error("the contentId of an attachment is not one that a header can contain")]
+    ContentId,
     #[error("the content has neither text nor HTML")]
     Empty,
     #[error("the send overrides a reserved member of the provider's request")]

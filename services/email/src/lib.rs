@@ -11,6 +11,7 @@ mod kinds;
 mod letter;
 mod letter_error;
 mod message;
+mod parts;
 mod plain_text;
 pub mod postmark;
 mod settings;

@@ -3,7 +3,6 @@
 
 pub mod answers;
 pub mod apns;
-mod body;
 mod calls;
 mod channel;
 pub mod fcm;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::ensure;
 use clap::Subcommand;
+use domain::excerpt::excerpt;
 use domain::redrive::Skip;
 use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
@@ -261,7 +262,7 @@ fn render(parked: Vec<ParkedEntry>, json: bool) -> String {
             what(parked),
             parked.recipient.clone().unwrap_or_default(),
             parked.target.as_deref().map(masked).unwrap_or_default(),
-            parked.cause.chars().take(40).collect(),
+            excerpt(parked.cause.clone(), 40),
             parked.parked_at.to_string(),
             parked.skip.map_or("yes", Skip::as_str).to_owned(),
         ]

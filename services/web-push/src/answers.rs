@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::excerpt::excerpt;
 use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
 use worker::Verdict;
@@ -32,7 +33,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
 /// half an hour.
 const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(30 * 60) };
 
-/// Maximum number of characters to record from a push service's response.
+/// Maximum number of bytes to record from a push service's response.
 const MESSAGE_LENGTH: usize = 500;
 
 /// Reply of a push service.
@@ -118,5 +119,6 @@ fn presentable(text: &str, endpoint: &str) -> String {
     if path.len() >= 8 {
         text = text.replace(path, "[endpoint]");
     }
-    text.chars().filter(|character| !character.is_control()).take(MESSAGE_LENGTH).collect()
+    text.retain(|character| !character.is_control());
+    excerpt(text, MESSAGE_LENGTH)
 }

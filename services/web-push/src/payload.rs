@@ -27,15 +27,17 @@ pub(crate) struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
+    /// Creates the payload of a message. `body` replaces the body of `content`.
     pub(crate) fn new(
         content: &'a PushContent,
         delivery_id: DeliveryId,
         request_id: Option<SendId>,
         click_url: Option<&'a str>,
+        body: Option<&'a str>,
     ) -> Payload<'a> {
         Payload {
             title: content.title.as_deref(),
-            body: content.body.as_deref(),
+            body,
             icon: content.icon.as_deref(),
             url: content.url.as_deref(),
             data: &content.data,

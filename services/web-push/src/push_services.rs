@@ -5,6 +5,7 @@ use std::time::Duration;
 use credentials::click;
 use domain::content::PushContent;
 use domain::event::DeliveryJob;
+use domain::excerpt::{Cut, Fitted, fitting};
 use domain::web_push::{PushHost, origin_of};
 use domain::{Answer, AppId, Outcome};
 use service_kit::Context;
@@ -92,11 +93,12 @@ impl PushServices {
         }
     }
 
+    /// Builds the encrypted message. Cuts its body if the message is too large for push services.
     pub(crate) async fn body(
         &self,
         call: &Call<'_>,
         Push { content, browser }: &Push<'_>,
-    ) -> Result<Vec<u8>, Answer> {
+    ) -> Result<(Vec<u8>, Option<Cut>), Answer> {
         let click_url = match call.send_id {
             Some(send_id) => {
                 let url = click::url(
@@ -113,18 +115,26 @@ impl PushServices {
             }
             None => None,
         };
-        let payload = Payload::new(content, call.job.delivery_id, call.send_id, click_url.as_deref());
-        let plaintext = serde_json::to_vec(&payload)
-            .map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
-        if plaintext.len() > MAX_PLAINTEXT {
+        let payload = |body: &str| {
+            let (delivery, url) = (call.job.delivery_id, click_url.as_deref());
+            let body = (!body.is_empty()).then_some(body);
+            serde_json::to_vec(&Payload::new(content, delivery, call.send_id, url, body))
+        };
+        let size = |body: &str| payload(body).map_or(0, |text| text.len());
+        let whole = content.body.clone().unwrap_or_default();
+        let Some(Fitted { text, cut }) = fitting(whole, MAX_PLAINTEXT, size) else {
             let message = format!(
-                "the message has {} bytes, but push services accept at most {MAX_PLAINTEXT}: shorten its text or data",
-                plaintext.len()
+                "without any body, the message has {} bytes, but push services accept at most {MAX_PLAINTEXT}: \
+                 shorten its title or data",
+                size("")
             );
             return Err(Answer::new(Outcome::Failed, "too_large", message));
-        }
-        encrypt(browser, &plaintext)
-            .map_err(|error| Answer::new(Outcome::Failed, "encryption", error.to_string()))
+        };
+        let plaintext = payload(&text)
+            .map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
+        let encrypted = encrypt(browser, &plaintext)
+            .map_err(|error| Answer::new(Outcome::Failed, "encryption", error.to_string()))?;
+        Ok((encrypted, cut))
     }
 }
 

@@ -88,7 +88,7 @@ async fn send(
         return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
     }
     let origin = services.origin(&job.target)?;
-    let body = services.body(call, push).await?;
+    let (body, cut) = services.body(call, push).await?;
     let authorization = services.authorizations.header(app, &settings.subject, origin, now).await;
     let message = Message {
         endpoint: &job.target,
@@ -100,7 +100,7 @@ async fn send(
         body,
     };
     let answer = answers::answer(&services.client.push(message, now).await, &job.target);
-    Ok(services.doubts.settle(provider, origin, job.user, answer).await)
+    Ok(services.doubts.settle(provider, origin, job.user, answer).await.noting(cut))
 }
 
 /// Returns the time in seconds for which the push service keeps the message: at most until the delivery expires.

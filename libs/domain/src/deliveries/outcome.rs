@@ -1,10 +1,12 @@
 //! Classified answers of providers.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::excerpt::excerpt;
 
 /// Longest provider code that is kept, in bytes.
 const MAX_CODE: usize = 100;
@@ -105,6 +107,18 @@ impl Answer {
         Answer { outcome, code: code.into(), message: message.into(), segments: None, blame: Blame::Usual }
     }
 
+    /// Adds a note about the message as it was sent, before the provider's text, if the provider accepted the message or may have
+    /// accepted it.
+    #[must_use]
+    pub fn noting(self, note: Option<impl Display>) -> Answer {
+        let is_sent = matches!(self.outcome, Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. });
+        match note {
+            Some(note) if is_sent && self.message.is_empty() => Answer { message: note.to_string(), ..self },
+            Some(note) if is_sent => Answer { message: format!("{note}; {}", self.message), ..self },
+            _ => self,
+        }
+    }
+
     /// Marks the failure as not counting against the provider's health.
     #[must_use]
     pub fn sparing_provider(self) -> Answer {
@@ -128,7 +142,8 @@ impl Answer {
     #[must_use]
     pub fn storable(mut self) -> Answer {
         clean(&mut self.code, MAX_CODE);
-        clean(&mut self.message, MAX_MESSAGE);
+        self.message.retain(|c| c != '\0');
+        self.message = excerpt(self.message, MAX_MESSAGE);
         if let Outcome::Sent { provider_id: Some(id) } = &mut self.outcome {
             clean(id, MAX_PROVIDER_ID);
         }

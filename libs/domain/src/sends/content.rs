@@ -76,7 +76,7 @@ impl EmailOptions {
 }
 
 /// An attached file of a send; its bytes are not in the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
     /// Number in the send, from 0.
@@ -85,6 +85,46 @@ pub struct Attachment {
     pub content_type: String,
     /// Size in bytes.
     pub size: u64,
+    /// Id by which the HTML of the email refers to the file (`cid:`), without angle brackets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_id: Option<String>,
+    /// True if mail programs show the file inside the email, and not in the list of attachments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inline: bool,
+}
+
+/// Methods of invitations (RFC 5546, section 1.4).
+const METHODS: [&str; 8] =
+    ["ADD", "CANCEL", "COUNTER", "DECLINECOUNTER", "PUBLISH", "REFRESH", "REPLY", "REQUEST"];
+/// Longest content id, in bytes.
+pub const MAX_CONTENT_ID: usize = 255;
+
+impl Attachment {
+    /// Returns the method of an invitation: a calendar file whose media type has the parameter `method` (RFC 6047, section 2.4).
+    #[must_use]
+    pub fn method(&self) -> Option<&'static str> {
+        let method = calendar_method(&self.content_type)?;
+        METHODS.into_iter().find(|known| method.eq_ignore_ascii_case(known))
+    }
+
+    /// Returns true if a text can be the id of a file: 1 to 255 characters that need no quotes in a header and no escapes in a
+    /// `cid:` URL (RFC 2392).
+    #[must_use]
+    pub fn is_content_id(text: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".@_-+!$&'*/^`{|}~".contains(&byte);
+        (1..=MAX_CONTENT_ID).contains(&text.len()) && text.bytes().all(is_plain)
+    }
+}
+
+/// Returns the parameter `method` of the media type of a calendar file.
+pub(crate) fn calendar_method(media_type: &str) -> Option<&str> {
+    let (essence, parameters) = media_type.split_once(';')?;
+    if !essence.trim().eq_ignore_ascii_case("text/calendar") {
+        return None;
+    }
+    let mut named = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("method"))?;
+    Some(value.trim().trim_matches('"'))
 }
 
 /// Content of a push message, to a browser or a phone.

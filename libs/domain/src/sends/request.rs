@@ -12,10 +12,11 @@ use serde_json::Value;
 use crate::content::{InAppContent, Object};
 use crate::fields::{Fields, MAX_IDENTIFIER, check_identifier, check_plain_json};
 use crate::id::TemplateId;
+use crate::overrides::Overrides;
 use crate::profile::MAX_PROFILE;
 use crate::send::{Lane, Recipient, SendRequest, TRANSACTIONAL_RECIPIENTS, TemplateRef};
 use crate::size::json_size;
-use crate::{Problem, Timestamp, profile};
+use crate::{Problem, Timestamp, content_ids, profile};
 
 pub use attachments::{Files, MAX_ATTACHED, MAX_ATTACHMENTS, MAX_FILE_NAME, MAX_MEDIA_TYPE};
 pub use overrides::{
@@ -98,6 +99,9 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let category = body.identifier("category", problems).or(category);
     let files = read_data(&mut body, &mut content.data, rules.strict, problems);
     let (channels, overrides) = overrides::read(&mut body, rules.strict, problems);
+    if rules.strict {
+        check_content_ids(&overrides, &files, problems);
+    }
     let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
     let expires_at = body.time("expiresAt", problems);
     let untimely = check_times(send_at, expires_at, rules.now);
@@ -135,6 +139,16 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         idempotency: None,
     };
     ParsedSend { send, files, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false), untimely }
+}
+
+/// Reports ids of files that the HTML of the send refers to and that no file has.
+fn check_content_ids(overrides: &Overrides, files: &Files, problems: &mut Vec<Problem>) {
+    let html = overrides.email().and_then(|email| email.html.as_deref()).unwrap_or_default();
+    for id in content_ids::missing(html, &files.list) {
+        let path = "override.channel.email.html";
+        let message = format!("{path} refers to cid:{id}, but no file in data.attachments has this contentId");
+        problems.push(Problem::new(path, "unknown_content_id", message));
+    }
 }
 
 #[derive(Default)]

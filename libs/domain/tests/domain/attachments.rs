@@ -74,7 +74,24 @@ fn each_problem_of_a_file_names_its_field() {
         (of_type("multipart/mixed"), format!("{first}.contentType"), "invalid_media_type"),
         (of_type("Message/rfc822"), format!("{first}.contentType"), "invalid_media_type"),
     ];
-    for (attachments, field, code) in cases {
+    let with_id = |id: Value| json!({"name": "a", "content": "", "contentId": id});
+    let calendar = |method: &str, text: &str| {
+        let media_type = format!("text/calendar; charset=utf-8; method={method}");
+        one(json!({"name": "a.ics", "contentType": media_type, "content": STANDARD.encode(text)}))
+    };
+    let of_files = [
+        (json!([with_id(json!("a b"))]), format!("{first}.contentId"), "invalid_character"),
+        (json!([with_id(json!("<a>b>"))]), format!("{first}.contentId"), "invalid_character"),
+        (json!([with_id(json!("a\r\nBcc: b"))]), format!("{first}.contentId"), "invalid_character"),
+        (json!([with_id(json!(7))]), format!("{first}.contentId"), "invalid_type"),
+        (json!([with_id(json!("x".repeat(260)))]), format!("{first}.contentId"), "too_long"),
+        (json!([with_id(json!("a")), with_id(json!("<a>"))]), "data.attachments[1].contentId".to_owned(), "repeated"),
+        (one(json!({"name": "a", "content": "", "disposition": "inline"})), format!("{first}.contentId"), "required"),
+        (one(json!({"name": "a", "content": "", "disposition": "hidden"})), format!("{first}.disposition"), "unknown_value"),
+        (calendar("REQUEST", "BEGIN:VCALENDAR\r\nMETHOD:CANCEL\r\n"), format!("{first}.contentType"), "invalid_calendar"),
+        (calendar("INVITE", "METHOD:INVITE"), format!("{first}.contentType"), "invalid_media_type"),
+    ];
+    for (attachments, field, code) in cases.into_iter().chain(of_files) {
         assert_eq!(problems(with(attachments.clone()), rules()), [(field, code)], "{attachments}");
     }
     let own = json!({"sendTo": {"recipients": [{"identifier": "ada", "data": {"attachments": []}}]}});
@@ -92,4 +109,38 @@ fn the_total_size_of_files_is_limited() {
     assert_eq!(parsed.files.list[1].size, 5 * 1024 * 1024);
     let over = problems(with(json!([file(&half), file(&half), file("YQ==")])), rules());
     assert_eq!(over, [("data.attachments".to_owned(), "too_large")]);
+}
+
+#[test]
+fn files_are_shown_in_the_email_or_attached_to_it() {
+    let attachments = json!([
+        {"name": "a.png", "contentType": "image/png", "content": "", "contentId": "<logo@example.com>"},
+        {"name": "b.png", "content": "", "contentId": "cid:b", "disposition": "attachment"},
+        {"name": "c.png", "content": "", "contentId": "c", "disposition": "inline", "cid": "d", "encoding": "base64"},
+        {"name": "d.ics", "contentType": "text/calendar; method=request", "content": STANDARD.encode("A:B\nmethod: REQUEST\r\n")},
+    ]);
+    let files = parsed(with(attachments)).files;
+    let ids: Vec<_> = files.list.iter().map(|file| (file.content_id.as_deref(), file.inline, file.method())).collect();
+    let expected = [
+        (Some("logo@example.com"), true, None),
+        (Some("b"), false, None),
+        (Some("c"), true, None),
+        (None, false, Some("REQUEST")),
+    ];
+    assert_eq!(ids, expected);
+    assert_eq!(files.ignored, ["data.attachments[2].cid", "data.attachments[2].encoding"]);
+    // An older release reads the list: it ignores the new members, and reads files without them.
+    let stored = json!({"number": 0, "name": "a", "contentType": "a/b", "size": 1});
+    let file: domain::content::Attachment = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(json!(file), stored);
+}
+
+#[test]
+fn html_that_refers_to_a_missing_file_is_refused_under_strict_handling() {
+    let mut body = with(json!([{"name": "a", "content": "", "contentId": "logo"}]));
+    body["override"] = json!({"channel": {"email": {"html": "<img src=\"cid:logo\"><img src='cid:other'>"}}});
+    parsed(body.clone());
+    let strict = SendRules { strict: true, ..rules() };
+    let expected = ("override.channel.email.html".to_owned(), "unknown_content_id");
+    assert_eq!(problems(body, strict), [expected]);
 }

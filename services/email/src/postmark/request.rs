@@ -61,7 +61,8 @@ fn headers(letter: &Letter<'_>) -> Value {
     let own = [("Message-ID", letter.message_id.as_str()), ("X-PM-KeepID", "true")];
     let unsubscribe_headers = letter.unsubscribe_headers();
     let all = own.into_iter().chain(unsubscribe_headers.iter().map(|(name, value)| (*name, value.as_str())));
-    all.chain(letter.headers.iter().copied())
+    all.chain(letter.automatic_headers().map(|(name, value)| (name, value)))
+        .chain(letter.headers.iter().copied())
         .map(|(name, value)| json!({"Name": name, "Value": value}))
         .collect()
 }
@@ -69,7 +70,13 @@ fn headers(letter: &Letter<'_>) -> Value {
 fn attachments(letter: &Letter<'_>) -> Value {
     let one = |(file, content): &(&domain::content::Attachment, std::sync::Arc<str>)| {
         let content = content.replace("\r\n", "");
-        json!({"Name": file.name, "Content": content, "ContentType": file.content_type})
+        let mut attachment =
+            json!({"Name": file.name, "Content": content, "ContentType": file.content_type});
+        // Postmark sends a file with this member inline, even if the HTML does not refer to it.
+        if let (Some(id), Some(members)) = (&file.content_id, attachment.as_object_mut()) {
+            members.insert("ContentID".to_owned(), format!("cid:{id}").into());
+        }
+        attachment
     };
     letter.attachments.iter().map(one).collect()
 }

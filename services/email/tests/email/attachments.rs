@@ -45,6 +45,7 @@ fn with_files(files: &[(u32, &str, &str, u64)]) -> EmailContent {
         name: name.to_owned(),
         content_type: content_type.to_owned(),
         size,
+        ..Attachment::default()
     });
     let options = EmailOptions { attachments: attachments.collect(), ..EmailOptions::default() };
     EmailContent { html: Some("<p>hello</p>".to_owned()), options, ..text("hello") }

@@ -20,8 +20,10 @@ use worker::Outbound;
 use crate::fixture::{Mailer, attempt_job, job, limits};
 
 /// Headers that Tidings may write, in lower case. Each may occur at most once.
-const OURS: [&str; 13] = [
+const OURS: [&str; 16] = [
+    "auto-submitted",
     "cc",
+    "content-id",
     "content-transfer-encoding",
     "content-type",
     "date",
@@ -34,6 +36,7 @@ const OURS: [&str; 13] = [
     "reply-to",
     "subject",
     "to",
+    "x-auto-response-suppress",
 ];
 
 /// Texts that attackers have used to make other programs add a header, a recipient or an email.
@@ -122,7 +125,13 @@ fn rarely<T: std::fmt::Debug>(one: impl Strategy<Value = T>) -> impl Strategy<Va
 }
 
 fn options() -> impl Strategy<Value = EmailOptions> {
-    let files = few((anything(), prop_oneof![Just("text/plain".to_owned()), anything()]));
+    let media_type = prop_oneof![
+        Just("text/plain".to_owned()),
+        Just("text/calendar; method=REQUEST".to_owned()),
+        anything(),
+    ];
+    let content_id = rarely(prop_oneof![3 => "[a-z]{1,4}", 1 => anything()]);
+    let files = few((anything(), media_type, content_id, any::<bool>()));
     let names = (rarely(address()), rarely(anything()), rarely(address()));
     let headers = prop_oneof![
         1 => Just(BTreeMap::new()),
@@ -130,8 +139,14 @@ fn options() -> impl Strategy<Value = EmailOptions> {
     ];
     (names, few(address()), few(address()), headers, files).prop_map(
         |((from, from_name, reply_to), cc, bcc, headers, files)| {
-            let attachment =
-                |(number, (name, content_type))| Attachment { number, name, content_type, size: 5 };
+            let attachment = |(number, (name, content_type, content_id, inline))| Attachment {
+                number,
+                name,
+                content_type,
+                size: 5,
+                content_id,
+                inline,
+            };
             let attachments = (0..).zip(files).map(attachment).collect();
             EmailOptions { from, from_name, reply_to, cc, bcc, headers, attachments }
         },

@@ -150,12 +150,21 @@ fn full(members: &Value) -> domain::event::DeliveryJob {
         name: "Prüfung.pdf".to_owned(),
         content_type: "application/pdf".to_owned(),
         size: 200,
+        ..Attachment::default()
+    };
+    let inline = Attachment {
+        number: 1,
+        name: "logo.png".to_owned(),
+        content_type: "image/png".to_owned(),
+        size: 200,
+        content_id: Some("logo".to_owned()),
+        inline: true,
     };
     let options = EmailOptions {
         cc: vec!["cc@example.org".to_owned()],
         bcc: vec!["bcc@example.org".to_owned()],
         headers: BTreeMap::from([("X-Campaign".to_owned(), "7".to_owned())]),
-        attachments: vec![attachment],
+        attachments: vec![attachment, inline],
         ..EmailOptions::default()
     };
     let html = Some("<p>Grüße</p>".to_owned());
@@ -182,9 +191,14 @@ async fn the_request_contains_everything_of_the_email() {
         "Headers": [
             {"Name": "Message-ID", "Value": format!("<{delivery}@example.com>")},
             {"Name": "X-PM-KeepID", "Value": "true"},
+            {"Name": "Auto-Submitted", "Value": "auto-generated"},
+            {"Name": "X-Auto-Response-Suppress", "Value": "OOF, AutoReply"},
             {"Name": "X-Campaign", "Value": "7"},
         ],
-        "Attachments": [{"Name": "Prüfung.pdf", "ContentType": "application/pdf", "Content": STANDARD.encode([7; 200])}],
+        "Attachments": [
+            {"Name": "Prüfung.pdf", "ContentType": "application/pdf", "Content": STANDARD.encode([7; 200])},
+            {"Name": "logo.png", "ContentType": "image/png", "Content": STANDARD.encode([7; 200]), "ContentID": "cid:logo"},
+        ],
         "MessageStream": "outbound", "Metadata": {"order": "12", "deliveryId": delivery},
         "Tag": "welcome", "TrackOpens": true,
     });

@@ -66,11 +66,26 @@ struct SendData {
 struct FileToSend {
     #[schema(min_length = 1, max_length = 255)]
     name: String,
-    /// Media type of the file. Default: `application/octet-stream`.
+    /// Media type of the file. Default: `application/octet-stream`. A file with the type `text/calendar; method=REQUEST`, or another
+    /// method of RFC 5546, is an invitation: mail programs show it as an event. Its calendar must contain the same `METHOD`.
     #[schema(min_length = 1, max_length = 255)]
     content_type: Option<String>,
     /// Bytes of the file in base64.
     content: String,
+    /// Id by which the HTML of the email refers to the file: `<img src="cid:logo">`. Each file needs its own.
+    #[schema(min_length = 1, max_length = 259)]
+    content_id: Option<String>,
+    /// `inline` shows the file inside the email and requires a `contentId`. Default: `inline` for a file with a `contentId`,
+    /// otherwise `attachment`.
+    #[schema(inline)]
+    disposition: Option<Disposition>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Disposition {
+    Inline,
+    Attachment,
 }
 
 /// Content of a notification: a template, or plain texts. Without a template, a title is required.

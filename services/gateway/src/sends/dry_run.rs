@@ -43,7 +43,7 @@ const WITHIN: Duration = Duration::from_millis(2500);
             "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
             "content": {
                 "subject": "Hello", "text": "Hello", "html": "<p>Hello</p>", "from": null, "fromName": "The shop",
-                "replyTo": null, "cc": [], "bcc": [], "headers": {}, "attachments": [],
+                "replyTo": null, "cc": [], "bcc": [], "headers": {}, "attachments": [], "missingContentIds": [],
             },
         },
         {
@@ -51,6 +51,7 @@ const WITHIN: Duration = Duration::from_millis(2500);
             "content": null,
         },
     ],
+    "ignored": [],
 }))]
 pub(crate) struct DryRun {
     /// Number of recipients that the dry run shows.
@@ -62,6 +63,8 @@ pub(crate) struct DryRun {
     counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
     /// Deliveries, sorted by the recipient's position in the send, then by channel.
     data: Vec<Pair>,
+    /// Paths of members of `data.attachments` that the service does not know and ignores.
+    ignored: Vec<String>,
 }
 
 /// Effect of a send for one recipient on one channel.
@@ -89,11 +92,11 @@ impl Gateway {
     /// writes nothing and reserves no idempotency key. 503 if that takes longer than 2.5 s.
     pub(crate) async fn dry_run(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
-        let Submission { app, send, .. } = submission;
+        let Submission { app, send, files, .. } = submission;
         let within = remaining_time(WITHIN);
         match timeout(within, Box::pin(self.plan_without_writing(app, *send, Instant::now() + within))).await
         {
-            Ok(outcome) => outcome,
+            Ok(outcome) => outcome.map(|outcome| DryRun { ignored: files.ignored, ..outcome }),
             Err(_) => {
                 let message = "the dry run took too long; name fewer recipients or topics";
                 Err(Failure::unavailable(message, "the dry run took too long"))

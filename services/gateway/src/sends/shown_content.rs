@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::content::{Attachment, Content, EmailContent, EmailOptions, InAppContent, Object};
+use domain::content_ids;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -52,6 +53,9 @@ pub(crate) struct EmailBody {
     /// Additional headers, by name.
     headers: BTreeMap<String, String>,
     attachments: Vec<AttachmentBody>,
+    /// Ids that the HTML refers to with `cid:` and that no file has, at most 20. Mail programs show broken images there.
+    #[schema(max_items = 20)]
+    missing_content_ids: Vec<String>,
 }
 
 /// A file of an email.
@@ -63,6 +67,9 @@ struct AttachmentBody {
     content_type: String,
     /// Size of the file in bytes.
     size: u64,
+    /// Id by which the HTML refers to the file; null if the file has none.
+    content_id: Option<String>,
+    disposition: &'static str,
 }
 
 /// A push message.
@@ -123,8 +130,23 @@ impl From<EmailContent> for EmailBody {
             name: file.name,
             content_type: file.content_type,
             size: file.size,
+            content_id: file.content_id,
+            disposition: if file.inline { "inline" } else { "attachment" },
         };
+        let missing_content_ids = content_ids::missing(html.as_deref().unwrap_or_default(), &attachments);
         let attachments = attachments.into_iter().map(shown).collect();
-        EmailBody { subject, text, html, from, from_name, reply_to, cc, bcc, headers, attachments }
+        EmailBody {
+            subject,
+            text,
+            html,
+            from,
+            from_name,
+            reply_to,
+            cc,
+            bcc,
+            headers,
+            attachments,
+            missing_content_ids,
+        }
     }
 }

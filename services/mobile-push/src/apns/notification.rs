@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use domain::content::Object;
+use domain::excerpt::{Cut, Fitted, fitting};
 use domain::{Answer, Outcome};
 use serde_json::{Value, json};
 
-use crate::body::fitting;
 use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
@@ -25,6 +25,8 @@ const OPEN_HEADERS: [&str; 5] =
 pub(super) struct Notification {
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) payload: Bytes,
+    /// Note about the body, if it was cut.
+    pub(super) cut: Option<Cut>,
 }
 
 impl Notification {
@@ -45,7 +47,9 @@ impl Notification {
         own::check_links(&over)?;
         let text = |body: &str| Value::Object(payload(message, body, &over)).to_string();
         match fitting(body, largest, |body| text(body).len()) {
-            Some(body) => Ok(Notification { headers, payload: text(&body).into() }),
+            Some(Fitted { text: body, cut }) => {
+                Ok(Notification { headers, payload: text(&body).into(), cut })
+            }
             None => {
                 let problem = format!("without any body, the payload has more than {largest} bytes");
                 Err(Answer::new(Outcome::Failed, "too_large", problem))

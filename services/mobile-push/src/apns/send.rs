@@ -80,7 +80,7 @@ impl ProviderKind for Apns {
         ];
         let payload = json!({"aps": {"alert": "probe"}}).to_string().into();
         let calls = Calls { outbound: probe.outbound, limit: PROBE_LIMIT };
-        let notification = Notification { headers, payload };
+        let notification = Notification { headers, payload, cut: None };
         let answer = provider.push(&calls, &notification, IMPOSSIBLE_TOKEN, probe.now).await;
         match answer.outcome {
             // APNs checks the credential before the device token, so an invalid device token means that the credential
@@ -105,7 +105,9 @@ impl ApnsProvider {
         let notification =
             Message::read(call, content).and_then(|message| Notification::of(&message, &self.settings.topic));
         match notification {
-            Ok(notification) => self.push(calls, &notification, token, call.now).await,
+            Ok(notification) => {
+                self.push(calls, &notification, token, call.now).await.noting(notification.cut)
+            }
             Err(answer) => answer,
         }
     }

@@ -3,11 +3,11 @@
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>
 
 use domain::content::Object;
+use domain::excerpt::{Cut, Fitted, fitting};
 use domain::size::json_size;
 use domain::{Answer, Outcome};
 use serde_json::{Value, json};
 
-use crate::body::fitting;
 use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
@@ -19,10 +19,11 @@ const LONGEST_TTL: u64 = 28 * 24 * 3_600;
 
 /// Builds the message for a device token. Shortens its body if the message is too large. The error is an answer that
 /// fails the delivery permanently.
-pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
+pub(super) fn of(message: &Message, token: &str) -> Result<(Object, Option<Cut>), Answer> {
     let data = data(message)?;
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
-    let Some(body) = fitting(message.body.clone().unwrap_or_default(), LARGEST, size) else {
+    let fitted = fitting(message.body.clone().unwrap_or_default(), LARGEST, size);
+    let Some(Fitted { text: body, cut }) = fitted else {
         let problem = format!("without any body, notification and data have more than {LARGEST} bytes");
         return Err(Answer::new(Outcome::Failed, "too_large", problem));
     };
@@ -42,7 +43,7 @@ pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
             made.insert(name.to_owned(), Value::Object(part));
         }
     }
-    Ok(made)
+    Ok((made, cut))
 }
 
 fn notification(message: &Message, body: &str) -> Object {

@@ -85,9 +85,9 @@ impl FcmProvider {
     async fn send(&self, calls: &Calls, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let message = Message::read(call, content).and_then(|message| message::of(&message, token));
         match message {
-            Ok(message) => {
+            Ok((message, cut)) => {
                 let answer = self.post(calls, &json!({"message": message}), token, call.now).await;
-                self.counted(answer, call.job.user)
+                self.counted(answer.noting(cut), call.job.user)
             }
             Err(answer) => answer,
         }

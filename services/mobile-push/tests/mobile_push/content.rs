@@ -110,8 +110,13 @@ async fn invalid_options_fail_permanently() {
 async fn a_body_that_is_too_long_is_cut_to_fit() {
     let (apns, fcm) = (PushWorld::apns().await, PushWorld::fcm().await);
     let long = PushContent { body: Some("Grüße \"an\" alle. ".repeat(2_000)), ..content() };
-    assert_sent(&apns.send_job(&apns.job(PHONE, long.clone()), NOW).await);
-    assert_sent(&fcm.send_job(&fcm.job(ANDROID, long.clone()), NOW).await);
+    for answer in [
+        apns.send_job(&apns.job(PHONE, long.clone()), NOW).await,
+        fcm.send_job(&fcm.job(ANDROID, long.clone()), NOW).await,
+    ] {
+        assert_sent(&answer);
+        assert!(answer.message.starts_with("Tidings cut the body from 38000 to "), "{}", answer.message);
+    }
     let size = apns.server.outbox().captures()[0].raw.len();
     assert!((4_000..=4_096).contains(&size), "{size}");
     assert!(last(apns.server.outbox())["aps"]["alert"]["body"].as_str().unwrap().ends_with('…'));

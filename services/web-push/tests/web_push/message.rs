@@ -75,6 +75,25 @@ async fn a_message_may_fill_the_body_but_not_exceed_it() {
     assert_eq!(world.push_service.server().requests(), 2);
 }
 
+#[tokio::test]
+async fn a_body_that_is_too_long_is_cut_between_characters_as_on_phones() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let body = "Glückwunsch 👨‍👩‍👧‍👦\n".repeat(200);
+    let long = PushContent { title: Some("Hello".to_owned()), body: Some(body.clone()), ..PushContent::default() };
+    let job = world.job(browser.endpoint(), long).await;
+    let answer = world.send_job(&job).await;
+    assert_sent(&answer);
+    assert!((4_050..=4_096).contains(&world.push_service.outbox().captures()[0].raw.len()));
+    let received = world.received()[0]["body"].as_str().unwrap().to_owned();
+    let kept = received.strip_suffix('…').unwrap();
+    assert!(body.starts_with(kept));
+    // No part of a family is left.
+    assert_eq!(kept.matches('👨').count(), kept.matches('👦').count());
+    let note = format!("Tidings cut the body from {} to {} bytes", body.len(), received.len());
+    assert!(answer.message.starts_with(&note), "{}", answer.message);
+}
+
 /// Sends a message, and returns its TTL, urgency and topic.
 async fn headers(world: &World, call: &Call<'_>) -> (String, String, String) {
     assert_sent(&world.attempt(call).await);

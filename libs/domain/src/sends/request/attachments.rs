@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
 use crate::Problem;
-use crate::content::{Attachment, Object};
+use crate::content::{Attachment, MAX_CONTENT_ID, Object, calendar_method};
 use crate::fields::Fields;
 
 /// Maximum total size of the files of a send, in bytes.
@@ -34,6 +34,8 @@ pub struct Files {
     pub list: Vec<Attachment>,
     /// The contents of these files, in the same order.
     pub contents: Vec<Vec<u8>>,
+    /// Paths of members of the files that Tidings does not know and ignores.
+    pub ignored: Vec<String>,
     /// Total size of the base64 texts in the body, in bytes.
     pub encoded: usize,
 }
@@ -88,10 +90,86 @@ fn read(number: u32, mut fields: Fields, strict: bool, files: &mut Files, proble
             None
         }
     };
+    let content_id = read_content_id(&mut fields, &files.list, problems);
+    let inline = read_disposition(&mut fields, content_id.is_some(), problems);
+    files.ignored.extend(fields.keys().iter().map(|key| fields.path(key)));
+    let type_path = fields.path("contentType");
     fields.finish(strict, problems);
     if let (Some(name), Some(content)) = (name, content) {
-        files.list.push(Attachment { number, name, content_type, size: content.len() as u64 });
+        let file = Attachment { number, name, content_type, size: content.len() as u64, content_id, inline };
+        check_invitation(&type_path, &file, &content, problems);
+        files.list.push(file);
         files.contents.push(content);
+    }
+}
+
+/// Reads `contentId`: with or without angle brackets, or as the URL that the HTML contains.
+fn read_content_id(
+    fields: &mut Fields,
+    before: &[Attachment],
+    problems: &mut Vec<Problem>,
+) -> Option<String> {
+    // Room for the angle brackets or `cid:`.
+    let text = fields.line("contentId", MAX_CONTENT_ID + 4, problems)?;
+    let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>'));
+    let id = bare.or_else(|| text.strip_prefix("cid:")).unwrap_or(&text).to_owned();
+    let path = fields.path("contentId");
+    if !Attachment::is_content_id(&id) {
+        let message = format!(
+            "{path} must be an id such as logo or logo@example.com: at most {MAX_CONTENT_ID} letters, digits and . @ _ - +"
+        );
+        problems.push(Problem::new(path, "invalid_character", message));
+        return None;
+    }
+    if before.iter().any(|file| file.content_id.as_ref() == Some(&id)) {
+        let message = format!("{path} is the id of two files; each needs its own");
+        problems.push(Problem::new(path, "repeated", message));
+        return None;
+    }
+    Some(id)
+}
+
+/// Reads `disposition`. Returns true if the file is shown inside the email, which is the default for a file with an id.
+fn read_disposition(fields: &mut Fields, has_id: bool, problems: &mut Vec<Problem>) -> bool {
+    let path = fields.path("disposition");
+    match fields.take("disposition") {
+        None => has_id,
+        Some(Value::String(text)) if text == "attachment" => false,
+        Some(Value::String(text)) if text == "inline" => {
+            if !has_id && !problems.iter().any(|problem| problem.field == fields.path("contentId")) {
+                let path = fields.path("contentId");
+                let message =
+                    format!("{path} is required for an inline file; the HTML refers to the file by it (cid:…)");
+                problems.push(Problem::new(path, "required", message));
+            }
+            true
+        }
+        Some(_) => {
+            let message = format!("{path} must be inline or attachment");
+            problems.push(Problem::new(path, "unknown_value", message));
+            false
+        }
+    }
+}
+
+/// Checks a calendar file with a method. Mail programs show it as an invitation only if the calendar has the same method (RFC 6047,
+/// section 2.4).
+fn check_invitation(path: &str, file: &Attachment, content: &[u8], problems: &mut Vec<Problem>) {
+    let Some(given) = calendar_method(&file.content_type) else { return };
+    let Some(method) = file.method() else {
+        let message = format!("{path} has the method {given}, which calendars do not have; use REQUEST or CANCEL");
+        problems.push(Problem::new(path, "invalid_media_type", message));
+        return;
+    };
+    let is_same = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line);
+        line.split_once(':').is_some_and(|(name, value)| {
+            name.eq_ignore_ascii_case("METHOD") && value.trim().eq_ignore_ascii_case(method)
+        })
+    };
+    if !content.split(|byte| *byte == b'\n').any(is_same) {
+        let message = format!("{path} has the method {method}, so the calendar needs the line METHOD:{method}");
+        problems.push(Problem::new(path, "invalid_calendar", message));
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::content::{EmailOptions, Object};
+use crate::excerpt::excerpt;
 use crate::fields::{Fields, check_identifier};
 use crate::mail_header::{self, MAX_HEADER_NAME, Refusal};
 use crate::overrides::{EmailOverride, Overrides, PushOverride, SmsOverride};
-use crate::problem::excerpt;
 use crate::request::{MAX_MESSAGE, MAX_REFERENCE, MAX_TITLE};
 use crate::size::json_size;
 use crate::web_push::WebPushOptions;

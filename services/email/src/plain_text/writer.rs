@@ -1,0 +1,81 @@
+//! Writer of the text: words, spaces and line ends.
+
+#[derive(Default)]
+pub(super) struct Writer {
+    out: String,
+    /// Number of line ends to write before the next word.
+    breaks: usize,
+    /// True if a space must be written before the next word.
+    space: bool,
+}
+
+impl Writer {
+    pub(super) fn with_capacity(capacity: usize) -> Writer {
+        Writer { out: String::with_capacity(capacity), ..Writer::default() }
+    }
+
+    /// Number of bytes that have been written.
+    pub(super) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// The text that was written since the length was `start`.
+    pub(super) fn since(&self, start: usize) -> &str {
+        self.out.get(start..).unwrap_or_default()
+    }
+
+    /// Writes text. White space of HTML becomes one space; a no-break space becomes a space that is kept. Other control characters
+    /// are left out.
+    pub(super) fn text(&mut self, text: &str) {
+        for word in text.split_inclusive(|letter: char| letter.is_ascii_whitespace()) {
+            let bare = word.trim_end_matches(|letter: char| letter.is_ascii_whitespace());
+            if bare.contains(|letter: char| letter == '\u{a0}' || letter.is_control()) {
+                self.word(&bare.replace('\u{a0}', " ").replace(|letter: char| letter.is_control(), ""));
+            } else {
+                self.word(bare);
+            }
+            self.space |= bare.len() < word.len();
+        }
+    }
+
+    pub(super) fn word(&mut self, word: &str) {
+        if word.is_empty() {
+            return;
+        }
+        let breaks = std::mem::take(&mut self.breaks);
+        let space = std::mem::take(&mut self.space);
+        if self.out.is_empty() {
+            // No break or space before the first word.
+        } else if breaks > 0 {
+            self.out.extend(std::iter::repeat_n('\n', breaks));
+        } else if space && !self.out.ends_with(['\n', ' ']) {
+            self.out.push(' ');
+        }
+        self.out.push_str(word);
+    }
+
+    pub(super) fn space(&mut self) {
+        self.space = true;
+    }
+
+    pub(super) fn bullet(&mut self) {
+        self.word("-");
+        self.space = true;
+    }
+
+    /// Ends the line, so that at least `breaks` line ends precede the next word.
+    pub(super) fn break_line(&mut self, breaks: usize) {
+        self.breaks = self.breaks.max(breaks);
+    }
+
+    /// Adds a line end, as `<br>` does.
+    pub(super) fn next_line(&mut self) {
+        self.breaks += 1;
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.out.truncate(self.out.trim_end().len());
+        self.out.push('\n');
+        self.out
+    }
+}
