@@ -165,11 +165,14 @@ async fn files_that_the_html_shows_and_invitations_are_where_mail_programs_look_
         (
             html,
             vec![logo.clone(), invitation.clone(), pdf],
-            json!(["multipart/mixed", [
-                ["multipart/alternative", [plain, related, leaf("text/calendar")]],
-                ics,
-                leaf("application/pdf"),
-            ]]),
+            json!([
+                "multipart/mixed",
+                [
+                    ["multipart/alternative", [plain, related, leaf("text/calendar")]],
+                    ics,
+                    leaf("application/pdf"),
+                ]
+            ]),
         ),
         (
             None,
@@ -187,7 +190,10 @@ async fn files_that_the_html_shows_and_invitations_are_where_mail_programs_look_
         for part in seen["parts"].as_array().unwrap() {
             let kind = part["type"].as_str().unwrap();
             if kind == "image/png" {
-                assert_eq!((&part["id"], &part["disposition"]), (&json!("<logo@example.com>"), &json!("inline")));
+                assert_eq!(
+                    (&part["id"], &part["disposition"]),
+                    (&json!("<logo@example.com>"), &json!("inline"))
+                );
             }
             assert_eq!(part["method"], if kind == "text/calendar" { json!("REQUEST") } else { Value::Null });
             if !matches!(kind, "text/plain" | "text/html") {
@@ -195,7 +201,11 @@ async fn files_that_the_html_shows_and_invitations_are_where_mail_programs_look_
             }
         }
         for attachment in attachments {
-            let part = seen["parts"].as_array().unwrap().iter().find(|part| part["name"] == attachment.name.as_str());
+            let part = seen["parts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|part| part["name"] == attachment.name.as_str());
             assert_eq!(part.unwrap()["disposition"] == "inline", attachment.inline);
         }
     }
@@ -212,7 +222,8 @@ async fn text_that_looks_like_an_encoded_word_is_shown_as_sent() {
         "x=?utf-8?q?no_space_around?=x",
         &"=?utf-8?q?long?= ".repeat(20).trim().to_owned(),
     ] {
-        let attachments = vec![file(0, text, "application/pdf", None), file(1, text, "image/png", Some("logo"))];
+        let attachments =
+            vec![file(0, text, "application/pdf", None), file(1, text, "image/png", Some("logo"))];
         let options = EmailOptions {
             from_name: Some(text.to_owned()),
             headers: BTreeMap::from([("X-Campaign".to_owned(), text.to_owned())]),
@@ -229,7 +240,8 @@ async fn text_that_looks_like_an_encoded_word_is_shown_as_sent() {
         let [from] = header(&seen, "From")[..] else { panic!("{seen}") };
         let name = from.strip_suffix(" <news@example.com>").unwrap().trim_matches('"');
         assert_eq!(name, text);
-        let names: Vec<_> = seen["parts"].as_array().unwrap().iter().filter_map(|part| part["name"].as_str()).collect();
+        let names: Vec<_> =
+            seen["parts"].as_array().unwrap().iter().filter_map(|part| part["name"].as_str()).collect();
         assert_eq!(names, [text, text]);
     }
 }

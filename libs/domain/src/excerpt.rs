@@ -50,7 +50,10 @@ pub struct Cut {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cut { from, to, limit } = self;
-        write!(f, "Tidings cut the body from {from} to {to} bytes, because messages have at most {limit} bytes")
+        write!(
+            f,
+            "Tidings cut the body from {from} to {to} bytes, because messages have at most {limit} bytes"
+        )
     }
 }
 
@@ -82,8 +85,16 @@ mod tests {
     use super::*;
 
     /// Texts that readers see as one character each.
-    const SEEN_AS_ONE: [&str; 8] =
-        ["👨‍👩‍👧‍👦", "🇩🇪", "e\u{301}", "👍🏽", "🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}", "நி", "1️⃣", "\r\n"];
+    const SEEN_AS_ONE: [&str; 8] = [
+        "👨‍👩‍👧‍👦",
+        "🇩🇪",
+        "e\u{301}",
+        "👍🏽",
+        "🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
+        "நி",
+        "1️⃣",
+        "\r\n",
+    ];
 
     #[test]
     fn a_text_is_cut_between_characters_as_readers_see_them() {
@@ -94,7 +105,11 @@ mod tests {
                 assert!(cut.len() <= most, "{most}: {cut}");
                 let kept = cut.strip_suffix(ELLIPSIS).unwrap_or(&cut);
                 assert_eq!(kept.len() % one.len(), 0, "{most}: {cut}");
-                assert_eq!(cut.ends_with(ELLIPSIS), most < text.len() && most >= ELLIPSIS.len(), "{most}: {cut}");
+                assert_eq!(
+                    cut.ends_with(ELLIPSIS),
+                    most < text.len() && most >= ELLIPSIS.len(),
+                    "{most}: {cut}"
+                );
                 let room = most.saturating_sub(ELLIPSIS.len());
                 assert!(most >= text.len() || kept.len() + one.len() > room, "{most}: cut too short");
             }

@@ -64,9 +64,7 @@ pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec
 }
 
 /// Runs a check on a thread with a small stack.
-fn on_small_stack(
-    check: impl FnOnce() -> Result<(), Vec<Problem>> + Send,
-) -> Result<(), Vec<Problem>> {
+fn on_small_stack(check: impl FnOnce() -> Result<(), Vec<Problem>> + Send) -> Result<(), Vec<Problem>> {
     let refusal = |cause: &str| Err(vec![Problem::new("channels", "invalid", format!("channels: {cause}"))]);
     thread::scope(|scope| {
         let checking = thread::Builder::new().stack_size(CHECKING_STACK).spawn_scoped(scope, check);

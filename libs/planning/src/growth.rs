@@ -149,9 +149,10 @@ impl<'a> Walk<'a> {
             Expr::List(list) => list.items.iter().try_for_each(|item| self.assign(item, growth)),
             Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.assign(item, growth)),
             // The engine would show a namespace that contains itself without end.
-            Expr::GetAttr(_) if growth.has_namespace() => {
-                refused(target.span(), "a namespace cannot contain a namespace; use variables of different names")
-            }
+            Expr::GetAttr(_) if growth.has_namespace() => refused(
+                target.span(),
+                "a namespace cannot contain a namespace; use variables of different names",
+            ),
             // A namespace counts as one variable, whose bound is that of its largest member.
             Expr::GetAttr(member) => self.assign(&member.expr, growth),
             other => refused(other.span(), "this cannot be set"),

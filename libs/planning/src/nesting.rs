@@ -56,7 +56,10 @@ fn check_blocks(open: &[usize], span: Span) -> Result<(), UnboundedText> {
         return refused(span, format!("at most {MOST_BLOCKS} blocks can be nested"));
     }
     if open.iter().sum::<usize>() > MOST_CHOICES {
-        return refused(span, format!("an if can have at most {MOST_CHOICES} elif; use an object and look up the value"));
+        return refused(
+            span,
+            format!("an if can have at most {MOST_CHOICES} elif; use an object and look up the value"),
+        );
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 
+use domain::Channel;
 use domain::content::{EmailContent, InAppContent, PushContent, SmsContent};
 use domain::overrides::{EmailOverride, PushOverride};
-use domain::Channel;
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;

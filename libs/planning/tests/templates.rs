@@ -302,7 +302,9 @@ fn nested(way: usize, levels: usize) -> String {
         25 => format!("{{% set x = [1] %}}{}{{{{ x|list }}}}", "{% set x = x + [1] %}".repeat(levels)),
         26 => format!("{{{{ {}1 }}}}", "-1|int+".repeat(levels)),
         27 => format!("{}x", "{% set x | replace(a='b') %}".repeat(levels)),
-        28 => format!("{{% set n = namespace(x=1) %}}{}{{{{ n.x }}}}", "{% set n.x = [n.x] %}".repeat(levels)),
+        28 => {
+            format!("{{% set n = namespace(x=1) %}}{}{{{{ n.x }}}}", "{% set n.x = [n.x] %}".repeat(levels))
+        }
         29 => format!("{{% for i in a %}}{}{{% endfor %}}", "{% filter upper %}".repeat(levels)),
         30 => format!("{{{{ a{} }}}}", "(1)".repeat(levels)),
         32 => {

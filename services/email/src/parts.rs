@@ -66,8 +66,7 @@ fn tree<'a>(letter: &'a Letter<'_>) -> Result<Part<'a>, LetterError> {
         Ok(Part::File(file_head(file, &media_type(file))?, Arc::clone(content)))
     };
     let is_shown = |file: &Attachment| letter.html.is_some() && file.content_id.is_some();
-    let (shown, attached): (Vec<_>, Vec<_>) =
-        letter.attachments.iter().partition(|(file, _)| is_shown(file));
+    let (shown, attached): (Vec<_>, Vec<_>) = letter.attachments.iter().partition(|(file, _)| is_shown(file));
 
     let mut alternatives = vec![Part::Text(ContentType::TEXT_PLAIN, &letter.text)];
     if let Some(html) = letter.html {

@@ -130,8 +130,8 @@ impl PushServices {
             );
             return Err(Answer::new(Outcome::Failed, "too_large", message));
         };
-        let plaintext = payload(&text)
-            .map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
+        let plaintext =
+            payload(&text).map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
         let encrypted = encrypt(browser, &plaintext)
             .map_err(|error| Answer::new(Outcome::Failed, "encryption", error.to_string()))?;
         Ok((encrypted, cut))

@@ -111,7 +111,8 @@ impl Answer {
     /// accepted it.
     #[must_use]
     pub fn noting(self, note: Option<impl Display>) -> Answer {
-        let is_sent = matches!(self.outcome, Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. });
+        let is_sent =
+            matches!(self.outcome, Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. });
         match note {
             Some(note) if is_sent && self.message.is_empty() => Answer { message: note.to_string(), ..self },
             Some(note) if is_sent => Answer { message: format!("{note}; {}", self.message), ..self },

@@ -146,7 +146,8 @@ fn check_content_ids(overrides: &Overrides, files: &Files, problems: &mut Vec<Pr
     let html = overrides.email().and_then(|email| email.html.as_deref()).unwrap_or_default();
     for id in content_ids::missing(html, &files.list) {
         let path = "override.channel.email.html";
-        let message = format!("{path} refers to cid:{id}, but no file in data.attachments has this contentId");
+        let message =
+            format!("{path} refers to cid:{id}, but no file in data.attachments has this contentId");
         problems.push(Problem::new(path, "unknown_content_id", message));
     }
 }

@@ -85,10 +85,26 @@ fn each_problem_of_a_file_names_its_field() {
         (json!([with_id(json!("a\r\nBcc: b"))]), format!("{first}.contentId"), "invalid_character"),
         (json!([with_id(json!(7))]), format!("{first}.contentId"), "invalid_type"),
         (json!([with_id(json!("x".repeat(260)))]), format!("{first}.contentId"), "too_long"),
-        (json!([with_id(json!("a")), with_id(json!("<a>"))]), "data.attachments[1].contentId".to_owned(), "repeated"),
-        (one(json!({"name": "a", "content": "", "disposition": "inline"})), format!("{first}.contentId"), "required"),
-        (one(json!({"name": "a", "content": "", "disposition": "hidden"})), format!("{first}.disposition"), "unknown_value"),
-        (calendar("REQUEST", "BEGIN:VCALENDAR\r\nMETHOD:CANCEL\r\n"), format!("{first}.contentType"), "invalid_calendar"),
+        (
+            json!([with_id(json!("a")), with_id(json!("<a>"))]),
+            "data.attachments[1].contentId".to_owned(),
+            "repeated",
+        ),
+        (
+            one(json!({"name": "a", "content": "", "disposition": "inline"})),
+            format!("{first}.contentId"),
+            "required",
+        ),
+        (
+            one(json!({"name": "a", "content": "", "disposition": "hidden"})),
+            format!("{first}.disposition"),
+            "unknown_value",
+        ),
+        (
+            calendar("REQUEST", "BEGIN:VCALENDAR\r\nMETHOD:CANCEL\r\n"),
+            format!("{first}.contentType"),
+            "invalid_calendar",
+        ),
         (calendar("INVITE", "METHOD:INVITE"), format!("{first}.contentType"), "invalid_media_type"),
     ];
     for (attachments, field, code) in cases.into_iter().chain(of_files) {
@@ -120,7 +136,8 @@ fn files_are_shown_in_the_email_or_attached_to_it() {
         {"name": "d.ics", "contentType": "text/calendar; method=request", "content": STANDARD.encode("A:B\nmethod: REQUEST\r\n")},
     ]);
     let files = parsed(with(attachments)).files;
-    let ids: Vec<_> = files.list.iter().map(|file| (file.content_id.as_deref(), file.inline, file.method())).collect();
+    let ids: Vec<_> =
+        files.list.iter().map(|file| (file.content_id.as_deref(), file.inline, file.method())).collect();
     let expected = [
         (Some("logo@example.com"), true, None),
         (Some("b"), false, None),

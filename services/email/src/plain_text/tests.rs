@@ -94,9 +94,34 @@ fn hostile_html_is_read_in_one_pass() {
     assert_eq!(of_html("a < b &unknown; c"), "a < b &unknown; c\n");
     const TIMES: usize = 1 << 19;
     for piece in [
-        "&", "<", "<div>", "</div>", "<a href='x'>", "<ul><li>", "<table><tr><td>", "<!--", "<!-->", "<script>", "<script><!--",
-        "</script", "<template>", "<p a=", "<p a='", "&amp", "&#", "&#x", "&notin", "<p a a a ", "]]>", "<![CDATA[", "<title>",
-        "<textarea></texta", "<br>", "&nbsp;", "<svg><style>", "<b><i>",
+        "&",
+        "<",
+        "<div>",
+        "</div>",
+        "<a href='x'>",
+        "<ul><li>",
+        "<table><tr><td>",
+        "<!--",
+        "<!-->",
+        "<script>",
+        "<script><!--",
+        "</script",
+        "<template>",
+        "<p a=",
+        "<p a='",
+        "&amp",
+        "&#",
+        "&#x",
+        "&notin",
+        "<p a a a ",
+        "]]>",
+        "<![CDATA[",
+        "<title>",
+        "<textarea></texta",
+        "<br>",
+        "&nbsp;",
+        "<svg><style>",
+        "<b><i>",
     ] {
         let text = of_html(&piece.repeat(TIMES));
         assert!(text.len() <= piece.len() * TIMES + 16, "{piece}: {}", text.len());

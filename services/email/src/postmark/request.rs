@@ -70,8 +70,7 @@ fn headers(letter: &Letter<'_>) -> Value {
 fn attachments(letter: &Letter<'_>) -> Value {
     let one = |(file, content): &(&domain::content::Attachment, std::sync::Arc<str>)| {
         let content = content.replace("\r\n", "");
-        let mut attachment =
-            json!({"Name": file.name, "Content": content, "ContentType": file.content_type});
+        let mut attachment = json!({"Name": file.name, "Content": content, "ContentType": file.content_type});
         // Postmark sends a file with this member inline, even if the HTML does not refer to it.
         if let (Some(id), Some(members)) = (&file.content_id, attachment.as_object_mut()) {
             members.insert("ContentID".to_owned(), format!("cid:{id}").into());

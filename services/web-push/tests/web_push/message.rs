@@ -80,7 +80,8 @@ async fn a_body_that_is_too_long_is_cut_between_characters_as_on_phones() {
     let world = World::start().await;
     let browser = world.browser().await;
     let body = "Glückwunsch 👨‍👩‍👧‍👦\n".repeat(200);
-    let long = PushContent { title: Some("Hello".to_owned()), body: Some(body.clone()), ..PushContent::default() };
+    let long =
+        PushContent { title: Some("Hello".to_owned()), body: Some(body.clone()), ..PushContent::default() };
     let job = world.job(browser.endpoint(), long).await;
     let answer = world.send_job(&job).await;
     assert_sent(&answer);

@@ -138,8 +138,9 @@ fn read_disposition(fields: &mut Fields, has_id: bool, problems: &mut Vec<Proble
         Some(Value::String(text)) if text == "inline" => {
             if !has_id && !problems.iter().any(|problem| problem.field == fields.path("contentId")) {
                 let path = fields.path("contentId");
-                let message =
-                    format!("{path} is required for an inline file; the HTML refers to the file by it (cid:…)");
+                let message = format!(
+                    "{path} is required for an inline file; the HTML refers to the file by it (cid:…)"
+                );
                 problems.push(Problem::new(path, "required", message));
             }
             true
@@ -157,7 +158,8 @@ fn read_disposition(fields: &mut Fields, has_id: bool, problems: &mut Vec<Proble
 fn check_invitation(path: &str, file: &Attachment, content: &[u8], problems: &mut Vec<Problem>) {
     let Some(given) = calendar_method(&file.content_type) else { return };
     let Some(method) = file.method() else {
-        let message = format!("{path} has the method {given}, which calendars do not have; use REQUEST or CANCEL");
+        let message =
+            format!("{path} has the method {given}, which calendars do not have; use REQUEST or CANCEL");
         problems.push(Problem::new(path, "invalid_media_type", message));
         return;
     };
@@ -168,7 +170,8 @@ fn check_invitation(path: &str, file: &Attachment, content: &[u8], problems: &mu
         })
     };
     if !content.split(|byte| *byte == b'\n').any(is_same) {
-        let message = format!("{path} has the method {method}, so the calendar needs the line METHOD:{method}");
+        let message =
+            format!("{path} has the method {method}, so the calendar needs the line METHOD:{method}");
         problems.push(Problem::new(path, "invalid_calendar", message));
     }
 }

@@ -36,7 +36,13 @@ impl Fixture {
 }
 
 fn with_file(send: SendRequest) -> SendRequest {
-    let file = Attachment { number: 0, name: "a.txt".into(), content_type: "text/plain".into(), size: 3, ..Attachment::default() };
+    let file = Attachment {
+        number: 0,
+        name: "a.txt".into(),
+        content_type: "text/plain".into(),
+        size: 3,
+        ..Attachment::default()
+    };
     SendRequest { attachments: vec![file], ..send }
 }
 
