@@ -51,6 +51,7 @@ mod inbox {
     mod state;
     mod whole;
 }
+mod log_store;
 mod mailbox;
 mod realtime {
     mod bulk;

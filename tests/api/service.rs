@@ -78,7 +78,12 @@ impl Service {
         Self::start_as(Servers::start_on(database_url).await, behind, |_| {}).await
     }
 
-    async fn start_as(servers: Servers, behind: Backing, configure: impl FnOnce(&mut Config)) -> Service {
+    /// Starts the service on these servers.
+    pub(crate) async fn start_as(
+        servers: Servers,
+        behind: Backing,
+        configure: impl FnOnce(&mut Config),
+    ) -> Service {
         let installation = Installation::start_on(servers, |config| {
             config.header_prefixes = vec!["X-SERVICE".to_owned(), "X-ACME".to_owned()];
             config.streams.partitions = PARTITIONS;

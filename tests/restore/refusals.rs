@@ -36,6 +36,10 @@ const OF_BEFORE: &str =
     ALTER TABLE request DROP COLUMN delivery_ids;
     DROP TABLE topic_subscription, deleted_topic, topic;
     ALTER TABLE app DROP COLUMN max_topics, DROP COLUMN max_subscriptions, DROP COLUMN realtime_connections;
+    ALTER TABLE app DROP COLUMN max_send_megabytes, DROP COLUMN max_file_megabytes;
+    ALTER TABLE installation DROP COLUMN log_store;
+    ALTER TABLE checkpoint DROP COLUMN started_at;
+    DROP TABLE app_bytes;
     ALTER TABLE request DROP COLUMN topics, DROP COLUMN expanding;
     ALTER TABLE plan DROP COLUMN expansion;
     DROP INDEX timer_publishes_send;
@@ -46,7 +50,7 @@ const OF_BEFORE: &str =
     DROP INDEX delivery_send, delivery_user;
     CREATE INDEX delivery_send ON delivery (app_id, send_id, recipient_index);
     CREATE INDEX delivery_user ON delivery (app_id, user_number);
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

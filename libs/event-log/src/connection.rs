@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -88,6 +89,8 @@ pub struct EventLog {
     pub(crate) replicas: usize,
     pub(crate) max_messages: i64,
     pub(crate) ack_timeout: Duration,
+    /// See [`limit_store`](Self::limit_store); 0 if there is no limit.
+    pub(crate) store_limit: Arc<AtomicU64>,
 }
 
 impl EventLog {
@@ -124,6 +127,7 @@ impl EventLog {
             replicas: settings.replicas,
             max_messages: settings.max_messages,
             ack_timeout: settings.ack_timeout,
+            store_limit: Arc::default(),
         })
     }
 

@@ -19,6 +19,7 @@ mod pull;
 mod reader;
 mod record;
 mod size;
+mod store_use;
 mod stream;
 
 pub use connection::{Access, EventLog, Settings};
@@ -30,4 +31,5 @@ pub use publish::{Message, PublishAck};
 pub use reader::Reader;
 pub use record::Record;
 pub use size::{ResizedStream, StreamSize};
+pub use store_use::StoreUse;
 pub use stream::{StreamIdentity, StreamState};

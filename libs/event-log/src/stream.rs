@@ -41,7 +41,8 @@ pub struct StreamState {
     pub last_seq: u64,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Number of messages divided by the message limit, 0 to 1.
+    /// Messages and bytes, each divided by the limit of the stream: the higher share, 0 to 1. The store of the server may be
+    /// fuller; see [`store_use`](EventLog::store_use).
     pub fill: f64,
 }
 
@@ -88,7 +89,8 @@ impl EventLog {
             first_seq: info.state.first_sequence,
             last_seq: info.state.last_sequence,
             bytes: info.state.bytes,
-            fill: fill(info.state.messages, info.config.max_messages),
+            fill: fill(info.state.messages, info.config.max_messages)
+                .max(fill(info.state.bytes, info.config.max_bytes)),
         })
     }
 
@@ -216,11 +218,12 @@ fn is_taken(error: &context::CreateStreamError) -> bool {
     [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
 }
 
-/// Returns the declared configuration, but with the message limit and the number of replicas of the existing stream. If the
-/// existing stream has no message limit, the declared limit is kept.
+/// Returns the declared configuration, but with the limits and the number of replicas of the existing stream. If the existing
+/// stream has no message limit, the declared limit is kept. Only operators set a limit of bytes.
 fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
     let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
-    stream::Config { max_messages, num_replicas: found.num_replicas, ..declared }
+    let max_bytes = if found.max_bytes > 0 { found.max_bytes } else { declared.max_bytes };
+    stream::Config { max_messages, max_bytes, num_replicas: found.num_replicas, ..declared }
 }
 
 pub(crate) fn refuse_difference(wanted: &stream::Config, found: &stream::Config) -> Result<(), DeclareError> {
@@ -275,6 +278,6 @@ pub(crate) fn unix_millis(nanos: i128) -> i64 {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
-fn fill(messages: u64, limit: i64) -> f64 {
-    if limit <= 0 { 0.0 } else { messages as f64 / limit as f64 }
+fn fill(held: u64, limit: i64) -> f64 {
+    if limit <= 0 { 0.0 } else { held as f64 / limit as f64 }
 }

@@ -74,7 +74,9 @@ pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<Event
         ack_timeout: LOG_ACK_LIMIT,
     };
     let connect = async || EventLog::connect(settings.clone()).await;
-    retry("NATS", url, limit, ConnectError::is_permanent, connect).await
+    let log = retry("NATS", url, limit, ConnectError::is_permanent, connect).await?;
+    log.limit_store(config.nats.max_store);
+    Ok(log)
 }
 
 async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(

@@ -52,6 +52,9 @@ impl Context {
         )?;
         let checked = checked_within_limit(&store, &log, &master_key, &config.security);
         let partitions = Box::pin(checked).await?;
+        if config.nats.max_store == 0 {
+            log.limit_store(store.database().log_store().await?.unwrap_or(0));
+        }
         connections::warn_of_few_sessions(&store).await;
         let wanted = config.streams.partitions;
         ensure!(

@@ -1,59 +1,105 @@
-//! Fullness of streams, for processes that publish to them.
+//! Fullness of streams and of the store that they share, for processes that publish to them.
 //!
-//! If a stream is 80 % full ([`DISPATCHER_STOPS`]), the dispatcher adds nothing to it, and sends wait in their own stream. If a
-//! stream is 90 % full ([`GATEWAY_STOPS`]), the gateway refuses requests that would add to it. The last 10 % are reserved for
-//! messages that must not be refused: outcomes and erasures.
+//! A stream has a limit of messages and perhaps of bytes. If it is 80 % full ([`DISPATCHER_STOPS`]), the dispatcher adds nothing
+//! to it, and sends wait in their own stream. If it is 90 % full ([`GATEWAY_STOPS`]), the gateway refuses requests that would add
+//! to it.
+//!
+//! The store holds the bytes of all streams. If it is 80 % full ([`SENDS_STOP`]), no process adds sends. If it is 90 % full
+//! ([`WORK_STOPS`]), no process adds jobs or inbox events. So the sends that the log already holds can still be planned, which
+//! makes room. The last 10 % are reserved for messages that must not be refused: outcomes and erasures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::StreamName;
-use event_log::EventLog;
+use event_log::{EventLog, StoreUse};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The dispatcher stops adding to a stream that has reached this fraction of its message limit.
+/// The dispatcher stops adding to a stream that has reached this fraction of its limits.
 pub const DISPATCHER_STOPS: f64 = 0.8;
-/// The gateway refuses requests that would add to a stream that has reached this fraction of its message limit.
+/// The gateway refuses requests that would add to a stream that has reached this fraction of its limits.
 pub const GATEWAY_STOPS: f64 = 0.9;
+/// No process adds to a send stream if the store has reached this fraction of its limit.
+pub const SENDS_STOP: f64 = 0.8;
+/// No process adds jobs or inbox events if the store has reached this fraction of its limit.
+pub const WORK_STOPS: f64 = 0.9;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Fraction of its message limit that each stream had reached at the last check. All clones use the same state.
+/// Fill of streams and of their store at the last check. All clones use the same state.
 #[derive(Clone, Debug)]
 pub struct Fullness {
     limit: f64,
-    streams: Arc<[(StreamName, AtomicU64)]>,
+    streams: Arc<[CheckedStream]>,
+    store: Arc<CheckedStore>,
+}
+
+#[derive(Debug)]
+struct CheckedStream {
+    name: StreamName,
+    /// Fraction of the stream's limits, as the bits of a float.
+    fill: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Bytes in use and their limit; a limit of 0 means that there is none.
+#[derive(Debug, Default)]
+struct CheckedStore {
+    used: AtomicU64,
+    limit: AtomicU64,
 }
 
 impl Fullness {
-    /// Creates the state of `streams`. A stream counts as full if it has reached the fraction `limit` (0 to 1) of its message
-    /// limit. Before the first check, no stream counts as full.
+    /// Creates the state of `streams`. A stream counts as full if it has reached the fraction `limit` (0 to 1) of its limits.
+    /// Before the first check, no stream counts as full.
     #[must_use]
     pub fn new(limit: f64, streams: impl IntoIterator<Item = StreamName>) -> Fullness {
-        let empty = || AtomicU64::new(0.0_f64.to_bits());
-        Fullness { limit, streams: streams.into_iter().map(|stream| (stream, empty())).collect() }
+        let empty =
+            |name| CheckedStream { name, fill: AtomicU64::new(0.0_f64.to_bits()), bytes: AtomicU64::new(0) };
+        Fullness { limit, streams: streams.into_iter().map(empty).collect(), store: Arc::default() }
     }
 
-    /// Returns true if the stream was full when it was last checked.
+    /// Returns true if the stream or the store was full when it was last checked.
     #[must_use]
     pub fn is_full(&self, stream: StreamName) -> bool {
-        self.above(self.limit).any(|name| name == stream)
+        self.full().any(|name| name == stream)
     }
 
-    /// Lists the streams that were full when they were last checked.
+    /// Lists the streams that cannot be added to, because they or the store were full when they were last checked.
     pub fn full(&self) -> impl Iterator<Item = StreamName> {
-        self.above(self.limit)
+        let store = self.store().fill();
+        self.streams
+            .iter()
+            .filter(move |stream| stream.fill() >= self.limit || store >= store_limit(stream.name))
+            .map(|stream| stream.name)
     }
 
-    /// Lists the streams that had reached the fraction `share` of their message limit when they were last checked.
+    /// Lists the streams that had reached the fraction `share` of their own limits when they were last checked.
     pub fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
-        let known =
-            self.streams.iter().map(|(name, fill)| (*name, f64::from_bits(fill.load(Ordering::Relaxed))));
-        known.filter(move |(_, fill)| *fill >= share).map(|(name, _)| name)
+        self.streams.iter().filter(move |stream| stream.fill() >= share).map(|stream| stream.name)
     }
 
-    /// Checks all streams every second, until `end`.
+    /// Use of the store at the last check, with the bytes that were [`added`](Self::add) since.
+    #[must_use]
+    pub fn store(&self) -> StoreUse {
+        let limit = self.store.limit.load(Ordering::Relaxed);
+        StoreUse { used: self.store.used.load(Ordering::Relaxed), limit: (limit > 0).then_some(limit) }
+    }
+
+    /// Bytes of the streams that `of` selects, at the last check.
+    pub fn bytes(&self, of: impl Fn(StreamName) -> bool) -> u64 {
+        let selected = self.streams.iter().filter(|stream| of(stream.name));
+        selected.map(|stream| stream.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counts bytes that this process is about to publish, so that the store is not overfilled between two checks.
+    pub fn add(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.store.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Checks the store and all streams every second, until `end`.
     pub async fn follow_until(self, end: CancellationToken, log: EventLog) -> anyhow::Result<()> {
         while end.run_until_cancelled(self.refresh(&log)).await.is_some() {
             end.run_until_cancelled(sleep(CHECK_INTERVAL)).await;
@@ -61,25 +107,59 @@ impl Fullness {
         Ok(())
     }
 
-    /// Checks all streams once. A stream that cannot be checked keeps its last value.
+    /// Checks the store and all streams once. A stream that cannot be checked keeps its last value.
     pub async fn refresh(&self, log: &EventLog) {
-        for (stream, known) in self.streams.iter() {
-            match log.state(*stream).await {
+        match log.store_use().await {
+            Ok(store) => self.note_store(store),
+            // These lines are only for debugging: a process that publishes to the stream gets the error itself.
+            Err(error) => tracing::debug!(%error, "cannot read the use of the store"),
+        }
+        for stream in self.streams.iter() {
+            match log.state(stream.name).await {
                 Ok(state) => {
-                    let before = f64::from_bits(known.swap(state.fill.to_bits(), Ordering::Relaxed));
-                    match (before >= self.limit, state.fill >= self.limit) {
-                        (false, true) => {
-                            tracing::error!(%stream, fill = state.fill, "a stream is nearly full");
-                        }
-                        (true, false) => {
-                            tracing::info!(%stream, fill = state.fill, "a stream is no longer nearly full");
-                        }
-                        _ => {}
-                    }
+                    stream.bytes.store(state.bytes, Ordering::Relaxed);
+                    self.note_fill(stream, state.fill);
                 }
-                // This line is only for debugging: a process that publishes to the stream gets the error itself.
-                Err(error) => tracing::debug!(%stream, %error, "cannot read the state of a stream"),
+                Err(error) => {
+                    tracing::debug!(stream = %stream.name, %error, "cannot read the state of a stream");
+                }
             }
         }
+    }
+
+    fn note_fill(&self, stream: &CheckedStream, fill: f64) {
+        let before = f64::from_bits(stream.fill.swap(fill.to_bits(), Ordering::Relaxed));
+        match (before >= self.limit, fill >= self.limit) {
+            (false, true) => tracing::error!(stream = %stream.name, fill, "a stream is nearly full"),
+            (true, false) => tracing::info!(stream = %stream.name, fill, "a stream is no longer nearly full"),
+            _ => {}
+        }
+    }
+
+    fn note_store(&self, store: StoreUse) {
+        let before = self.store().fill();
+        self.store.used.store(store.used, Ordering::Relaxed);
+        self.store.limit.store(store.limit.unwrap_or(0), Ordering::Relaxed);
+        let (used, limit, fill) = (store.used, store.limit, store.fill());
+        match (before >= SENDS_STOP, fill >= SENDS_STOP) {
+            (false, true) => tracing::error!(used, limit, fill, "the store of the log is nearly full"),
+            (true, false) => {
+                tracing::info!(used, limit, fill, "the store of the log is no longer nearly full");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl CheckedStream {
+    fn fill(&self) -> f64 {
+        f64::from_bits(self.fill.load(Ordering::Relaxed))
+    }
+}
+
+fn store_limit(stream: StreamName) -> f64 {
+    match stream {
+        StreamName::Send(_) => SENDS_STOP,
+        StreamName::Job(..) | StreamName::Inbox(_) | StreamName::Outcome => WORK_STOPS,
     }
 }

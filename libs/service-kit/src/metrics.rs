@@ -20,7 +20,16 @@ pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 pub const DELIVERIES: &str = "tidings_deliveries_total";
 /// Gauge, by `stream`: number of messages in the stream.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
-/// Gauge, by `stream`: number of messages in the stream divided by its message limit, 0 to 1.
+/// Gauge in bytes, by `stream`: size of the messages in the stream.
+pub const STREAM_BYTES: &str = "tidings_stream_bytes";
+/// Gauge: bytes in all streams divided by the number that the log can hold, 0 to 1; 0 if that number is unknown.
+pub const LOG_STORE_FILL: &str = "tidings_log_store_fill_ratio";
+/// Gauge in bytes: size up to which the log can grow, counting one copy of each stream; 0 if it is unknown.
+pub const LOG_STORE_LIMIT: &str = "tidings_log_store_limit_bytes";
+/// Counter, by `quota` (`sends`, `files`): sends refused because their app has reached a quota of bytes per day.
+pub const BYTES_REFUSED: &str = "tidings_bytes_refused_total";
+/// Gauge, by `stream`: fill of the stream, 0 to 1. This is the highest of its messages and bytes, each divided by its limit, and of
+/// [`LOG_STORE_FILL`].
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
 /// Gauge, by `stream`: messages that the stream's consumer has not acknowledged.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";
@@ -126,7 +135,17 @@ fn describe() {
     describe_counter!(REMOVED_SENDS, "Sends removed because they were older than the retention");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
-    describe_gauge!(STREAM_FILL, "Messages held by a stream, as a share of its limit");
+    describe_gauge!(STREAM_BYTES, Unit::Bytes, "Bytes held by a stream");
+    describe_gauge!(
+        LOG_STORE_FILL,
+        "Bytes in all streams, as a share of the size up to which the log can grow"
+    );
+    describe_gauge!(LOG_STORE_LIMIT, Unit::Bytes, "Size up to which the log can grow");
+    describe_counter!(BYTES_REFUSED, "Sends refused because their app has reached a quota of bytes");
+    describe_gauge!(
+        STREAM_FILL,
+        "Fill of a stream: the highest share of its messages, its bytes and the store"
+    );
     describe_gauge!(STREAM_PENDING, "Messages that the stream's consumer has not acknowledged");
     describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message that is not acknowledged");
     describe_gauge!(PROJECTION_LAG_EVENTS, "Events that the projection has not committed");

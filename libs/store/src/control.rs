@@ -8,3 +8,4 @@ pub mod signing_key;
 pub mod switch;
 pub mod template;
 pub mod vapid_key;
+pub mod volume;

@@ -4,12 +4,15 @@
 use domain::{Lane, StreamName};
 use event_log::EventLog;
 use metrics::gauge;
-use service_kit::fullness::DISPATCHER_STOPS;
+use service_kit::fullness::{DISPATCHER_STOPS, SENDS_STOP};
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
 /// Fill of a send stream, as a fraction, from which on no timer is published to it, not even one that continues an accepted send.
 const CRAMMED: f64 = 0.99;
+/// Fraction of the store that jobs, inbox events and outcomes may occupy although sends have filled the rest. Planning sends is
+/// the only way to make room then.
+const WORK_SHARE: u64 = 10;
 
 /// Fill of all streams. Clones share the state.
 #[derive(Clone)]
@@ -36,22 +39,36 @@ impl Backpressure {
     /// Returns a nearly full stream to which planned sends of the lane add messages, if there is one. The lane's own send
     /// stream does not count, because only planning makes room there.
     pub(crate) fn full_stream_for(&self, lane: Lane) -> Option<StreamName> {
-        let missing = self.fullness.full().find(|&stream| is_added_to(stream, lane));
+        let added_to = |stream: &StreamName| is_added_to(*stream, lane);
+        let missing = if self.is_filled_by_sends() {
+            self.fullness.above(DISPATCHER_STOPS).find(added_to)
+        } else {
+            self.fullness.full().find(added_to)
+        };
         gauge!(DISPATCH_PAUSED, "lane" => lane.as_str()).set(f64::from(u8::from(missing.is_some())));
         missing
     }
 
     /// Returns the streams to which no due timer is published now. The outcome stream always accepts timers. A send stream
     /// accepts timers until its fill reaches [`CRAMMED`]. The gateway may fill it to 90 %, and the timers that continue accepted
-    /// sends must still fit.
+    /// sends must still fit. If the store is full of sends, timers with further sends wait until some sends are planned.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
-        let crammed = self.fullness.above(CRAMMED).filter(|&stream| matches!(stream, StreamName::Send(_)));
+        let is_send = |stream: &StreamName| matches!(stream, StreamName::Send(_));
+        let sends = if self.fullness.store().fill() >= SENDS_STOP { 0.0 } else { CRAMMED };
+        let crammed = self.fullness.above(sends).filter(is_send);
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()
     }
 
-    /// Returns the streams whose fill is at least `share`.
-    pub(crate) fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
+    /// Returns the streams whose fill is at least `share`; all streams if the fill of the store is.
+    pub(crate) fn crowded(&self, share: f64) -> impl Iterator<Item = StreamName> {
+        let share = if self.fullness.store().fill() >= share { 0.0 } else { share };
         self.fullness.above(share)
+    }
+
+    /// Returns true if everything but sends occupies less than a tenth of the store.
+    fn is_filled_by_sends(&self) -> bool {
+        let work = self.fullness.bytes(|stream| !matches!(stream, StreamName::Send(_)));
+        self.fullness.store().limit.is_some_and(|limit| work < limit / WORK_SHARE)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::intake::DURABLE;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill of a stream at which the janitor starts to remove messages before the end of their retention. It removes only messages
+/// Fill of a stream or of the store at which the janitor starts to remove messages before the end of their retention. It removes only messages
 /// that every reader has read, and stops when the fill is down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 pub(crate) async fn make_room(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
-        for stream in backpressure.above(CROWDED) {
+        for stream in backpressure.crowded(CROWDED) {
             if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
                 tracing::warn!(
                     %stream,
@@ -126,8 +126,9 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
         None => return Ok(()),
     };
     let read = followed_up_to(context, stream).await?.map_or(read, |followed| followed.min(read));
-    let keep_from = if state.fill >= CROWDED {
-        (state.first_seq + surplus(&state)).min(read + 1)
+    let fill = state.fill.max(context.log.store_use().await?.fill());
+    let keep_from = if fill >= CROWDED {
+        (state.first_seq + surplus(&state, fill)).min(read + 1)
     } else {
         first_younger(context, stream, state.first_seq, read + 1).await?
     };
@@ -141,15 +142,16 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the number of messages to remove from a nearly full stream, so that its fill falls to [`ROOMY`].
+/// Returns the number of messages to remove from a stream with this fill, so that the fill falls to [`ROOMY`]. If the store is
+/// nearly full, every stream loses the same share of its messages.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a share of a count, rounded"
 )]
-fn surplus(state: &StreamState) -> u64 {
-    (state.messages as f64 * (1.0 - ROOMY / state.fill)).ceil() as u64
+fn surplus(state: &StreamState, fill: f64) -> u64 {
+    (state.messages as f64 * (1.0 - ROOMY / fill)).ceil() as u64
 }
 
 /// Returns the last sequence that every reader has read; None if no reader has started.
@@ -163,14 +165,13 @@ pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow:
     Ok(context.log.consumer_progress(stream, durable).await?.map(|progress| progress.ack_floor))
 }
 
-/// Returns the last sequence of a stream that the webhooks service has processed. None if it does not follow the stream, or has
-/// processed nothing yet.
+/// Returns the last sequence of a stream that the webhooks service has processed, or after which it starts. None if it has never
+/// run, or does not follow the stream.
 async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
         StreamName::Inbox(_) | StreamName::Outcome => {
-            let followed = context.store.database().checkpoint(WEBHOOKS, stream).await?;
-            Ok((followed > 0).then_some(followed))
+            Ok(context.store.database().stored_checkpoint(WEBHOOKS, stream).await?)
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use domain::{StreamName, Timestamp};
 use metrics::gauge;
 use service_kit::metrics::{
-    PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, STREAM_FILL, STREAM_MESSAGES, STREAM_OLDEST_AGE,
-    STREAM_PENDING,
+    LOG_STORE_FILL, LOG_STORE_LIMIT, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, STREAM_BYTES,
+    STREAM_FILL, STREAM_MESSAGES, STREAM_OLDEST_AGE, STREAM_PENDING,
 };
 use service_kit::{Context, clock};
 
@@ -20,8 +20,16 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
     loop {
+        let store = match token.run_until_cancelled(measure_store(&context)).await {
+            Some(Ok(fill)) => fill,
+            Some(Err(error)) => {
+                tracing::debug!(%error, "cannot measure the store; its metrics keep their last values");
+                0.0
+            }
+            None => return Ok(()),
+        };
         for &stream in &streams {
-            if let Some(Err(error)) = token.run_until_cancelled(measure(&context, stream)).await {
+            if let Some(Err(error)) = token.run_until_cancelled(measure(&context, stream, store)).await {
                 tracing::debug!(%stream, error = format!("{error:#}"), "cannot measure a stream; its metrics keep their last values");
             }
         }
@@ -31,11 +39,21 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-async fn measure(context: &Context, stream: StreamName) -> anyhow::Result<()> {
+/// Measures the store of all streams, and returns its fill.
+async fn measure_store(context: &Context) -> Result<f64, event_log::Error> {
+    let store = context.log.store_use().await?;
+    gauge!(LOG_STORE_FILL).set(store.fill());
+    gauge!(LOG_STORE_LIMIT).set(store.limit.unwrap_or(0) as f64);
+    Ok(store.fill())
+}
+
+/// Measures a stream. `store` is the fill of the store.
+async fn measure(context: &Context, stream: StreamName, store: f64) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     let name = stream.to_string();
     gauge!(STREAM_MESSAGES, "stream" => name.clone()).set(state.messages as f64);
-    gauge!(STREAM_FILL, "stream" => name.clone()).set(state.fill);
+    gauge!(STREAM_BYTES, "stream" => name.clone()).set(state.bytes as f64);
+    gauge!(STREAM_FILL, "stream" => name.clone()).set(state.fill.max(store));
     let Some(read) = read_up_to(context, stream).await? else {
         return Ok(());
     };

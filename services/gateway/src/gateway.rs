@@ -1,6 +1,7 @@
 //! The state of the gateway process, which all requests share.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
@@ -8,12 +9,13 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use credentials::link::Links;
 use domain::web_push::PushHost;
-use domain::{Envelope, Lane, StreamName};
+use domain::{Envelope, Event, Lane, StreamName};
 use event_log::{EventLog, Message};
 use service_kit::append::{GroupAppend, NewEvent, start_group_append};
 use service_kit::fullness::GATEWAY_STOPS;
 use service_kit::{Context, Fullness, Network, Readiness};
 use store::Store;
+use store::control::volume::VolumeQuota;
 use store::sends::idempotency::Reservations;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -32,6 +34,7 @@ use crate::inbox::positions::Positions;
 use crate::realtime::web_socket::MESSAGE_ROOM;
 use crate::realtime::{self, Hub};
 use crate::sends::category::KnownCategories;
+use crate::sends::volume::{Limits as VolumeLimits, Volumes};
 
 /// Limit, in KiB, on the memory of all request bodies in progress: the received bytes plus the parsed JSON.
 pub const BODY_ROOM: usize = 128 * 1024;
@@ -102,6 +105,8 @@ pub(crate) struct Gateway {
     pub(crate) transactional_rates: RateLimits,
     /// Transactional sends per second of an app without a configured rate.
     pub(crate) transactional_rate: NonZeroU32,
+    /// Bytes that each app has added within a day.
+    pub(crate) volumes: Arc<Volumes>,
 }
 
 impl Gateway {
@@ -121,6 +126,8 @@ impl Gateway {
         let fullness = Fullness::new(GATEWAY_STOPS, streams);
         context
             .spawn("fullness of the log", fullness.clone().follow_until(served.clone(), context.log.clone()));
+        let volumes = Arc::new(Volumes::default());
+        context.spawn("volumes of apps", follow(volumes.clone(), served.clone(), context.store.clone()));
         let config = &context.config.gateway;
         let connections = Connections::new(config);
         context.spawn("idle connections", connections.clone().sweep_until(served.clone()));
@@ -159,6 +166,7 @@ impl Gateway {
             retention: context.config.streams.retention,
             transactional_rates: RateLimits::new(),
             transactional_rate: NonZeroU32::new(config.transactional_rate).unwrap_or(NonZeroU32::MIN),
+            volumes,
         });
         realtime::start(context, &gateway, exits, served);
         Ok(gateway)
@@ -179,15 +187,38 @@ impl Gateway {
 
     /// Appends an accepted send like [`append`](Self::append), together with the sends of concurrent requests. A large or repeated
     /// send is appended alone. If the send may be appended again, its id becomes the message id. The log then drops a duplicate,
-    /// unless the first message contained other sends too; the dispatcher recognises such a duplicate.
+    /// unless the first message contained other sends too; the dispatcher recognises such a duplicate. 429 if the app has reached
+    /// its quota of bytes.
     pub(crate) async fn append_send(
         &self,
         lane: Lane,
         send: &Envelope,
         repeats: Repetition,
+        limits: VolumeLimits,
     ) -> Result<(), Failure> {
         let stream = StreamName::Send(lane);
         let payload = self.encode(stream, send)?;
+        let size = match &send.event {
+            Event::SendAccepted(accepted) => accepted.fan_out(payload.len()),
+            _ => payload.len(),
+        };
+        let store = self.fullness.store().limit;
+        self.volumes.charge(send.app, VolumeQuota::Sends, size, limits, store)?;
+        let appended = self.append_encoded(stream, lane, send, repeats, payload).await;
+        if appended.is_err() {
+            self.volumes.release(send.app, VolumeQuota::Sends, size);
+        }
+        appended
+    }
+
+    async fn append_encoded(
+        &self,
+        stream: StreamName,
+        lane: Lane,
+        send: &Envelope,
+        repeats: Repetition,
+        payload: Bytes,
+    ) -> Result<(), Failure> {
         let message_id = (repeats != Repetition::Impossible).then(|| send.id.to_string());
         if payload.len() > MAX_GROUPED || repeats == Repetition::Actual {
             let message = Message { stream, id: message_id, payload };
@@ -213,10 +244,16 @@ impl Gateway {
         }
         if self.fullness.is_full(stream) {
             let message = "the event log is nearly full; repeat the request later";
-            return Err(Failure::unavailable(message, format_args!("{stream} is nearly full")));
+            return Err(Failure::unavailable(message, format_args!("{stream} or the store is nearly full")));
         }
+        self.fullness.add(payload.len());
         Ok(payload.into())
     }
+}
+
+async fn follow(volumes: Arc<Volumes>, served: CancellationToken, store: Store) -> anyhow::Result<()> {
+    volumes.follow_until(&served, &store).await;
+    Ok(())
 }
 
 /// Returns the path of a URL; empty if it has none.

@@ -9,3 +9,4 @@ pub(crate) mod idempotency;
 mod shown_content;
 pub(crate) mod status;
 pub(crate) mod submission;
+pub(crate) mod volume;

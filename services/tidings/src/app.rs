@@ -231,6 +231,8 @@ fn as_json(app: &App) -> serde_json::Value {
         "maxDevices": app.max_devices,
         "maxTopics": app.max_topics,
         "maxSubscriptions": app.max_subscriptions,
+        "maxSendMegabytes": app.max_send_megabytes,
+        "maxFileMegabytes": app.max_file_megabytes,
         "realtimeConnections": app.realtime_connections,
         "keepSends": app.keep_sends,
         "addressKeys": if app.guards_addresses() { "guarded" } else { "open" },

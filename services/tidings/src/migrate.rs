@@ -71,6 +71,8 @@ pub(crate) struct MigrationReport {
     streams_before: usize,
     streams: usize,
     partitions: u32,
+    /// Number of bytes that the log can hold; None if it is unknown.
+    log_store: Option<u64>,
     resized: Vec<ResizedStream>,
     /// Id of the master key, if this run created it.
     made_master_key: Option<String>,
@@ -97,6 +99,10 @@ impl std::fmt::Display for MigrationReport {
         let streams = self.streams;
         let created = streams.saturating_sub(self.streams_before);
         writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)?;
+        match self.log_store {
+            Some(bytes) => writeln!(f, "Store of the log: {:.1} GB.", bytes as f64 / 1e9)?,
+            None => writeln!(f, "Store of the log: unknown. Set nats.max_store.")?,
+        }
         for ResizedStream {
             stream,
             max_messages: (limit_before, limit),
@@ -170,12 +176,19 @@ pub(crate) async fn install(
         streams_before,
         streams: store.database().recorded_streams().await?.len(),
         partitions,
+        log_store: store_of_log(config, &store).await?,
         resized,
         made_master_key,
         keys,
     };
     store.close().await;
     Ok(installed)
+}
+
+/// Returns the number of bytes that the log can hold: the configured number, or else the one that the servers grant.
+async fn store_of_log(config: &Config, store: &Store) -> anyhow::Result<Option<u64>> {
+    let configured = Some(config.nats.max_store).filter(|bytes| *bytes > 0);
+    Ok(configured.or(store.database().log_store().await?))
 }
 
 /// Creates the master key if its file does not exist, and returns its id. Fails if the database contains sealed secrets,

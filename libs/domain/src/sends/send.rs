@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::{Attachment, InAppContent, Object};
 use crate::id::TemplateId;
 use crate::overrides::Overrides;
+use crate::size::json_size;
 use crate::text_enum::text_enum;
 use crate::{Channel, Digest, Timestamp};
 
@@ -153,6 +154,18 @@ impl Recipient {
 }
 
 impl SendRequest {
+    /// Returns the approximate number of bytes that the recipients get together. `encoded` is the size of the send. Subscribers of
+    /// topics are not counted.
+    #[must_use]
+    pub fn fan_out(&self, encoded: usize) -> usize {
+        let copies = self.recipients.len().saturating_sub(1);
+        if copies == 0 {
+            return encoded;
+        }
+        let content = encoded.saturating_sub(json_size(&self.recipients));
+        encoded.saturating_add(content.saturating_mul(copies))
+    }
+
     /// Number of chunks for the recipients that the send lists. A send with topics has at least one such chunk, and further chunks for
     /// the subscribers ([`Expansion`](crate::Expansion)).
     #[must_use]

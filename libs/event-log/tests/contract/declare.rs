@@ -57,10 +57,9 @@ async fn subjects_of_another_stream_are_named() {
 /// A field, its declared value, the value in the altered stream, and the function that alters the configuration of the stream.
 type Case = (&'static str, &'static str, &'static str, fn(Config) -> Config);
 
-const ALTERED: [Case; 6] = [
+const ALTERED: [Case; 5] = [
     ("discard", "New", "Old", |config| Config { discard: DiscardPolicy::Old, ..config }),
     ("max_msgs", "100000", "-1", |config| Config { max_messages: -1, ..config }),
-    ("max_bytes", "-1", "1000000", |config| Config { max_bytes: 1_000_000, ..config }),
     ("max_age", "0ns", "3600s", |config| Config { max_age: Duration::from_secs(3600), ..config }),
     ("duplicate_window", "600s", "120s", |config| Config {
         duplicate_window: Duration::from_secs(120),

@@ -11,4 +11,5 @@ mod position;
 mod publish;
 mod reader;
 mod size;
+mod store_use;
 mod world;

@@ -25,6 +25,8 @@ pub struct Nats {
     pub replicas_are_set: bool,
     /// Maximum number of messages in a stream. A full stream refuses further messages.
     pub max_messages: i64,
+    /// Number of bytes that all streams together may use, counting one copy of each; 0 for the limit that `tidings migrate` found.
+    pub max_store: u64,
     /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have a different limit.
     pub max_messages_are_set: bool,
 }
@@ -40,6 +42,7 @@ impl Nats {
             replicas: settings.number("nats.replicas", 1, 1..=5),
             replicas_are_set: settings.is_set("nats.replicas"),
             max_messages: settings.number("nats.max_messages", 10_000_000, 1_000..=1_000_000_000),
+            max_store: settings.number("nats.max_store", 0, 0..=1 << 50),
             max_messages_are_set: settings.is_set("nats.max_messages"),
         };
         let alone = match (&nats.cert_file, &nats.key_file) {

@@ -20,6 +20,7 @@ macro_rules! select_apps {
             AppRow,
             r#"SELECT app.id, name, api_key, disabled, development, secure_mode, hmac, require_exp, token_subject,
                     template_profile, max_users, max_categories, max_devices, max_topics, max_subscriptions, realtime_connections,
+                    max_send_megabytes, max_file_megabytes,
                     keep_sends,
                     guard_addresses, cors_origins, rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
                     live.expiries AS "expiries: Vec<Option<DateTime<Utc>>>", keys.kids, keys.algorithms,
@@ -111,6 +112,10 @@ pub struct App {
     pub max_topics: Option<i64>,
     /// Maximum number of subscriptions to all topics; None for the default.
     pub max_subscriptions: Option<i64>,
+    /// Megabytes of sends within 24 hours; None for the default. See [`VolumeQuota`](crate::control::volume::VolumeQuota).
+    pub max_send_megabytes: Option<i64>,
+    /// Megabytes of files of sends within 24 hours; None for the default.
+    pub max_file_megabytes: Option<i64>,
     /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
     pub realtime_connections: Option<i64>,
     /// Number of days for which sends are kept; None for the configured time, which also applies if it is shorter.
@@ -288,6 +293,8 @@ struct AppRow {
     max_devices: Option<i64>,
     max_topics: Option<i64>,
     max_subscriptions: Option<i64>,
+    max_send_megabytes: Option<i64>,
+    max_file_megabytes: Option<i64>,
     realtime_connections: Option<i64>,
     keep_sends: Option<i32>,
     guard_addresses: Option<bool>,
@@ -332,6 +339,8 @@ impl TryFrom<AppRow> for App {
             max_devices: row.max_devices,
             max_topics: row.max_topics,
             max_subscriptions: row.max_subscriptions,
+            max_send_megabytes: row.max_send_megabytes,
+            max_file_megabytes: row.max_file_megabytes,
             realtime_connections: row.realtime_connections,
             keep_sends: positive(row.keep_sends),
             guard_addresses: row.guard_addresses,

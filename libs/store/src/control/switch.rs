@@ -39,6 +39,10 @@ pub enum Switch {
     MaxTopics(Option<NonZeroU32>),
     /// Maximum number of subscriptions to all topics; None for the default.
     MaxSubscriptions(Option<NonZeroU32>),
+    /// Megabytes of sends within 24 hours; None for the default.
+    MaxSendMegabytes(Option<NonZeroU32>),
+    /// Megabytes of files of sends within 24 hours; None for the default.
+    MaxFileMegabytes(Option<NonZeroU32>),
     /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
     RealtimeConnections(Option<NonZeroU32>),
     /// Number of days for which sends are kept, if that is shorter than the configured time; None for the configured time.
@@ -62,6 +66,8 @@ impl fmt::Display for Switch {
             Switch::MaxDevices(most) => write!(f, "max-devices={}", number(most)),
             Switch::MaxTopics(most) => write!(f, "max-topics={}", number(most)),
             Switch::MaxSubscriptions(most) => write!(f, "max-subscriptions={}", number(most)),
+            Switch::MaxSendMegabytes(most) => write!(f, "max-send-megabytes={}", number(most)),
+            Switch::MaxFileMegabytes(most) => write!(f, "max-file-megabytes={}", number(most)),
             Switch::RealtimeConnections(most) => write!(f, "realtime-connections={}", number(most)),
             Switch::KeepSends(days) => write!(f, "keep-sends={}", number(days)),
             Switch::GuardAddresses(true) => f.write_str("address-keys=guarded"),
@@ -131,6 +137,12 @@ async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Resu
         Switch::MaxTopics(number) => update!("UPDATE app SET max_topics = $2 WHERE id = $1", most(number)),
         Switch::MaxSubscriptions(number) => {
             update!("UPDATE app SET max_subscriptions = $2 WHERE id = $1", most(number))
+        }
+        Switch::MaxSendMegabytes(number) => {
+            update!("UPDATE app SET max_send_megabytes = $2 WHERE id = $1", most(number))
+        }
+        Switch::MaxFileMegabytes(number) => {
+            update!("UPDATE app SET max_file_megabytes = $2 WHERE id = $1", most(number))
         }
         Switch::RealtimeConnections(number) => {
             update!("UPDATE app SET realtime_connections = $2 WHERE id = $1", most(number))

@@ -18,6 +18,52 @@ impl Database<'_> {
         .await?;
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
+
+    /// Returns the checkpoint like [`checkpoint`](Self::checkpoint); None if the projection has stored none.
+    pub async fn stored_checkpoint(self, projection: &str, stream: StreamName) -> Result<Option<u64>, Error> {
+        let seq = sqlx::query_scalar!(
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
+            projection,
+            stream.to_string()
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(seq.map(i64::cast_unsigned))
+    }
+
+    /// Returns true if the projection has committed an event since [`start_checkpoint`](Self::start_checkpoint), or has a
+    /// checkpoint without such a start.
+    pub async fn has_left_start(self, projection: &str, stream: StreamName) -> Result<bool, Error> {
+        let left = sqlx::query_scalar!(
+            r#"SELECT seq IS DISTINCT FROM started_at AS "left!" FROM checkpoint WHERE projection = $1 AND stream = $2"#,
+            projection,
+            stream.to_string()
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(left.unwrap_or(false))
+    }
+
+    /// Stores `seq` as the checkpoint at which the projection starts. Returns false and changes nothing if the projection has
+    /// committed an event, or starts at `seq` already.
+    pub async fn start_checkpoint(
+        self,
+        projection: &str,
+        stream: StreamName,
+        seq: u64,
+    ) -> Result<bool, Error> {
+        let started = sqlx::query!(
+            "INSERT INTO checkpoint AS c (projection, stream, seq, started_at) VALUES ($1, $2, $3, $3)
+             ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq, started_at = excluded.started_at
+               WHERE c.seq = c.started_at AND c.seq <> excluded.seq",
+            projection,
+            stream.to_string(),
+            seq.cast_signed()
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(started.rows_affected() == 1)
+    }
 }
 
 /// Moves a projection's checkpoint from `from` to `to`. If the checkpoint is not at `from`, changes nothing and returns

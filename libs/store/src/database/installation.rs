@@ -203,6 +203,21 @@ impl Database<'_> {
         Ok(fixed.and_then(|fixed| u32::try_from(fixed).ok()))
     }
 
+    /// Stores the number of bytes that the log can hold; None if it is unknown.
+    pub async fn record_log_store(self, bytes: Option<u64>) -> Result<(), Error> {
+        sqlx::query!("UPDATE installation SET log_store = $1", bytes.map(u64::cast_signed))
+            .execute(&self.0.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Returns the number of bytes that the log can hold, as `tidings migrate` found it; None if it is unknown.
+    pub async fn log_store(self) -> Result<Option<u64>, Error> {
+        let bytes =
+            sqlx::query_scalar!("SELECT log_store FROM installation").fetch_optional(&self.0.pool).await?;
+        Ok(bytes.flatten().map(i64::cast_unsigned))
+    }
+
     /// Records the creation times of new streams. Streams that are already recorded stay unchanged.
     pub async fn record_streams(self, streams: &[KnownStream]) -> Result<(), Error> {
         columns! { stream in streams =>

@@ -9,6 +9,7 @@ use event_log::EventLog;
 use service_kit::{Fullness, clock};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
+use store::webhooks::WEBHOOKS;
 use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_number, send_to};
@@ -221,4 +222,66 @@ async fn unread_messages_stay_in_a_crowded_stream() {
     })
     .await;
     assert_eq!(world.log().state(JOBS).await.unwrap().messages, 36);
+}
+
+#[tokio::test]
+async fn sends_that_fill_the_store_are_planned_and_then_removed() {
+    let world = World::with(|_| {}).await;
+    let large = "x".repeat(60_000);
+    let mut send = send_to(vec![]);
+    send.content.message = Some(large);
+    for _ in 0..16 {
+        world.accept(&send).await;
+    }
+    world.log().limit_store(1_000_000);
+    assert!(world.log().store_use().await.unwrap().fill() > 0.95);
+    world.serve();
+    world.dispatched(Lane::Transactional, 16).await;
+    eventually(SOON, "the store has room", async || {
+        (world.log().store_use().await.unwrap().fill() < 0.7).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lane_waits_while_jobs_and_inbox_events_fill_the_store() {
+    let world = World::with(|_| {}).await;
+    for _ in 0..19 {
+        world.publish(StreamName::Inbox(0), vec![b'x'; 50_000]).await;
+    }
+    world.log().limit_store(1_000_000);
+    world.accept(&send_to(vec![person("ada")])).await;
+    let sends = StreamName::Send(Lane::Transactional);
+    let fullness = Fullness::new(0.8, [StreamName::Inbox(0), sends]);
+    fullness.refresh(world.log()).await;
+    assert!(fullness.is_full(StreamName::Inbox(0)) && fullness.is_full(sends));
+    world.serve();
+    // The outcome of another lane shows that the dispatcher runs.
+    world.fill(StreamName::Outcome, 3).await;
+    eventually(SOON, "read messages are removed", async || {
+        (world.log().state(StreamName::Outcome).await.unwrap().first_seq > 1).then_some(())
+    })
+    .await;
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 0);
+
+    world.log().purge_below(StreamName::Inbox(0), 10).await.unwrap();
+    world.dispatched(Lane::Transactional, 1).await;
+}
+
+#[tokio::test]
+async fn events_that_webhooks_have_not_read_stay_from_their_first_start_on() {
+    let world = small_world().await;
+    world.fill(StreamName::Outcome, 36).await;
+    let database = world.context.store.database();
+    assert!(database.start_checkpoint(WEBHOOKS, StreamName::Outcome, 0).await.unwrap());
+    assert!(!database.start_checkpoint(WEBHOOKS, StreamName::Outcome, 0).await.unwrap());
+    for _ in 0..36 {
+        world.accept_for(Lane::Bulk, 0).await;
+    }
+    world.serve();
+    eventually(SOON, "the other stream has room", async || {
+        (world.log().state(StreamName::Send(Lane::Bulk)).await.unwrap().messages < 28).then_some(())
+    })
+    .await;
+    assert_eq!(world.log().state(StreamName::Outcome).await.unwrap().messages, 36);
 }

@@ -16,6 +16,7 @@ use crate::http::limits::limited;
 use crate::http::shares::holder::{Holder, Proof};
 use crate::http::shares::peer::Peer;
 use crate::http::waiting::continue_as;
+use crate::sends::volume::Limits;
 
 /// The app that the API key of a request names. The other credentials may still be missing, unverified or wrong.
 pub(crate) struct RequestApp {
@@ -118,6 +119,11 @@ impl RequestApp {
     /// Returns the app's own limit of transactional sends per second; None if the default applies.
     pub(crate) fn transactional_rate(&self) -> Option<NonZeroU32> {
         self.app.transactional_rate
+    }
+
+    /// Returns the app's own limits of bytes per day.
+    pub(crate) fn volume_limits(&self) -> Limits {
+        [self.app.max_send_megabytes, self.app.max_file_megabytes]
     }
 
     /// Returns the app of a request; None if the request has no known API key, or if its handler reads no credentials.

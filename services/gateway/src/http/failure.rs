@@ -53,6 +53,13 @@ pub(crate) enum Failure {
         /// Seconds until the next request is allowed.
         seconds: u64,
     },
+    /// 429: the app reached a quota of bytes per day.
+    QuotaReached {
+        /// One sentence for the caller that names the quota.
+        message: String,
+        /// Seconds until the app may add as many bytes.
+        seconds: u64,
+    },
     /// 503: the database or the log cannot serve the request now.
     Unavailable {
         /// One sentence for the caller.
@@ -243,6 +250,7 @@ impl Display for Failure {
         match self {
             Failure::Invalid(problems) => write!(f, "{} problems", problems.len()),
             Failure::Refused { message, .. } => f.write_str(message),
+            Failure::QuotaReached { message, .. } => f.write_str(message),
             Failure::Method(_) => f.write_str(NO_SUCH_METHOD),
             Failure::Limited { .. } => f.write_str(LIMITED),
             Failure::Full { .. } => f.write_str(FULL),
@@ -259,6 +267,7 @@ impl Failure {
             Failure::Refused { code, .. } => code,
             Failure::Method(_) => "method_not_allowed",
             Failure::Limited { .. } => "rate_limited",
+            Failure::QuotaReached { .. } => "quota_reached",
             Failure::Unavailable { .. } | Failure::Full { .. } => "unavailable",
             Failure::Defect(_) => "internal",
         }
@@ -286,7 +295,7 @@ impl ResponseError for Failure {
             Failure::Invalid(_) => StatusCode::BAD_REQUEST,
             Failure::Refused { status, .. } => *status,
             Failure::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Failure::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Failure::Limited { .. } | Failure::QuotaReached { .. } => StatusCode::TOO_MANY_REQUESTS,
             Failure::Unavailable { .. } | Failure::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Failure::Defect(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -314,6 +323,10 @@ impl ResponseError for Failure {
             Failure::Limited { seconds } => {
                 response.insert_header((RETRY_AFTER, *seconds));
                 response.json(body(LIMITED, "rate_limited", None))
+            }
+            Failure::QuotaReached { message, seconds } => {
+                response.insert_header((RETRY_AFTER, *seconds));
+                response.json(body(message, "quota_reached", None))
             }
             Failure::Full { seconds } => {
                 response.insert_header((RETRY_AFTER, *seconds));

@@ -11,6 +11,7 @@ use domain::{AppId, Digest, Envelope, Event, Lane, SendId, SendRequest};
 use sabotage::CrashPoint;
 use serde::Serialize;
 use service_kit::{clock, metrics, trace};
+use store::control::volume::VolumeQuota;
 use store::sends::idempotency::{Reservation, ReservedSend};
 use tokio::time::timeout;
 use utoipa::ToSchema;
@@ -44,7 +45,8 @@ struct Accepted {
 /// Accepts a send.
 ///
 /// A 202 means that the send is durable and will not be lost. With `dryRun=true`, nothing is sent, stored or reserved, and
-/// the answer shows the deliveries that the send would make.
+/// the answer shows the deliveries that the send would make. A 429 with the code `quota_reached` means that the app has reached
+/// its quota of bytes within 24 hours; `Retry-After` says when it may send again.
 #[utoipa::path(
     post,
     path = "/v3/notifications",
@@ -92,7 +94,7 @@ impl Gateway {
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
         let checked = self.check(&submission).await;
         let lane = self.lane(&submission).await;
-        let Submission { app, mut send, files, idempotency, .. } = submission;
+        let Submission { app, mut send, files, idempotency, volume_limits, .. } = submission;
         send.lane = lane;
         let mut send_id = SendId(clock::new_id());
         let mut repeats = Repetition::Impossible;
@@ -107,7 +109,12 @@ impl Gateway {
                 (send_id, send.lane) = (reserved.send_id, reserved.lane);
             }
         }
-        self.keep_files(app, send_id, &send, files).await?;
+        let size = files.contents.iter().map(Vec::len).sum();
+        self.volumes.charge(app, VolumeQuota::Files, size, volume_limits, None)?;
+        if let Err(failure) = self.keep_files(app, send_id, &send, files).await {
+            self.volumes.release(app, VolumeQuota::Files, size);
+            return Err(failure);
+        }
         let lane = send.lane;
         let accepted = Envelope {
             id: send_id.0,
@@ -118,7 +125,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event: Event::SendAccepted(send),
         };
-        self.append_send(lane, &accepted, repeats).await?;
+        self.append_send(lane, &accepted, repeats, volume_limits).await?;
         sabotage::reach(CrashPoint::AfterPublish);
         ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
         tracing::debug!(%send_id, %app, %lane, "accepted a send");

@@ -18,6 +18,7 @@ use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::http::waiting::at_callers_pace;
 use crate::sends::idempotency::{Idempotency, digest, header_key};
+use crate::sends::volume::Limits;
 
 /// A send with a valid body. Not checked yet: its times, and whether its template, providers and recipients exist.
 pub(crate) struct Submission {
@@ -27,6 +28,8 @@ pub(crate) struct Submission {
     pub(crate) files: Files,
     /// Sends per second that the app may make in the transactional lane; None if the default applies.
     pub(crate) transactional_rate: Option<NonZeroU32>,
+    /// Limits of the bytes that the app may add per day.
+    pub(crate) volume_limits: Limits,
     /// True if an unknown provider in `override` makes the send invalid.
     pub(crate) strict: bool,
     /// Problems of `sendAt` and `expiresAt`. They are ignored if the idempotency key already belongs to a send.
@@ -98,6 +101,9 @@ impl Gateway {
             files: parsed.files,
             transactional_rate: RequestApp::of(request)
                 .and_then(|request_app| request_app.transactional_rate()),
+            volume_limits: RequestApp::of(request)
+                .map(|request_app| request_app.volume_limits())
+                .unwrap_or_default(),
             strict: handling.strict,
             untimely: parsed.untimely,
             reject_unknown: parsed.reject_unknown,

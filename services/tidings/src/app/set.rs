@@ -36,6 +36,11 @@ const HELP: &str = "Switches:
   max-topics=N|default       topics; 10000 by default
   max-subscriptions=N|default
                              subscriptions to all topics together; 10000000 by default
+  max-send-megabytes=N|default
+                             megabytes of accepted sends within 24 hours, without files; 10000 by default, and never
+                             more than a quarter of the event log
+  max-file-megabytes=N|default
+                             megabytes of the files of sends within 24 hours; 10000 by default
   realtime-connections=N|default
                              live connections at each gateway; by default the share that the gateway gives each app
   keep-sends=DAYS|default    days for which sends and their deliveries are kept, if that is shorter than [sends] keep;
@@ -49,7 +54,7 @@ Examples:
 
 const NAMES: &str = "secure-mode, hmac, require-exp, token-subject, address-keys, template-profile, cors-origins, \
     rate-limit, transactional-rate, max-users, max-categories, max-devices, max-topics, max-subscriptions, \
-    realtime-connections, keep-sends and disabled";
+    max-send-megabytes, max-file-megabytes, realtime-connections, keep-sends and disabled";
 /// Maximum value of a quota.
 const HIGHEST_QUOTA: u32 = 1_000_000_000;
 const QUOTAS: &str = "default, or a whole number from 1 to 1000000000";
@@ -138,6 +143,8 @@ fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
         "max-devices" => (number(value, HIGHEST_QUOTA).map(Switch::MaxDevices), QUOTAS),
         "max-topics" => (number(value, HIGHEST_QUOTA).map(Switch::MaxTopics), QUOTAS),
         "max-subscriptions" => (number(value, HIGHEST_QUOTA).map(Switch::MaxSubscriptions), QUOTAS),
+        "max-send-megabytes" => (number(value, HIGHEST_QUOTA).map(Switch::MaxSendMegabytes), QUOTAS),
+        "max-file-megabytes" => (number(value, HIGHEST_QUOTA).map(Switch::MaxFileMegabytes), QUOTAS),
         "realtime-connections" => (number(value, HIGHEST_QUOTA).map(Switch::RealtimeConnections), QUOTAS),
         "keep-sends" => (number(value, MOST_DAYS).map(Switch::KeepSends), DAYS),
         "rate-limit" => (rate(value).map(Switch::RateLimit), RATES),

@@ -1,0 +1,22 @@
+//! The store of the log, in bytes.
+
+mod full;
+mod thirty_days;
+
+use local_servers::NatsServer;
+use testkit::Servers;
+
+use crate::service::{Backing, Service};
+
+/// Starts a service whose nats-server stores at most this number of bytes. No setting of Tidings names the number.
+pub(crate) async fn service_with_store(bytes: u64, behind: Backing) -> Service {
+    let mut servers = Servers::start().await;
+    servers.nats =
+        NatsServer::start_with(&format!("jetstream {{ max_file_store: {bytes} }}\n")).await.unwrap();
+    Service::start_as(servers, behind, |_| {}).await
+}
+
+/// Returns the fill of the store.
+pub(crate) async fn fill(service: &Service) -> f64 {
+    service.context.log.store_use().await.unwrap().fill()
+}
