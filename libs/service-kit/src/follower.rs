@@ -31,6 +31,9 @@ pub trait Projection: Send {
     const NAME: &'static str;
     /// Time for which a read waits for further events after the first.
     const LINGER: Duration;
+    /// True if the projection starts with the first event that the log still holds. Otherwise, its first event is the first of the
+    /// stream, and the log must not remove events before.
+    const STARTS_LATE: bool = false;
     /// Events to write in one transaction.
     type Events: Default + Send + Sync;
 
@@ -142,6 +145,15 @@ impl<P: Projection> Follower<P> {
 
     /// Projects events from the checkpoint on. Returns Ok if the caller must call again, and an error if a retry cannot help.
     async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
+        if P::STARTS_LATE
+            && let Err(error) = self.start_late(log).await
+        {
+            tracing::warn!(
+                projection = P::NAME, stream = %self.stream, error = format!("{error:#}"),
+                "cannot store the first checkpoint; trying again"
+            );
+            return Ok(());
+        }
         if let Err(error) = self.load().await {
             return self.retry_later(&error);
         }
@@ -149,6 +161,10 @@ impl<P: Projection> Follower<P> {
         loop {
             let records = match reader.next_batch(MOST, P::LINGER).await {
                 Ok(records) => records,
+                // The next call of `start_late` moves the checkpoint.
+                Err(error @ event_log::Error::Purged { .. }) if self.is_at_start().await => {
+                    return self.retry_later(&error);
+                }
                 Err(error) if error.is_permanent() => {
                     return Err(error).with_context(|| format!("cannot project events ({})", P::NAME));
                 }
@@ -164,6 +180,29 @@ impl<P: Projection> Follower<P> {
                 }
             }
         }
+    }
+
+    /// Stores the first checkpoint: before the first event that the log holds. From then on, the janitor keeps the events after the
+    /// checkpoint. It may have decided before to remove more, so a checkpoint that has not moved yet is stored again.
+    async fn start_late(&self, log: &EventLog) -> anyhow::Result<()> {
+        let database = self.store.database();
+        if database.has_left_start(P::NAME, self.stream).await? {
+            return Ok(());
+        }
+        let removed = log.state(self.stream).await?.first_seq.saturating_sub(1);
+        if database.start_checkpoint(P::NAME, self.stream, removed).await? && removed > 0 {
+            tracing::info!(
+                projection = P::NAME, stream = %self.stream, first = removed + 1,
+                "the log has removed events before this first start; starting with the first event that it holds"
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns true if the projection starts late and has committed nothing yet.
+    async fn is_at_start(&self) -> bool {
+        P::STARTS_LATE
+            && matches!(self.store.database().has_left_start(P::NAME, self.stream).await, Ok(false))
     }
 
     /// Reads the checkpoint and the state that the projection keeps in memory.

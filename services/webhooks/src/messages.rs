@@ -32,6 +32,7 @@ pub(crate) struct Messages {
 impl Projection for Messages {
     const NAME: &'static str = WEBHOOKS;
     const LINGER: Duration = Duration::from_millis(5);
+    const STARTS_LATE: bool = true;
     type Events = Vec<Envelope>;
 
     fn add(&mut self, events: &mut Vec<Envelope>, _: u64, part: Part) -> Result<(), String> {

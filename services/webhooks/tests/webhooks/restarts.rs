@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use domain::Status;
+use domain::event::AllItemsChanged;
+use domain::inbox::AllChange;
+use domain::{Event, ItemId, Status, StreamName, UserNumber};
 use service_kit::{Config, Context};
 use stand_ins::http::{Reaction, Rule};
+use store::webhooks::WEBHOOKS;
 use testkit::eventually;
 use tokio::runtime::Runtime;
+use uuid::Uuid;
 
 use crate::world::{SOON, World, settings};
 
@@ -68,4 +72,70 @@ async fn a_stopping_service_settles_the_calls_in_progress() {
             .await
             .unwrap();
     assert_eq!(row, ("pending".to_owned(), Some("timeout".to_owned()), true));
+}
+
+impl World {
+    /// Publishes the outcomes of five deliveries, and removes the first three.
+    async fn remove_three_of_five(&self) {
+        for delivery in 1..=5 {
+            self.settled(delivery, Status::Sent).await;
+        }
+        assert_eq!(self.context.log.purge_below(StreamName::Outcome, 4).await.unwrap(), 3);
+    }
+
+    /// Waits for the messages about these deliveries, and checks that there are no others.
+    async fn reported(&self, deliveries: &[u128]) {
+        let received = self.received(deliveries.len()).await;
+        let reported: Vec<_> = received.iter().map(|call| call.body["data"]["deliveryId"].clone()).collect();
+        let expected: Vec<_> = deliveries.iter().map(|&id| Uuid::from_u128(id).to_string()).collect();
+        assert_eq!(reported, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_first_start_on_a_log_that_has_removed_events_reports_those_that_the_log_still_holds() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.remove_three_of_five().await;
+    // This stream has lost all of its events.
+    let all = AllItemsChanged { user: UserNumber(1), up_to: ItemId(20) };
+    let read = Event::InboxAllChanged(AllChange::Read, all);
+    world.publish_event(read).await;
+    world.context.log.purge_below(StreamName::Inbox(0), 2).await.unwrap();
+    world.serve(settings());
+    world.reported(&[4, 5]).await;
+    world.settled(6, Status::Sent).await;
+    world.reported(&[4, 5, 6]).await;
+    world.messages("pending", 0).await;
+}
+
+#[tokio::test]
+async fn events_that_are_removed_during_the_first_start_are_skipped_too() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    // The process that stored this checkpoint ended before it read an event.
+    let database = world.context.store.database();
+    assert!(database.start_checkpoint(WEBHOOKS, StreamName::Outcome, 1).await.unwrap());
+    world.remove_three_of_five().await;
+    world.serve(settings());
+    world.reported(&[4, 5]).await;
+}
+
+#[tokio::test]
+async fn a_service_that_has_processed_events_refuses_a_log_that_lacks_later_ones() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.serve(settings());
+    world.settled(9, Status::Sent).await;
+    world.followed().await;
+    world.context.tasks.stop();
+    tokio::time::timeout(SOON, world.context.tasks.finish()).await.unwrap().unwrap();
+    world.settled(1, Status::Sent).await;
+    world.settled(2, Status::Sent).await;
+    world.context.log.purge_below(StreamName::Outcome, 3).await.unwrap();
+    let again = world.another().await;
+    again.serve("webhooks", |context| webhooks::run_with(context, settings()));
+    tokio::time::timeout(SOON, again.tasks.stopping()).await.unwrap();
+    let error = again.tasks.finish().await.unwrap_err();
+    assert_eq!(error.to_string(), "webhook follower failed");
 }
