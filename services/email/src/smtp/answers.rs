@@ -89,6 +89,10 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             let words = "all connections to the server were in use";
             recorded(outcome(SmtpVerdict::Retry), "busy", words).sparing_provider()
         }
+        Err(Failure::Abandoned) => {
+            let words = "the worker stopped or lost its claim before the email was complete";
+            recorded(outcome(SmtpVerdict::Retry), "abandoned", words).sparing_provider()
+        }
         Err(Failure::Forbidden { cause }) => recorded(Outcome::PauseProvider, "not_public", cause),
         Err(Failure::NoToken { is_refused: true, cause }) => recorded(Outcome::PauseProvider, "oauth", cause),
         Err(Failure::NoToken { is_refused: false, cause }) => {

@@ -38,9 +38,7 @@ enum State {
 impl State {
     fn after(failure: &Failure) -> Self {
         match failure {
-            Failure::Refused { stage, reply } if reply.code != 421 && *stage != Stage::Content => {
-                State::Unfinished
-            }
+            Failure::Refused { reply, .. } if reply.code != 421 => State::Unfinished,
             _ => State::Unusable,
         }
     }
@@ -163,26 +161,25 @@ impl Connection {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Sends the content of the current message and reads the server's reply.
-    pub(crate) async fn finish(&mut self, mail: OutgoingMail) -> Result<Reply, Failure> {
-        let others = mail.others.len();
-        let result = self.content(mail).await;
+    /// Sends the content of the current message, and the final dot. After a failure, the server has not accepted the message, and the
+    /// connection is of no further use.
+    pub(crate) async fn send_content(&mut self, mail: &OutgoingMail) -> Result<(), Failure> {
+        for piece in mail.data.pieces() {
+            self.wire.send_content(piece.as_bytes(), self.times.block).await?;
+        }
+        self.wire.finish_content(self.times.block).await
+    }
+
+    /// Reads the reply to a message with this number of cc and bcc recipients.
+    pub(crate) async fn accepted(&mut self, others: usize) -> Result<Reply, Failure> {
+        let reply = self.wire.final_reply(self.times.dot).await;
+        let result = reply.and_then(|reply| reply.success(Stage::Dot));
         self.state = result.as_ref().map_or_else(State::after, |_| State::Ready);
         let mut reply = result?;
         if let Some((refused, codes)) = &self.refused_others {
             reply.text = format!("{}; {refused} of {others} further recipients refused: {codes}", reply.text);
         }
         Ok(reply)
-    }
-
-    async fn content(&mut self, mail: OutgoingMail) -> Result<Reply, Failure> {
-        for piece in mail.data.pieces() {
-            self.wire.send_content(piece.as_bytes(), self.times.block).await?;
-        }
-        self.wire.finish_content(self.times.block).await?;
-        // The server may check the email for minutes. Meanwhile, its content needs no memory.
-        drop(mail);
-        self.wire.final_reply(self.times.dot).await?.success(Stage::Dot)
     }
 
     /// Checks that the server still responds.

@@ -28,6 +28,8 @@ pub enum Stage {
 pub enum Failure {
     /// All connections of the pool were in use until the time limit. The server was not called.
     Busy,
+    /// The claim of the delivery ended, or the process stops, and the email was not sent up to its final dot.
+    Abandoned,
     /// The server has only private addresses, which the configuration forbids.
     Forbidden {
         /// The host, and the setting that would allow calling it.

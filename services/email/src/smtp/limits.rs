@@ -86,11 +86,16 @@ impl Default for Times {
     }
 }
 
-impl PoolLimits {
-    /// Longest time that one attempt can take.
-    #[must_use]
-    pub fn longest_call(&self) -> Duration {
-        let by_smtp = self.queueing + self.times.before_dot + self.times.dot;
-        self.preparing + by_smtp.max(self.api)
+/// Time limit of an attempt. It is longer than all time limits of [`PoolLimits`] together, of which only some leave an outcome unknown.
+pub(super) const LONGEST_CALL: Duration = minutes(41);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_ends_by_its_own_limits() {
+        let PoolLimits { preparing, queueing, times, .. } = PoolLimits::default();
+        assert!(preparing + queueing + times.before_dot + times.dot < LONGEST_CALL);
     }
 }

@@ -6,11 +6,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use reqwest::Client;
-use worker::Outbound;
+use worker::{Lease, Outbound};
 
 use super::connection::Connection;
 use super::failure::{Failure, Stage};
@@ -59,19 +59,30 @@ impl Pool {
         &self.settings
     }
 
-    /// Sends one email.
-    pub(crate) async fn send(&self, mail: OutgoingMail) -> Result<Reply, Failure> {
+    /// Sends one email. Until the final dot, nothing is accepted, so the call ends if the claim of the delivery does: another worker may
+    /// then send the email.
+    pub(crate) async fn send(&self, mail: OutgoingMail, lease: &Lease) -> Result<Reply, Failure> {
+        let others = mail.others.len();
+        let sending = Box::pin(self.send_content(mail));
+        let sent = lease.while_held(sending).await.unwrap_or(Err(Failure::Abandoned));
+        let (mut connection, _permit) = sent?;
+        let result = connection.accepted(others).await;
+        self.put_back(connection);
+        result
+    }
+
+    /// Sends an email up to its final dot. Returns the connection on which the server replies, and its permit.
+    async fn send_content(&self, mail: OutgoingMail) -> Result<(Connection, SemaphorePermit<'_>), Failure> {
         // The semaphore is never closed, so an error is a timeout.
         let permit = timeout(self.limits.queueing, self.room.acquire()).await;
-        let _permit = permit.map_err(|_| Failure::Busy)?;
+        let Ok(Ok(permit)) = permit else { return Err(Failure::Busy) };
         let deadline = self.deadline();
         let mut connection = match self.take() {
             Some(connection) => self.begin_over_idle(connection, &mail, deadline).await?,
             None => self.begin(self.open(deadline).await?, &mail, deadline).await?,
         };
-        let result = connection.finish(mail).await;
-        self.put_back(connection);
-        result
+        connection.send_content(&mail).await?;
+        Ok((connection, permit))
     }
 
     /// Sends the commands before the content of `mail` over a connection that was idle. Returns the connection on which the server waits

@@ -1,5 +1,7 @@
 //! Sends emails through providers of kind `smtp`, and tests such providers.
 
+use std::time::Duration;
+
 use domain::{Answer, Channel, Outcome, Problem};
 use metrics::counter;
 use reqwest::Client;
@@ -8,7 +10,7 @@ use service_kit::metrics::PROVIDER_ALERTS;
 use worker::{Attempt, Call, Outbound, Probe, ProviderKind, ProviderVersion};
 
 use super::answers::{self, is_alarming};
-use super::limits::PoolLimits;
+use super::limits::{LONGEST_CALL, PoolLimits};
 use super::pool::Pool;
 use super::probe;
 use super::settings::SmtpSettings;
@@ -52,6 +54,8 @@ impl ProviderKind for Smtp {
       }
     }"#;
 
+    const LONGEST_CALL: Option<Duration> = Some(LONGEST_CALL);
+
     fn parse(settings: &Value) -> Result<SmtpSettings, Vec<Problem>> {
         SmtpSettings::parse(settings)
     }
@@ -89,7 +93,7 @@ async fn send(
     drop(letter);
     let recipients: Vec<String> =
         std::iter::once(&mail.to).chain(&mail.others).map(ToString::to_string).collect();
-    let result = pool.send(mail).await;
+    let result = pool.send(mail, call.lease).await;
     let mut hidden = vec![call.job.target.as_str(), subject];
     hidden.extend(recipients.iter().map(String::as_str));
     let answer = answers::answer(&result, &hidden);

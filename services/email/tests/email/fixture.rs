@@ -83,8 +83,17 @@ pub(crate) async fn attempt(
 }
 
 pub(crate) async fn attempt_job(sender: &EmailSender, provider: &Provider, job: &DeliveryJob) -> Answer {
+    attempt_within(&Lease::lasting(Duration::from_secs(90)), sender, provider, job).await
+}
+
+/// Makes an attempt as long as `lease` lasts.
+pub(crate) async fn attempt_within(
+    lease: &Lease,
+    sender: &EmailSender,
+    provider: &Provider,
+    job: &DeliveryJob,
+) -> Answer {
     let (app, lane, send_id) = (provider.app, Lane::Transactional, Some(SEND));
-    let lease = &Lease::lasting(Duration::from_secs(90));
     sender.attempt(&Call { app, send_id, lane, provider, job, now: NOW, lease }).await
 }
 

@@ -6,9 +6,9 @@ use domain::{Answer, Outcome};
 use serde_json::json;
 use stand_ins::smtp::{Manner, Rule, SmtpSettings, SmtpTls, Stage};
 use stand_ins::tls::Authority;
-use worker::Outbound;
+use worker::{Lease, Outbound};
 
-use crate::fixture::{LIMIT, Mailer, TO, assert_sent, limits, limits_each, probe, text};
+use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt_within, job, limits, limits_each, probe, text};
 
 const RETRY: Outcome = Outcome::RETRY;
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -244,4 +244,22 @@ async fn content_that_is_refused_or_cut_off_before_its_end_is_not_in_doubt() {
         let answer = mailer.send_content(TO, text(&large)).await;
         assert_eq!(answer.outcome, outcome, "{rule:?}: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn an_email_is_abandoned_when_its_claim_ends_unless_the_final_dot_was_sent() {
+    for (stage, ends) in [(Stage::Mail, true), (Stage::Data, true), (Stage::Dot, false)] {
+        let mailer = Mailer::with(SmtpSettings::default(), limits_each(Duration::from_secs(3))).await;
+        mailer.server.script(Rule::stall(stage));
+        let lease = Lease::lasting(Duration::from_secs(1));
+        let job = job(TO, text("hello"));
+        let answer = attempt_within(&lease, &mailer.sender, &mailer.provider, &job).await;
+        let (outcome, code) = if ends { (RETRY, "abandoned") } else { (Outcome::Unknown, "timeout") };
+        assert_eq!((answer.outcome, answer.code.as_str()), (outcome, code), "{stage:?}");
+    }
+    let mailer = Mailer::start().await;
+    let ended = Lease::lasting(Duration::ZERO);
+    let answer = attempt_within(&ended, &mailer.sender, &mailer.provider, &job(TO, text("hello"))).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "abandoned"));
+    assert!(mailer.captures().is_empty());
 }
