@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -14,13 +15,15 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::rt::net::TcpStream;
 use actix_web::web::Bytes;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
 /// Maximum size of the head of a request in bytes: request line and headers.
 pub const MAX_HEAD: usize = 16 * 1024;
 /// Number of bytes of a body that may arrive ahead of its handler.
 pub(crate) const AHEAD: usize = 64 * 1024;
-/// Number of bytes that are read and dropped after a head that is too large, so that the client receives the answer.
+/// Number of bytes that are read and dropped after a head that is too large, or of a body of unknown length that no handler reads,
+/// so that the client receives the answer.
 const MAX_IGNORED: usize = 256 * 1024;
 /// Answer to a first head that is too large. Later heads end the connection, because the earlier answer may be unfinished.
 const TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\n\
@@ -124,6 +127,7 @@ impl AsyncRead for Inlet {
             Phase::FirstHead if left == 0 => {
                 // The socket has sent nothing yet, so its buffer has room. If it fails, the connection ends without an answer.
                 self.stream.try_write(TOO_LARGE).ok();
+                SockRef::from(&self.stream).shutdown(Shutdown::Write).ok();
                 reading.refuse();
                 self.poll_ignore(context, MAX_IGNORED)
             }
@@ -146,6 +150,10 @@ impl AsyncWrite for Inlet {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.reading.is_refused() {
+            // The connection's own answer, such as one to a head that takes too long.
+            return Poll::Ready(Ok(bytes.len()));
+        }
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -162,6 +170,9 @@ impl AsyncWrite for Inlet {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.reading.is_refused() {
+            return Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum()));
+        }
         Pin::new(&mut self.stream).poll_write_vectored(context, parts)
     }
 
@@ -219,6 +230,10 @@ impl Reading {
         !std::mem::replace(&mut self.0.borrow_mut().is_stopped, true)
     }
 
+    fn is_refused(&self) -> bool {
+        self.0.borrow().phase == Phase::Refused
+    }
+
     fn refuse(&self) {
         self.0.borrow_mut().phase = Phase::Refused;
     }
@@ -249,8 +264,9 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         let mut state = self.0.0.borrow_mut();
-        // actix-web drops the rest of the body.
-        (state.phase, state.left) = (Phase::Head, state.unread.saturating_add(MAX_HEAD));
+        // actix-web drops the rest of the body. If the length is unknown, no request follows.
+        let unread = if state.unread == usize::MAX { MAX_IGNORED } else { state.unread };
+        (state.phase, state.left) = (Phase::Head, unread.saturating_add(MAX_HEAD));
         state.is_stopped = false;
         state.wake();
     }
