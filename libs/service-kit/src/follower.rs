@@ -31,8 +31,8 @@ pub trait Projection: Send {
     const NAME: &'static str;
     /// Time for which a read waits for further events after the first.
     const LINGER: Duration;
-    /// True if the projection starts with the first event that the log still holds. Otherwise, its first event is the first of the
-    /// stream, and the log must not remove events before.
+    /// True if the projection starts with the first event that the log still holds. Otherwise, its first event is the first of
+    /// the stream, and the log must not remove events before.
     const STARTS_LATE: bool = false;
     /// Events to write in one transaction.
     type Events: Default + Send + Sync;
@@ -182,8 +182,8 @@ impl<P: Projection> Follower<P> {
         }
     }
 
-    /// Stores the first checkpoint: before the first event that the log holds. From then on, the janitor keeps the events after the
-    /// checkpoint. It may have decided before to remove more, so a checkpoint that has not moved yet is stored again.
+    /// Stores the first checkpoint: before the first event that the log holds. From then on, the janitor keeps the events after
+    /// the checkpoint. It may have decided before to remove more, so a checkpoint that has not moved yet is stored again.
     async fn start_late(&self, log: &EventLog) -> anyhow::Result<()> {
         let database = self.store.database();
         if database.has_left_start(P::NAME, self.stream).await? {

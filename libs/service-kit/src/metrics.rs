@@ -28,8 +28,8 @@ pub const LOG_STORE_FILL: &str = "tidings_log_store_fill_ratio";
 pub const LOG_STORE_LIMIT: &str = "tidings_log_store_limit_bytes";
 /// Counter, by `quota` (`sends`, `files`): sends refused because their app has reached a quota of bytes per day.
 pub const BYTES_REFUSED: &str = "tidings_bytes_refused_total";
-/// Gauge, by `stream`: fill of the stream, 0 to 1. This is the highest of its messages and bytes, each divided by its limit, and of
-/// [`LOG_STORE_FILL`].
+/// Gauge, by `stream`: fill of the stream, 0 to 1. This is the highest of its messages and bytes, each divided by its limit, and
+/// of [`LOG_STORE_FILL`].
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
 /// Gauge, by `stream`: messages that the stream's consumer has not acknowledged.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";

@@ -25,7 +25,8 @@ pub struct Nats {
     pub replicas_are_set: bool,
     /// Maximum number of messages in a stream. A full stream refuses further messages.
     pub max_messages: i64,
-    /// Number of bytes that all streams together may use, counting one copy of each; 0 for the limit that `tidings migrate` found.
+    /// Number of bytes that all streams together may use, counting one copy of each. 0 means the number that `tidings migrate`
+    /// found.
     pub max_store: u64,
     /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have a different limit.
     pub max_messages_are_set: bool,
