@@ -135,8 +135,7 @@ impl Reader {
         let is_shown = if text.is_empty() { !target.is_empty() } else { !text.ends_with(&target) };
         let is_followed = !target.starts_with(['#', '?']) && !target.starts_with("javascript:");
         if is_shown && is_followed && target.strip_prefix("mailto:") != Some(text) {
-            self.writer.space();
-            self.writer.word(&format!("<{target}>"));
+            self.writer.target(&target);
         }
     }
 }

@@ -87,6 +87,34 @@ async fn refused_sends_and_dry_runs_store_no_files() {
 }
 
 #[tokio::test]
+async fn a_dry_run_names_missing_content_ids_and_members_that_are_ignored() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.run(provider!("email", "smtp")).await;
+    let user = json!({"email": "ada@example.com"});
+    service.by(&shop, "PUT /v3/users/ada@example.com").json(&user).send().await.is(200);
+    let mut send = with_file(b"x");
+    let file = &mut send["data"]["attachments"][0];
+    (file["contentId"], file["cid"]) = (json!("<logo>"), json!("logo"));
+    send["override"] = json!({
+        "channels": ["email"], "channel": {"email": {"html": "<img src='cid:logo'><img src='cid:other'>"}},
+    });
+    let tried = service.by(&shop, &format!("{SEND}?dryRun=true")).json(&send).send().await.is(200);
+    assert_eq!(tried["ignored"], json!(["data.attachments[0].cid"]));
+    let email = &tried["data"][0]["content"];
+    assert_eq!(email["missingContentIds"], json!(["other"]), "{tried}");
+    let file = json!({
+        "name": "a.pdf", "contentType": "application/pdf", "size": 1, "contentId": "logo", "disposition": "inline",
+    });
+    assert_eq!(email["attachments"], json!([file]));
+    let strict = service.by(&shop, SEND).header("Prefer", "handling=strict").json(&send).send().await;
+    strict.has_problems(&[
+        ("data.attachments[0].cid", "unknown_member"),
+        ("override.channel.email.html", "unknown_content_id"),
+    ]);
+}
+
+#[tokio::test]
 async fn files_of_ten_mebibytes_are_accepted_and_larger_ones_refused() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;

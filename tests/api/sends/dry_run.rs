@@ -196,7 +196,7 @@ async fn a_dry_run_shows_what_the_first_recipients_would_read() {
         "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
         "content": {
             "subject": "For Ada", "text": null, "html": "<b>a &lt; b</b>", "from": null, "fromName": null, "replyTo": null,
-            "cc": [], "bcc": [], "headers": {}, "attachments": [],
+            "cc": [], "bcc": [], "headers": {}, "attachments": [], "missingContentIds": [],
         },
     });
     assert_eq!(data[0], email);

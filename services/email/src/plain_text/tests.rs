@@ -84,15 +84,14 @@ fn text_that_is_not_shown_is_left_out() {
     assert_eq!(of_html("<noscript>shown</noscript><textarea>a<b></textarea>"), "showna<b>\n");
 }
 
-/// A text of 8 MiB of each kind is read in one pass: the work is counted by the length of the result, and the test would not end
-/// if the time grew with the square of the length.
+/// The test would not end if the time grew with the square of the length.
 #[test]
 fn hostile_html_is_read_in_one_pass() {
     for html in ["", "<", "<p", "<a href=\"x", "a < b > c", "&", "<!--", "<script>", "</", "<a href=>x</a>"] {
         of_html(html);
     }
     assert_eq!(of_html("a < b &unknown; c"), "a < b &unknown; c\n");
-    const TIMES: usize = 1 << 19;
+    const TIMES: usize = 1 << 17;
     for piece in [
         "&",
         "<",

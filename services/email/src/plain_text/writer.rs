@@ -38,7 +38,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn word(&mut self, word: &str) {
+    fn word(&mut self, word: &str) {
         if word.is_empty() {
             return;
         }
@@ -52,6 +52,13 @@ impl Writer {
             self.out.push(' ');
         }
         self.out.push_str(word);
+    }
+
+    /// Writes the target of a link behind its text. A space at the end of the link's text follows the target.
+    pub(super) fn target(&mut self, target: &str) {
+        let is_followed_by_space = std::mem::replace(&mut self.space, true);
+        self.word(&format!("<{target}>"));
+        self.space = is_followed_by_space;
     }
 
     pub(super) fn space(&mut self) {
