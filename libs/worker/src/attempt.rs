@@ -326,6 +326,7 @@ impl<S: ChannelSender> Worker<S> {
             receipts: S::RECEIPTS,
         };
         sabotage::reach(CrashPoint::BeforeSettle);
+        let known_at = Instant::now();
         let settlement = tokio::select! {
             settled = settle::record(&self.ledger, job, settlement) => settled?,
             () = self.stop.has_lasted(SETTLE_AFTER_STOP) => {
@@ -344,7 +345,7 @@ impl<S: ChannelSender> Worker<S> {
                 tracing::info!(code, %status, reason, "the delivery was not sent");
             }
         }
-        Ok(SettledOutcome { status, reason, provider: settlement.provider })
+        Ok(SettledOutcome { status, reason, provider: settlement.provider, known_at })
     }
 
     fn recorded_step(

@@ -11,7 +11,8 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Erasures, Error};
 
-/// Time after an erasure at which all transactions, leases and acknowledgement waits from before the erasure must have ended.
+/// Time after an erasure at which all transactions and acknowledgement waits from before the erasure must have ended. A claim may last
+/// longer, because a worker renews it during a call. An erasure is not complete while a delivery of the user is claimed.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Time for which an instance of the service reserves a pass. If the pass has not ended by then, another instance may start
 /// it again.
@@ -102,11 +103,13 @@ impl Erasures<'_> {
             done = is_done(user),
         }
         sqlx::query!(
-            "UPDATE erased e SET done_at = CASE WHEN ended.done THEN now() END,
-               digest = CASE WHEN ended.done THEN NULL ELSE e.digest END,
+            "UPDATE erased e SET done_at = CASE WHEN ended.done AND NOT claimed.exists THEN now() END,
+               digest = CASE WHEN ended.done AND NOT claimed.exists THEN NULL ELSE e.digest END,
                next_pass_at = greatest(e.erased_at + $4::float8 * interval '1 second',
                                        now() + $5::float8 * interval '1 second')
              FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) AS ended (app_id, user_number, done)
+             CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM delivery d
+               WHERE (d.app_id, d.user_number) = (ended.app_id, ended.user_number) AND d.status = 'sending')) AS claimed
              WHERE (e.app_id, e.user_number) = (ended.app_id, ended.user_number)",
             &app_id,
             &user_number,

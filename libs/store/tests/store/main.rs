@@ -51,6 +51,7 @@ mod directory {
 }
 
 mod erasure {
+    mod claims;
     mod messages;
     pub(crate) mod user;
 }

@@ -6,6 +6,31 @@ use testkit::eventually;
 use crate::scripted::ScriptedChannel;
 use crate::world::{SOON, World};
 
+/// A receipt arrives right after the attempt is settled, and the worker needs longer than usual to continue.
+const RECEIPT_DURING_A_PAUSE: [&str; 2] = [
+    "CREATE FUNCTION receipt() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+       UPDATE delivery SET status = 'failed', reason = 'provider_refused' WHERE id = NEW.delivery_id;
+       PERFORM pg_sleep(1.5);
+       RETURN NULL;
+     END $$",
+    "CREATE TRIGGER receipt AFTER INSERT ON attempt FOR EACH ROW EXECUTE FUNCTION receipt()",
+];
+
+#[tokio::test]
+async fn a_worker_that_was_paused_does_not_publish_sent_after_a_receipt_has_reported_a_failure() {
+    let world = World::start().await;
+    for statement in RECEIPT_DURING_A_PAUSE {
+        world.run(statement).await;
+    }
+    let scripted = ScriptedChannel::new([]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    assert_eq!(world.settlings().await, [(1, Status::Failed)]);
+    assert_eq!(scripted.calls().len(), 1);
+}
+
 #[tokio::test]
 async fn attempts_continue_while_others_settle_and_their_settlements_share_transactions() {
     let world = World::with(|config| config.delivery.max_concurrency = 4).await;
