@@ -24,6 +24,7 @@ pub mod server;
 mod server_url;
 mod service_main;
 mod shutdown;
+mod suspicion;
 pub mod telemetry;
 mod tls;
 pub mod trace;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::event::{DecodeError, bundle};
+use domain::event::{DecodeError, bundle, envelope_owner};
 use domain::{AppId, Envelope, Event, SendId, StreamName};
 use event_log::DeliveredMessage;
 use metrics::counter;
@@ -12,6 +12,7 @@ use store::deliveries::timer::NewTimer;
 
 use crate::clock;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
+use crate::suspicion::{self, Suspects, Verdict};
 
 /// Delay before a message that could not be handled is delivered again. It must be shorter than one second, the duration of a
 /// fetch by an idle consumer: if a redelivery falls due just as a fetch ends, nats-server 2.9.10 postpones it by the whole
@@ -24,6 +25,7 @@ const AGAIN: Duration = Duration::from_millis(700);
 pub struct WorkStream {
     store: Store,
     stream: StreamName,
+    suspects: Suspects,
 }
 
 /// App and send of a message. None if the message could not be read.
@@ -36,14 +38,68 @@ pub struct Owner {
 impl WorkStream {
     #[must_use]
     pub fn new(store: Store, stream: StreamName) -> WorkStream {
-        WorkStream { store, stream }
+        WorkStream { suspects: Suspects::new(store.clone(), stream), store, stream }
+    }
+
+    /// Returns true if the message was delivered so often that its handling may have ended processes. The caller handles it alone.
+    #[must_use]
+    pub fn is_suspect(&self, delivered: &DeliveredMessage) -> bool {
+        suspicion::is_suspect(delivered.deliveries)
+    }
+
+    /// Marks a suspect before it is decoded. If its handling has ended several processes, parks it. Returns true if the caller may
+    /// handle it.
+    async fn begin_suspect(&self, delivered: &DeliveredMessage) -> bool {
+        match self.suspects.begin(delivered.seq).await {
+            Ok(Verdict::Handle) => return true,
+            Ok(Verdict::Later) => self.nak(delivered, Some(AGAIN)).await,
+            Ok(Verdict::Park) => {
+                let (app, send_id) = envelope_owner(&delivered.payload);
+                let ends = suspicion::MAX_ENDS;
+                let cause = format!("{ends} processes ended while they handled this message");
+                tracing::error!(
+                    stream = %self.stream, seq = delivered.seq, app = app.map(tracing::field::display),
+                    send_id = send_id.map(tracing::field::display),
+                    "processes end whenever they handle this message; parking it"
+                );
+                match self.park(delivered, Owner { app, send_id }, &cause).await {
+                    Ok(()) => self.acknowledge(delivered).await,
+                    Err(error) => {
+                        tracing::warn!(stream = %self.stream, seq = delivered.seq, %error, "cannot park a message; trying again");
+                        self.nak(delivered, Some(AGAIN)).await;
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(stream = %self.stream, seq = delivered.seq, %error, "cannot mark a message that was delivered often; retrying it");
+                self.nak(delivered, Some(AGAIN)).await;
+            }
+        }
+        false
+    }
+
+    /// Leaves a message unacknowledged: another process acknowledges it, or the log delivers it again after `ack_wait`.
+    pub async fn leave(&self, delivered: &DeliveredMessage) {
+        if self.is_suspect(delivered) {
+            self.suspects.end(delivered.seq).await;
+        }
     }
 
     /// Decodes a message, and divides it into its events. Each is acknowledged or returned separately. If this release cannot
     /// read the message, deals with it and returns nothing: a message of an unknown type is acknowledged, a newer message is
     /// returned to the log, and a malformed message counts as a failure.
     pub async fn decode(&self, delivered: DeliveredMessage) -> Vec<(DeliveredMessage, Envelope)> {
+        let is_suspect = self.is_suspect(&delivered);
+        if is_suspect && !self.begin_suspect(&delivered).await {
+            return Vec::new();
+        }
         match bundle::decode(&delivered.payload) {
+            // Each event becomes a separate message, so that only the one that ends processes is parked.
+            Ok(parts) if is_suspect && parts.len() > 1 => {
+                let events = delivered.divide(parts.into_iter().map(|part| part.message).collect());
+                self.return_all_later(&events.iter().collect::<Vec<_>>()).await;
+                return Vec::new();
+            }
             Ok(parts) => {
                 let (messages, envelopes): (Vec<_>, Vec<_>) =
                     parts.into_iter().map(|part| (part.message, part.envelope)).unzip();
@@ -86,6 +142,11 @@ impl WorkStream {
                 stream = %self.stream, seq = delivered.seq, %error,
                 "cannot delete a message's recorded failures"
             );
+        }
+        if is_done {
+            self.suspects.forget(delivered.seq);
+        } else if !delivered.is_part {
+            self.leave(delivered).await;
         }
     }
 
@@ -130,6 +191,11 @@ impl WorkStream {
     }
 
     async fn return_to_log(&self, delivered: &DeliveredMessage, delay: Option<Duration>) {
+        self.leave(delivered).await;
+        self.nak(delivered, delay).await;
+    }
+
+    async fn nak(&self, delivered: &DeliveredMessage, delay: Option<Duration>) {
         if let Err(error) = delivered.nak(delay).await {
             tracing::debug!(
                 stream = %self.stream, seq = delivered.seq, %error,

@@ -64,7 +64,7 @@ impl Job<'_> {
             JobEnd::ReturnLater => work_stream.return_later(delivered).await,
             JobEnd::ReturnAfter(delay) => work_stream.return_after(&[delivered], delay).await,
             JobEnd::Failed(cause) => work_stream.count_failure(delivered, self.owner(), &cause).await,
-            JobEnd::Leave => {}
+            JobEnd::Leave => work_stream.leave(delivered).await,
         }
     }
 

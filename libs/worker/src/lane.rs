@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Channel, Lane, StreamName};
-use event_log::{Consumer, ConsumerSettings};
+use event_log::{Consumer, ConsumerSettings, DeliveredMessage};
 use service_kit::Context;
 use service_kit::append::MAX_JOBS;
 use service_kit::work_stream::WorkStream;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::ChannelSender;
 use crate::attempt::Worker;
-use crate::jobs_in_hand::JobsInHand;
+use crate::jobs_in_hand::{JobInHand, JobsInHand};
 
 /// Maximum time for which a fetch waits for a job.
 const WAIT: Duration = Duration::from_secs(1);
@@ -53,6 +53,13 @@ pub(crate) async fn run<S: ChannelSender>(
         match consumer.fetch(free_slots.div_ceil(bundled), WAIT).await {
             Ok(messages) => {
                 for delivered in messages {
+                    if work_stream.is_suspect(&delivered) {
+                        // A suspect may have to wait for others.
+                        let (worker, work_stream) = (Arc::clone(&worker), work_stream.clone());
+                        let place = in_hand.add(delivered.payload.len());
+                        running.spawn(handle_suspect(worker, work_stream, delivered, lane, place));
+                        continue;
+                    }
                     let jobs = work_stream.decode(delivered).await;
                     bundled = jobs.len().max(bundled / 2).max(1);
                     for job in jobs {
@@ -79,6 +86,20 @@ pub(crate) async fn run<S: ChannelSender>(
         reap(&ended);
     }
     Ok(())
+}
+
+/// Handles a job that was delivered so often that it may end the process. The jobs of a bundle are published again, each alone.
+async fn handle_suspect<S: ChannelSender>(
+    worker: Arc<Worker<S>>,
+    work_stream: WorkStream,
+    delivered: DeliveredMessage,
+    lane: Lane,
+    place: JobInHand,
+) {
+    let mut jobs = work_stream.decode(delivered).await;
+    if let Some(job) = jobs.pop() {
+        worker.handle(&work_stream, job, lane, place).await;
+    }
 }
 
 /// Collects a finished task. If the task of a job panicked outside of its call, the log redelivers the job. A worker then

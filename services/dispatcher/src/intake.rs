@@ -138,12 +138,20 @@ impl Intake {
         let mut messages = messages.into_iter();
         let mut batch = ChunkBatch::default();
         while let Some(delivered) = messages.next() {
+            let is_suspect = self.work_stream.is_suspect(&delivered);
+            if is_suspect {
+                self.plan_batch(std::mem::take(&mut batch).chunks).await;
+            }
             let events = self.work_stream.decode(delivered).await;
             self.largest_bundle = events.len().max(self.largest_bundle / 2).max(1);
             for (delivered, envelope) in events {
                 if let Some(fetched) = self.chunk_to_plan(delivered, envelope).await {
                     batch.add(fetched);
                 }
+            }
+            if is_suspect {
+                // Planned alone: its planning may end the process.
+                self.plan_batch(std::mem::take(&mut batch).chunks).await;
             }
             if batch.recipients >= self.max_batch_recipients() || batch.bytes >= BATCH_BYTES {
                 self.plan_batch(std::mem::take(&mut batch).chunks).await;

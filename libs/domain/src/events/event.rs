@@ -9,7 +9,7 @@ mod envelope;
 mod inbox_events;
 
 pub use chunk_decisions::{ChunkDecisions, Shape};
-pub use envelope::{DecodeError, Envelope};
+pub use envelope::{DecodeError, Envelope, envelope_owner};
 pub use inbox_events::{AllItemsChanged, ItemStateSet, ItemsChanged, ItemsSnoozed, SnoozesEnded, UserErased};
 
 use std::collections::BTreeMap;

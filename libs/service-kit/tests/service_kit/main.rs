@@ -5,5 +5,6 @@ mod config;
 mod connect;
 mod installation;
 mod server;
+mod suspicion;
 mod tasks;
 mod telemetry;

@@ -41,6 +41,44 @@ impl Database<'_> {
         Ok(failures)
     }
 
+    /// Returns the number of processes that ended while they handled this message.
+    pub async fn unended_handlings(self, stream: StreamName, seq: u64) -> Result<i32, Error> {
+        let unended = sqlx::query_scalar!(
+            "SELECT unended FROM message_failure WHERE stream = $1 AND seq = $2",
+            stream.to_string(),
+            seq.cast_signed()
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(unended.unwrap_or_default())
+    }
+
+    /// Records that this process begins to handle a message that may end it.
+    pub async fn begin_handling(self, stream: StreamName, seq: u64) -> Result<(), Error> {
+        sqlx::query!(
+            "INSERT INTO message_failure (stream, seq, failures, cause, unended)
+             VALUES ($1, $2, 0, 'the process ended', 1)
+             ON CONFLICT (stream, seq) DO UPDATE SET unended = message_failure.unended + 1",
+            stream.to_string(),
+            seq.cast_signed()
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Withdraws [`begin_handling`](Self::begin_handling): the process lives.
+    pub async fn end_handling(self, stream: StreamName, seq: u64) -> Result<(), Error> {
+        sqlx::query!(
+            "UPDATE message_failure SET unended = unended - 1 WHERE stream = $1 AND seq = $2 AND unended > 0",
+            stream.to_string(),
+            seq.cast_signed()
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(())
+    }
+
     /// Deletes the failure count of a message that the caller has processed.
     pub async fn forget_failure(self, stream: StreamName, seq: u64) -> Result<(), Error> {
         forget(&self.0.pool, stream, seq).await

@@ -59,6 +59,20 @@ pub(super) const WITH_TOPICS: u16 = 3;
 /// Start of serde's error text for an unknown enum value. The error has no code for this cause, only the text.
 const UNKNOWN_VALUE: &str = "unknown variant `";
 
+/// Returns the app and the send of a message, if they can be read. Does not decode the data of the message, whose handling may have
+/// ended processes.
+#[must_use]
+pub fn envelope_owner(message: &[u8]) -> (Option<AppId>, Option<SendId>) {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Owner {
+        app: Option<AppId>,
+        send_id: Option<SendId>,
+    }
+    let Owner { app, send_id } = serde_json::from_slice(message).unwrap_or_default();
+    (app, send_id)
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EnvelopeOut<'a> {

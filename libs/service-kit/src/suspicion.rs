@@ -1,0 +1,150 @@
+//! Messages under suspicion: their handling may have ended the process.
+//!
+//! An abort, a stack overflow or a kill by the kernel leaves no record. So a message that was delivered three times is marked in the
+//! database before it is handled, and the mark is withdrawn afterwards. Marks that stay count the processes that ended meanwhile.
+//! Messages that a process handles at the same time could be blamed for each other. Therefore a message that has a mark is
+//! handled alone among the suspects of its process. After three marks, it is parked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use domain::StreamName;
+use store::Store;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::timeout;
+
+/// Deliveries of a message that are normal: a process may be killed, or an acknowledgement lost.
+const TRUSTED: u64 = 2;
+/// Number of processes that may end while they handle a message. The message is then parked.
+pub(crate) const MAX_ENDS: i32 = 3;
+/// Maximum number of suspects without a mark that a process handles at the same time.
+const TOGETHER: u32 = 32;
+/// Maximum time for which a suspect waits for others.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Time after which the handling has not ended the process. The mark is then withdrawn, because a long call to a provider may last
+/// for minutes.
+const WATCHED: Duration = Duration::from_secs(30);
+/// Pause before another try to withdraw a mark, and number of tries.
+const WITHDRAW_PAUSE: Duration = Duration::from_secs(1);
+const WITHDRAW_TRIES: u32 = 600;
+
+/// Places of the process for suspects. A suspect that has a mark takes all of them.
+static ROOM: Semaphore = Semaphore::const_new(TOGETHER as usize);
+
+/// Suspects of one stream that the process handles.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspects {
+    store: Store,
+    stream: StreamName,
+    watched: Arc<Watched>,
+}
+
+/// Watches by sequence of the message. Sending or dropping a value ends its watch.
+type Watched = Mutex<HashMap<u64, oneshot::Sender<End>>>;
+
+/// Permission to handle a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Handle,
+    /// Other suspects are being handled.
+    Later,
+    /// The handling has ended several processes.
+    Park,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The mark is withdrawn or deleted.
+    Recorded,
+    /// The mark could not be withdrawn.
+    Unrecorded,
+}
+
+/// Returns true if a message was delivered so often that it may end the process.
+pub(crate) fn is_suspect(deliveries: u64) -> bool {
+    deliveries > TRUSTED
+}
+
+impl Suspects {
+    pub(crate) fn new(store: Store, stream: StreamName) -> Suspects {
+        Suspects { store, stream, watched: Arc::default() }
+    }
+
+    /// Marks a suspect before it is handled. The caller ends the handling with [`end`](Self::end) or [`forget`](Self::forget).
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. The message must then not be handled.
+    pub(crate) async fn begin(&self, seq: u64) -> Result<Verdict, store::Error> {
+        if self.watched().contains_key(&seq) {
+            return Ok(Verdict::Later);
+        }
+        let ends = self.store.database().unended_handlings(self.stream, seq).await?;
+        if ends >= MAX_ENDS {
+            return Ok(Verdict::Park);
+        }
+        let places = if ends == 0 { 1 } else { TOGETHER };
+        let Ok(Ok(permit)) = timeout(PATIENCE, ROOM.acquire_many(places)).await else {
+            return Ok(Verdict::Later);
+        };
+        self.store.database().begin_handling(self.stream, seq).await?;
+        if ends > 0 {
+            tracing::warn!(
+                stream = %self.stream, seq, ends,
+                "handling alone a message during whose handling processes ended"
+            );
+        }
+        self.watch(seq, permit);
+        Ok(Verdict::Handle)
+    }
+
+    /// Records that the handling has ended, and that the process lives. The message may be handled again.
+    pub(crate) async fn end(&self, seq: u64) {
+        let Some(watch) = self.watched().remove(&seq) else { return };
+        let end = match self.store.database().end_handling(self.stream, seq).await {
+            Ok(()) => End::Recorded,
+            Err(error) => {
+                tracing::debug!(stream = %self.stream, seq, %error, "cannot withdraw the mark of a suspect; trying again");
+                End::Unrecorded
+            }
+        };
+        watch.send(end).ok();
+    }
+
+    /// Ends the watch of a message whose marks are deleted.
+    pub(crate) fn forget(&self, seq: u64) {
+        let watch = self.watched().remove(&seq);
+        watch.map(|watch| watch.send(End::Recorded));
+    }
+
+    /// Keeps the places of a suspect until its handling ends, or until it has lasted for so long that it does not end the process.
+    fn watch(&self, seq: u64, permit: SemaphorePermit<'static>) {
+        let (watch, ended) = oneshot::channel();
+        self.watched().insert(seq, watch);
+        let (store, stream, watched) = (self.store.clone(), self.stream, Arc::downgrade(&self.watched));
+        tokio::spawn(async move {
+            let end = timeout(WATCHED, ended).await;
+            drop(permit);
+            match end {
+                Ok(Ok(End::Unrecorded)) => {}
+                // An error means that no handler is left.
+                Ok(Ok(End::Recorded) | Err(_)) => return,
+                Err(_) => drop(Weak::upgrade(&watched).map(|watched| locked(&watched).remove(&seq))),
+            }
+            for _ in 0..WITHDRAW_TRIES {
+                if store.database().end_handling(stream, seq).await.is_ok() {
+                    return;
+                }
+                tokio::time::sleep(WITHDRAW_PAUSE).await;
+            }
+        });
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<End>>> {
+        locked(&self.watched)
+    }
+}
+
+fn locked(watched: &Watched) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<End>>> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
+}
