@@ -69,6 +69,8 @@ pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
 /// Counter, by `channel` and `cause`: jobs postponed without an attempt, because their providers are paused (`breaker`) or have
 /// reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
+/// Counter, by `channel`: calls for a delivery whose provider may have accepted an earlier call.
+pub const COPIES_IN_DOUBT: &str = "tidings_copies_in_doubt_total";
 /// Counter: sends that were removed because they were older than the retention.
 pub const REMOVED_SENDS: &str = "tidings_removed_sends_total";
 /// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
@@ -187,6 +189,10 @@ fn describe() {
     describe_counter!(PROVIDER_ALERTS, "Refusals of all messages of a sender by a provider");
     describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Duration of a call to a provider");
     describe_gauge!(PROVIDER_BREAKER, "0 closed, 1 half-open (a single call is tried), 2 open (no calls)");
+    describe_counter!(
+        COPIES_IN_DOUBT,
+        "Calls for deliveries whose provider may have accepted an earlier call"
+    );
     describe_counter!(POSTPONED, "Jobs postponed without an attempt");
     describe_counter!(WEBHOOK_ATTEMPTS, "Attempts to deliver a message to an app's endpoint");
     describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Duration of a call to an endpoint");

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use domain::{Answer, Outcome};
 use futures_util::FutureExt as _;
-use metrics::histogram;
+use metrics::{counter, histogram};
 use sabotage::CrashPoint;
 use service_kit::clock;
-use service_kit::metrics::{JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
+use service_kit::metrics::{COPIES_IN_DOUBT, JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
 use store::deliveries::ledger::HeldClaim;
 
 use crate::gate::BreakerPermit;
@@ -104,6 +104,9 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
         if order.attempt == 1 {
             histogram!(JOB_WAIT_SECONDS, "channel" => S::CHANNEL.as_str())
                 .record(now.since(envelope.at).as_secs_f64());
+        }
+        if order.doubts > 0 || self.claim.takes_over {
+            counter!(COPIES_IN_DOUBT, "channel" => S::CHANNEL.as_str()).increment(1);
         }
         let lease = Lease::until(self.until.into());
         let call = Call { app, send_id, lane, provider: self.provider, job: order, now, lease: &lease };

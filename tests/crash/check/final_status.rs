@@ -43,12 +43,12 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
 }
 
 /// Returns true if the delivery has a final status that is possible in the crash run. No send is cancelled, and no delivery
-/// expires. Only an SMS may end as `unknown`, and a planned delivery is skipped only if its target was suppressed after the
+/// expires. Only an SMS or an email may end as `unknown`, and a planned delivery is skipped only if its target was suppressed after the
 /// planning.
 fn has_ended(delivery: &Delivery) -> bool {
     match delivery.status {
         Status::Sent | Status::Delivered | Status::Failed | Status::Parked => true,
-        Status::Unknown => delivery.channel == Channel::Sms,
+        Status::Unknown => matches!(delivery.channel, Channel::Sms | Channel::Email),
         Status::Skipped => delivery.reason.as_deref() == Some("suppressed"),
         Status::Queued | Status::Sending | Status::Retrying | Status::Cancelled | Status::Expired => false,
     }

@@ -128,6 +128,8 @@ impl Receipt {
             attempt: delivery.attempt,
             outcome: &self.answer.outcome,
             limited_retries: self.limited_retries(delivery)?,
+            // A receipt never leaves the outcome unknown.
+            doubts: 0,
             now: self.at,
             expires_at: delivery.expires_at,
             random: self.random,
@@ -179,7 +181,8 @@ impl Receipt {
     fn renew(&self, envelope: &mut Envelope, delivery: &ReportedDelivery, is_parked: bool) {
         let Event::DeliveryJob(job) = &mut envelope.event else { return };
         job.attempt = delivery.attempt + 1;
-        // After a redrive, the count starts again at 0.
+        // After a redrive, the counts start again at 0.
+        job.doubts = if is_parked { 0 } else { job.doubts };
         job.limited_retries =
             if is_parked { 0 } else { job.limited_retries + u32::from(self.answer.outcome.is_limited()) };
         // The provider reported that the message was not delivered, so any provider may be called now. If the outcome is

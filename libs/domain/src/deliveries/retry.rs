@@ -13,6 +13,27 @@ pub struct RetryPolicy {
     pub schedule: Vec<Duration>,
 }
 
+/// Limit of the copies that a recipient may get because the outcomes of calls are unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoubtLimit {
+    /// Number of further calls after the first whose outcome is unknown. The delivery then ends as `unknown`.
+    pub further_calls: u32,
+    /// Minimum delay before a further call, or the longest delay of the usual schedule if that is shorter.
+    pub pause: Duration,
+}
+
+impl DoubtLimit {
+    /// Limit for an email: no mail server recognises a second copy. RFC 5321, section 4.5.4.1, asks for 30 minutes between attempts.
+    const EMAIL: DoubtLimit = DoubtLimit { further_calls: 2, pause: Duration::from_secs(30 * 60) };
+
+    /// Returns the limit for a channel whose messages are repeated without one replacing the other. A push replaces the one before it
+    /// (collapse id, tag), and an SMS is never repeated.
+    #[must_use]
+    pub fn of(channel: Channel) -> Option<DoubtLimit> {
+        (channel == Channel::Email).then_some(DoubtLimit::EMAIL)
+    }
+}
+
 /// Next step for a delivery after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
@@ -34,6 +55,9 @@ pub struct FinishedAttempt<'a> {
     /// Number of earlier attempts of this delivery that ended in a temporary failure with a
     /// [`RetryLimit`](crate::outcome::RetryLimit). A redrive resets the number to 0.
     pub limited_retries: u32,
+    /// Number of calls for this delivery whose outcome is unknown, including the attempt that just ended. A redrive resets the
+    /// number to 0.
+    pub doubts: u32,
     pub now: Timestamp,
     /// Time after which the notification must not be sent.
     pub expires_at: Option<Timestamp>,
@@ -77,11 +101,14 @@ impl RetryPolicy {
     #[must_use]
     pub fn next_step(&self, ended: AttemptEnd<'_>) -> NextStep {
         let AttemptEnd { job, outcome, .. } = ended;
+        // The worker of an earlier claim may have called, too.
+        let doubts = job.doubts + u32::from(ended.takes_over) + u32::from(*outcome == Outcome::Unknown);
         let finished = FinishedAttempt {
             channel: ended.channel,
             attempt: job.attempt,
             outcome,
             limited_retries: job.limited_retries,
+            doubts,
             now: ended.now,
             expires_at: job.expires_at,
             random: ended.random,
@@ -91,18 +118,20 @@ impl RetryPolicy {
             NextRoute::Failover(route) => (RetryPolicy::failover(finished), route),
         };
         let limited_retries = job.limited_retries + u32::from(outcome.is_limited());
-        let again = DeliveryJob { attempt: job.attempt + 1, route, limited_retries, ..job.clone() };
+        let again = DeliveryJob { attempt: job.attempt + 1, route, limited_retries, doubts, ..job.clone() };
         match decision {
             RetryDecision::End(status, reason) => NextStep::End(status, reason),
             RetryDecision::RetryAt(due_at) => NextStep::Retry(due_at, Box::new(again)),
-            // After a redrive, the count starts again at 0.
-            RetryDecision::Park => NextStep::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
+            // After a redrive, the counts start again at 0.
+            RetryDecision::Park => {
+                NextStep::Park(Box::new(DeliveryJob { limited_retries: 0, doubts: 0, ..again }))
+            }
         }
     }
 
     /// Decides the next step after a finished attempt.
     ///
-    /// After an unknown outcome, the call is repeated with the same delivery id. An SMS call is repeated only if the provider
+    /// After an unknown outcome, the call is repeated with the same delivery id, an email within its [`DoubtLimit`]. An SMS call is repeated only if the provider
     /// de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient could get the message twice.
     #[must_use]
     pub fn decide(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
@@ -113,7 +142,8 @@ impl RetryPolicy {
             Outcome::Unknown if !finished.channel.is_repeatable() => {
                 RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown))
             }
-            Outcome::Unknown | Outcome::PauseProvider => self.next(finished, None),
+            Outcome::Unknown => self.repeat(finished),
+            Outcome::PauseProvider => self.next(finished, None),
             Outcome::Retry { after, limit: None } | Outcome::Repeat { after } => self.next(finished, *after),
             Outcome::Retry { after, limit: Some(limit) } => {
                 if finished.limited_retries >= limit.retries {
@@ -141,6 +171,20 @@ impl RetryPolicy {
             Outcome::Sent { .. } => Some(RetryDecision::End(Status::Delivered, None)),
             Outcome::Unknown | Outcome::Repeat { .. } => None,
             _ => Some(self.decide(receipt)),
+        }
+    }
+
+    /// Decides the next step after a call that the provider may have accepted.
+    fn repeat(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
+        match DoubtLimit::of(finished.channel) {
+            None => self.next(finished, None),
+            Some(limit) if finished.doubts > limit.further_calls => {
+                RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown))
+            }
+            Some(limit) => {
+                let longest = self.schedule.iter().max().copied().unwrap_or_default();
+                self.next(finished, Some(limit.pause.min(longest)))
+            }
         }
     }
 
@@ -200,6 +244,7 @@ mod tests {
             attempt,
             outcome,
             limited_retries: 0,
+            doubts: u32::from(*outcome == Outcome::Unknown),
             now,
             expires_at: None,
             random: 0.5,
@@ -320,8 +365,22 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_outcome_is_repeated_except_for_sms() {
-        assert_eq!(delay_of(&policy().decide(finished(1, &Outcome::Unknown))), Duration::from_secs(5));
+    fn an_email_that_may_have_been_accepted_waits_and_is_repeated_twice() {
+        let schedule = [0, 5, 30, 3_600, 3_600, 3_600].map(Duration::from_secs).to_vec();
+        let policy = RetryPolicy { schedule };
+        let after = |doubts| {
+            let attempt = doubts;
+            policy.decide(FinishedAttempt { doubts, ..finished(attempt, &Outcome::Unknown) })
+        };
+        let half_an_hour = Duration::from_secs(1_800);
+        assert_eq!([1, 2].map(|doubts| delay_of(&after(doubts))), [half_an_hour; 2]);
+        assert_eq!(after(3), RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_repeated_on_the_usual_schedule_for_pushes_and_never_for_sms() {
+        let push = FinishedAttempt { channel: Channel::MobilePush, ..finished(1, &Outcome::Unknown) };
+        assert_eq!(delay_of(&policy().decide(push)), Duration::from_secs(5));
         let sms = FinishedAttempt { channel: Channel::Sms, ..finished(1, &Outcome::Unknown) };
         assert_eq!(policy().decide(sms), RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
     }

@@ -107,6 +107,9 @@ pub struct DeliveryJob {
     /// last redriven.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub limited_retries: u32,
+    /// Number of calls whose outcome is unknown, counted since the job was first published or last redriven.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub doubts: u32,
     /// The recipient's position in the send, from 0. None in jobs that an older release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient: Option<u32>,
@@ -139,6 +142,7 @@ impl DeliveryJob {
             route: Route::default(),
             overrides: BTreeMap::new(),
             limited_retries: 0,
+            doubts: 0,
             recipient: None,
         }
     }

@@ -5,6 +5,7 @@ mod ahead;
 mod attempts;
 mod bundles;
 mod claims;
+mod copies;
 mod costs;
 mod exchange;
 mod fairness;
