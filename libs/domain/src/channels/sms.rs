@@ -1,6 +1,7 @@
-//! SMS: phone numbers, alphabets, segmentation of texts, and Twilio's error codes.
+//! SMS: phone numbers, alphabets, segmentation of texts, keywords of recipients, and Twilio's error codes.
 
 pub mod gsm7;
+pub mod keyword;
 pub mod number;
 pub mod segment;
 pub mod twilio;

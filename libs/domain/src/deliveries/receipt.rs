@@ -3,6 +3,8 @@
 //! A receipt changes a delivery only if the delivery is `sent` or `unknown` and the receipt reports on the last attempt. Receipts
 //! may arrive repeatedly, late and in any order.
 
+mod message_id;
+
 use uuid::Uuid;
 
 use crate::event::{DecodeError, DeliverySettled, TargetSuppressed};
@@ -12,6 +14,8 @@ use crate::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Outcome, Reason, SendId, Status, StreamName,
     Timestamp, UserNumber,
 };
+
+pub use message_id::{Candidate, IdNotation, ReportedMessage, key, number_end};
 
 /// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +46,8 @@ pub enum ReceiptSubject {
         /// Message id from the provider's answer.
         id: String,
     },
+    /// A message by the id in the receipt, which may be written in another notation than the id in the provider's answer.
+    ReportedMessage(ReportedMessage),
 }
 
 /// State of a delivery when a receipt for it is processed.
@@ -97,7 +103,9 @@ impl Receipt {
     /// Removes U+0000 and truncates long texts, so that PostgreSQL can store the receipt.
     #[must_use]
     pub fn storable(mut self) -> Receipt {
-        if let ReceiptSubject::Message { provider, id } = &mut self.about {
+        if let ReceiptSubject::Message { provider, id }
+        | ReceiptSubject::ReportedMessage(ReportedMessage { provider, id, .. }) = &mut self.about
+        {
             provider.retain(|c| c != '\0');
             id.retain(|c| c != '\0');
         }

@@ -5,6 +5,7 @@ mod attachments;
 mod golden;
 mod ledger_model;
 mod link;
+mod message_id;
 mod overrides;
 mod patch;
 mod protocol;
