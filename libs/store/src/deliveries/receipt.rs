@@ -5,13 +5,14 @@
 //! processed again later.
 
 mod change;
+mod missed;
 mod subject;
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::receipt::{Effect, Receipt, ReceiptSubject};
+use domain::receipt::{Effect, IdNotation, Receipt, ReceiptSubject, ReportedMessage};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId, DeliveryId, Status};
 use sqlx::PgConnection;
@@ -21,6 +22,8 @@ use uuid::Uuid;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error, deliveries::cancellation};
+
+pub use missed::MissedReceipt;
 
 /// Time for which an early receipt is kept.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -82,7 +85,8 @@ impl Deliveries<'_> {
         let mut transaction = self.0.begin().await?;
         let rows = sqlx::query_as!(
             EarlyRow,
-            r#"SELECT id, app_id, delivery_id, attempt, provider, provider_id, answer AS "answer: Json<Answer>", received_at
+            r#"SELECT id, app_id, delivery_id, attempt, provider, provider_id, notation, number_ends,
+                 answer AS "answer: Json<Answer>", received_at
                FROM early_receipt WHERE next_look_at <= now() ORDER BY next_look_at LIMIT $1 FOR UPDATE SKIP LOCKED"#,
             i64::from(most)
         )
@@ -179,14 +183,21 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
         ReceiptSubject::Delivery(delivery, attempt) => {
             (Some(delivery.0), attempt.and_then(|n| i32::try_from(n).ok()))
         }
-        ReceiptSubject::Message { .. } => (None, None),
+        ReceiptSubject::Message { .. } | ReceiptSubject::ReportedMessage(_) => (None, None),
     };
     fn by_message(receipt: &Receipt) -> Option<(&str, &str)> {
         match &receipt.about {
             ReceiptSubject::Delivery(..) => None,
-            ReceiptSubject::Message { provider, id } => Some((provider, id)),
+            ReceiptSubject::Message { provider, id }
+            | ReceiptSubject::ReportedMessage(ReportedMessage { provider, id, .. }) => Some((provider, id)),
         }
     }
+    let reported = |receipt: &Receipt| match &receipt.about {
+        ReceiptSubject::ReportedMessage(message) => {
+            (Some(message.notation.as_str()), message.number_ends.join(" "))
+        }
+        _ => (None, String::new()),
+    };
     columns! { receipt in early =>
         id = receipt.id,
         app_id = receipt.app.0,
@@ -196,11 +207,17 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
         provider_id = by_message(receipt).map(|(_, id)| id),
         answer = Json(&receipt.answer),
         received_at = instant(receipt.at),
+        notation = reported(receipt).0,
+        number_ends = reported(receipt).1,
     }
     sqlx::query!(
-        "INSERT INTO early_receipt (id, app_id, delivery_id, attempt, provider, provider_id, answer, received_at)
-         SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::jsonb[],
-           $8::timestamptz[])
+        "INSERT INTO early_receipt (id, app_id, delivery_id, attempt, provider, provider_id, answer, received_at, notation,
+           number_ends)
+         SELECT id, app_id, delivery_id, attempt, provider, provider_id, answer, received_at, notation,
+           string_to_array(number_ends, ' ')
+         FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[],
+           $9::text[], $10::text[])
+           AS new (id, app_id, delivery_id, attempt, provider, provider_id, answer, received_at, notation, number_ends)
          ON CONFLICT DO NOTHING",
         &id,
         &app_id,
@@ -209,7 +226,9 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
         &provider as &[Option<&str>],
         &provider_id as &[Option<&str>],
         &answer as &[Json<&Answer>],
-        &received_at
+        &received_at,
+        &notation as &[Option<&str>],
+        &number_ends
     )
     .execute(connection)
     .await?;
@@ -225,6 +244,8 @@ struct EarlyRow {
     attempt: Option<i32>,
     provider: Option<String>,
     provider_id: Option<String>,
+    notation: Option<String>,
+    number_ends: Option<Vec<String>>,
     answer: Json<Answer>,
     received_at: DateTime<Utc>,
 }
@@ -232,12 +253,16 @@ struct EarlyRow {
 impl EarlyRow {
     fn receipt(self, random: f64) -> Receipt {
         let attempt = self.attempt.and_then(|number| u32::try_from(number).ok());
-        let about = match self.delivery_id {
-            Some(delivery) => ReceiptSubject::Delivery(DeliveryId(delivery), attempt),
-            None => ReceiptSubject::Message {
-                provider: self.provider.unwrap_or_default(),
-                id: self.provider_id.unwrap_or_default(),
-            },
+        let (provider, id) = (self.provider.unwrap_or_default(), self.provider_id.unwrap_or_default());
+        let about = match (self.delivery_id, self.notation) {
+            (Some(delivery), _) => ReceiptSubject::Delivery(DeliveryId(delivery), attempt),
+            (None, None) => ReceiptSubject::Message { provider, id },
+            (None, Some(notation)) => ReceiptSubject::ReportedMessage(ReportedMessage {
+                provider,
+                id,
+                notation: IdNotation::of_word(&notation),
+                number_ends: self.number_ends.unwrap_or_default(),
+            }),
         };
         Receipt {
             id: self.id,

@@ -1,5 +1,7 @@
 //! Lookup of the attempts and deliveries that receipts name.
 
+mod reported;
+
 use std::collections::{HashMap, HashSet};
 
 use domain::receipt::{Receipt, ReceiptSubject, ReportedDelivery};
@@ -27,12 +29,12 @@ pub(super) async fn find(
 ) -> Result<Vec<Option<NamedAttempt>>, Error> {
     let delivery = |receipt: &Receipt| match receipt.about {
         ReceiptSubject::Delivery(delivery, attempt) => (Some(delivery.0), attempt),
-        ReceiptSubject::Message { .. } => (None, None),
+        ReceiptSubject::Message { .. } | ReceiptSubject::ReportedMessage(_) => (None, None),
     };
     fn message(receipt: &Receipt) -> Option<(&str, &str)> {
         match &receipt.about {
-            ReceiptSubject::Delivery(..) => None,
             ReceiptSubject::Message { provider, id } => Some((provider, id)),
+            ReceiptSubject::Delivery(..) | ReceiptSubject::ReportedMessage(_) => None,
         }
     }
     columns! { receipt in receipts =>
@@ -58,9 +60,9 @@ pub(super) async fn find(
         &provider as &[Option<&str>],
         &provider_id as &[Option<&str>]
     )
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
-    let mut found: Vec<Option<NamedAttempt>> = receipts.iter().map(|_| None).collect();
+    let mut found = reported::find(connection, receipts).await?;
     for row in rows {
         let place = usize::try_from(row.place).unwrap_or_default();
         if let Some(found) = place.checked_sub(1).and_then(|place| found.get_mut(place)) {

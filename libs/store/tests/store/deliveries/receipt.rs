@@ -1,6 +1,7 @@
 //! Receipts that arrive after their attempt was settled.
 
 mod early;
+mod notations;
 
 use std::time::Duration;
 
