@@ -14,6 +14,7 @@ mod client;
 mod contract;
 mod coverage;
 mod deliveries {
+    mod smpp_messages;
     mod twilio_callbacks;
 }
 mod directory {

@@ -55,8 +55,8 @@ def described(pdu):
 
 
 def centre(port):
-    """Serves one client until it unbinds. Reports every message for which the client asked for a receipt as delivered.
-    Returns all PDUs of the client."""
+    """Serves one client until it unbinds. Reports every message for which the client asked for a receipt as delivered, and
+    answers the first message with STOP. Returns all PDUs of the client."""
     numbers, seen, taken = Numbers(), [], 0
     listener = socket.create_server(("127.0.0.1", port))
     listener.settimeout(50)
@@ -84,6 +84,18 @@ def centre(port):
                         short_message=(text % taken).encode(),
                     )
                     connection.sendall(receipt.generate())
+                if taken == 1:
+                    stop = smpp.make_pdu(
+                        "deliver_sm",
+                        client=numbers,
+                        source_addr_ton=consts.SMPP_TON_INTL,
+                        source_addr_npi=consts.SMPP_NPI_ISDN,
+                        source_addr=pdu.destination_addr.decode(),
+                        destination_addr="15005550006",
+                        data_coding=consts.SMPP_ENCODING_ISO10646,
+                        short_message="Stop!".encode("utf-16-be"),
+                    )
+                    connection.sendall(stop.generate())
             elif pdu.command == "unbind":
                 connection.sendall(answer(pdu, numbers))
                 return seen

@@ -1,6 +1,7 @@
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::sms::gsm7;
+use domain::sms::keyword::Keyword;
 use domain::{AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserNumber};
 use serde_json::{Value, json};
 use service_kit::Tasks;
@@ -44,6 +45,7 @@ async fn talk(port: u16, texts: &[&str], payload: bool) {
         "host": "127.0.0.1", "port": port, "systemId": "shop", "password": "secret", "from": "Shop",
         "concatenation": concatenation,
     }));
+    let mut keywords = sender.keywords().unwrap();
     for text in texts {
         let id = eventually(LIMIT, "the message centre accepts the message", async || {
             match outcome(&sender, &provider, text).await {
@@ -58,6 +60,9 @@ async fn talk(port: u16, texts: &[&str], payload: bool) {
         assert_eq!((receipt.provider_id, receipt.answer.outcome), (id, arrived));
         receipt.recorded.send(RecordResult::Done).unwrap();
     }
+    let stop = tokio::time::timeout(LIMIT, keywords.recv()).await.unwrap().unwrap();
+    assert_eq!((stop.number.as_str(), stop.keyword), (TO, Keyword::Stop));
+    stop.recorded.send(RecordResult::Done).unwrap();
     drop(sender);
     tasks.stop();
     tasks.finish().await.unwrap();
@@ -104,7 +109,7 @@ async fn a_message_centre_of_another_library_reads_our_messages() {
             assert_eq!(receipts, [json!(1), Value::Null, json!(1), Value::Null, json!(1)]);
         }
         assert_eq!(of(&seen, "enquire_link_resp").len(), 1);
-        assert_eq!(of(&seen, "deliver_sm_resp").len(), 3);
+        assert_eq!(of(&seen, "deliver_sm_resp").len(), 4);
         assert_eq!(of(&seen, "unbind").len(), 1);
     }
 }

@@ -18,6 +18,12 @@ pub const DISPATCHED: &str = "tidings_dispatched_total";
 pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 /// Counter, by `channel` and `status`: deliveries that reached a status.
 pub const DELIVERIES: &str = "tidings_deliveries_total";
+/// Counter, by `result` (`settled`, `unchanged`, `waiting` for its message, or `unreadable`): receipts over SMPP.
+pub const RECEIPTS: &str = "tidings_receipts_total";
+/// Counter, by `app` and `provider`: receipts that no message has matched within 30 seconds.
+pub const RECEIPTS_MISSED: &str = "tidings_receipts_missed_total";
+/// Counter, by `keyword` (`stop`, `start`, `help`, or `unknown_sender`): keywords in SMS from recipients.
+pub const SMS_KEYWORDS: &str = "tidings_sms_keywords_total";
 /// Gauge, by `stream`: number of messages in the stream.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
 /// Gauge in bytes, by `stream`: size of the messages in the stream.
@@ -135,6 +141,9 @@ fn describe() {
     describe_counter!(DISPATCHED, "Sends whose chunks are all planned");
     describe_gauge!(DISPATCH_PAUSED, "1 if sends wait because a stream is nearly full, otherwise 0");
     describe_counter!(REMOVED_SENDS, "Sends removed because they were older than the retention");
+    describe_counter!(RECEIPTS, "Receipts over SMPP");
+    describe_counter!(RECEIPTS_MISSED, "Receipts that no message has matched within 30 seconds");
+    describe_counter!(SMS_KEYWORDS, "Keywords in SMS from recipients");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
     describe_gauge!(STREAM_BYTES, Unit::Bytes, "Bytes held by a stream");

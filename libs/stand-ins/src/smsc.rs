@@ -3,6 +3,7 @@
 //! It is strict: it accepts no message before a bind, and refuses esm_class bits, alphabets and lengths that a network
 //! would not transmit. It joins the parts of a long text, and captures the message before it answers the last part.
 
+mod person;
 mod receipt;
 mod script;
 mod session;
@@ -25,8 +26,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::interface;
 use crate::outbox::Outbox;
+pub use person::{Carrier, PersonMessage};
 use receipt::Receipt;
-pub use receipt::ReceiptForm;
+pub use receipt::{ReceiptForm, ReceiptIds};
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
 
@@ -50,6 +52,8 @@ pub struct SmscSettings {
     pub receipts: bool,
     /// Format of receipts.
     pub receipt_form: ReceiptForm,
+    /// Spelling of message ids in receipts.
+    pub receipt_ids: ReceiptIds,
     /// Time without data from a bound client after which the message centre sends an enquire_link.
     pub enquire_link: Duration,
 }
@@ -64,6 +68,7 @@ impl Default for SmscSettings {
             window: 100,
             receipts: true,
             receipt_form: ReceiptForm::TextAndParameters,
+            receipt_ids: ReceiptIds::Same,
             enquire_link: Duration::from_secs(60),
         }
     }
@@ -99,7 +104,14 @@ struct State {
     parts: HashMap<PartsKey, Vec<Option<String>>>,
     /// Accepted messages by id. Each part of a message has its own entry.
     messages: HashMap<String, Accepted>,
-    receipts: VecDeque<Receipt>,
+    receipts: VecDeque<Outgoing>,
+}
+
+/// A message to a client that the client has not confirmed yet.
+#[derive(Clone)]
+enum Outgoing {
+    Receipt(Receipt),
+    Person(PersonMessage),
 }
 
 type PartsKey = (String, String, u8, u8);
@@ -123,6 +135,7 @@ struct Counts {
     enquiries: AtomicUsize,
     enquiries_answered: AtomicUsize,
     receipts_taken: AtomicUsize,
+    person_messages_taken: AtomicUsize,
 }
 
 impl SmscStandIn {
@@ -190,6 +203,18 @@ impl SmscStandIn {
     /// later. Returns false if the message does not exist.
     pub fn report(&self, message_id: &str, state: &'static str, error: &'static str) -> bool {
         self.centre.report(message_id, state, error)
+    }
+
+    /// Sends a message from a person over any session that is bound now or later.
+    pub fn deliver(&self, message: PersonMessage) {
+        self.centre.lock().receipts.push_back(Outgoing::Person(message));
+        self.centre.news.notify_one();
+    }
+
+    /// Number of messages from people that clients have confirmed since the start.
+    #[must_use]
+    pub fn person_messages_taken(&self) -> usize {
+        self.centre.counts.person_messages_taken.load(Ordering::Relaxed)
     }
 
     /// Number of receipts that have not been sent to a client yet.
@@ -275,7 +300,7 @@ impl Smsc {
         let mut all = self.lock();
         let Some(message) = all.messages.get(message_id).cloned() else { return false };
         if all.receipts.len() < MOST_RECEIPTS {
-            all.receipts.push_back(Receipt::new(message_id, &message, state, error));
+            all.receipts.push_back(Outgoing::Receipt(Receipt::new(message_id, &message, state, error)));
         }
         drop(all);
         self.news.notify_one();

@@ -1,7 +1,7 @@
 //! Sender of the SMS channel: calls the provider for a job, and returns the provider's answer.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
@@ -14,6 +14,7 @@ use worker::exchange::Caller;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
 
 use crate::connections::Connections;
+use crate::keywords::{self, KeywordMessage};
 use crate::kinds::KINDS;
 use crate::limits::Limits;
 use crate::recorder::{Receipt, channel};
@@ -29,6 +30,7 @@ pub type StartError = reqwest::Error;
 pub struct SmsSender {
     connections: Arc<Connections>,
     providers: OpenProviders<Connections>,
+    keywords: Arc<Mutex<Option<mpsc::Receiver<KeywordMessage>>>>,
 }
 
 impl SmsSender {
@@ -46,9 +48,17 @@ impl SmsSender {
     ) -> Result<(SmsSender, mpsc::Receiver<Receipt>), StartError> {
         let caller = Caller::new(outbound.client().build()?, outbound, limits.call);
         let (receipts, received) = channel();
+        let (keywords, keyword_messages) = keywords::channel();
         let sessions = Sessions::new(outbound, limits, tasks);
-        let connections = Arc::new(Connections { caller, public_url, limits, sessions, receipts });
-        Ok((SmsSender { connections, providers: OpenProviders::new(KINDS) }, received))
+        let connections = Arc::new(Connections { caller, public_url, limits, sessions, receipts, keywords });
+        let keywords = Arc::new(Mutex::new(Some(keyword_messages)));
+        Ok((SmsSender { connections, providers: OpenProviders::new(KINDS), keywords }, received))
+    }
+
+    /// Returns the queue of keywords that people send over SMPP. Returns None after the first call.
+    #[must_use]
+    pub fn keywords(&self) -> Option<mpsc::Receiver<KeywordMessage>> {
+        self.keywords.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Sends the message of a job once, and returns the provider's answer.

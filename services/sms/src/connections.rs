@@ -7,11 +7,12 @@ use tokio::sync::mpsc;
 use worker::ChannelResources;
 use worker::exchange::Caller;
 
+use crate::keywords::KeywordMessage;
 use crate::limits::Limits;
 use crate::recorder::Receipt;
 use crate::smpp::sessions::Sessions;
 
-/// HTTP connections and SMPP sessions, their time limits, and the queue for receipts.
+/// HTTP connections and SMPP sessions, their time limits, and the queues for receipts and keywords.
 pub struct Connections {
     pub(crate) caller: Caller,
     /// Public address of the gateway, for status callbacks.
@@ -19,6 +20,7 @@ pub struct Connections {
     pub(crate) limits: Limits,
     pub(crate) sessions: Sessions,
     pub(crate) receipts: mpsc::Sender<Receipt>,
+    pub(crate) keywords: mpsc::Sender<KeywordMessage>,
 }
 
 impl ChannelResources for Connections {

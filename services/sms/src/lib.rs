@@ -6,15 +6,18 @@ mod awaited;
 mod channel;
 mod connections;
 pub mod http;
+mod keywords;
 mod kinds;
 mod limits;
 mod recorder;
+mod seldom;
 mod settings;
 pub mod smpp;
 pub mod twilio;
 
 pub use channel::{SmsSender, StartError};
 pub use connections::Connections;
+pub use keywords::KeywordMessage;
 pub use kinds::KINDS;
 pub use limits::Limits;
 pub use recorder::{Receipt, RecordResult};
@@ -35,6 +38,9 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
     let (sender, receipts) = SmsSender::start(outbound, public_url, limits, context.tasks.clone())
         .context("cannot create the HTTP client of the SMS channel")?;
     context.spawn("delivery receipts", recorder::record(context.clone(), receipts));
+    if let Some(messages) = sender.keywords() {
+        context.spawn("keywords", keywords::record(context.clone(), messages));
+    }
     context.spawn("awaited receipts", awaited::listen(context.clone(), sender.clone()));
     tokio::select! {
         result = worker::run(context, sender.clone()) => result,

@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
-use domain::receipt::{self, ReceiptSubject};
+use domain::receipt::{self, IdNotation, ReceiptSubject, ReportedMessage};
 use domain::retry::RetryPolicy;
+use domain::sms::keyword::Keyword;
 use domain::{Answer, AppId};
-use service_kit::{Context, clock};
+use service_kit::{Context, clock, metrics};
 use store::Store;
+use store::deliveries::receipt::ReceiptResult;
 use tokio::sync::{mpsc, oneshot};
 use worker::Provider;
+
+use crate::connections::Connections;
+use crate::keywords::{self, KeywordMessage};
+use crate::seldom::Seldom;
+use crate::smpp::receipt::DeliveryReceipt;
 
 /// Maximum number of receipts that wait to be recorded.
 const QUEUE: usize = 256;
@@ -23,6 +30,10 @@ pub struct Receipt {
     pub provider: Arc<str>,
     /// The provider's id of the message.
     pub provider_id: String,
+    /// Notation of the ids in the provider's receipts.
+    pub notation: IdNotation,
+    /// The last four digits of the numbers in the receipt.
+    pub number_ends: Vec<String>,
     /// Result of the delivery. [`Outcome::Sent`](domain::Outcome::Sent) means that the message arrived.
     pub answer: Answer,
     /// Receives the result when the receipt is recorded or recording has failed.
@@ -38,40 +49,111 @@ pub enum RecordResult {
     Later,
 }
 
-/// Queue for the receipts of one provider.
+/// Queues for the receipts and keywords of one provider.
 #[derive(Clone)]
 pub(crate) struct Post {
     app: AppId,
     provider: Arc<str>,
     receipts: mpsc::Sender<Receipt>,
+    keywords: mpsc::Sender<KeywordMessage>,
+    problems: Arc<Problems>,
+}
+
+/// Problems of a provider that are logged at most once per hour.
+#[derive(Default)]
+struct Problems {
+    unreadable_receipt: Seldom,
+    unknown_sender: Seldom,
+}
+
+/// Receivers of a [`Post`] that records nothing.
+pub(crate) struct Discarded {
+    _receipts: mpsc::Receiver<Receipt>,
+    _keywords: mpsc::Receiver<KeywordMessage>,
 }
 
 impl Post {
-    pub(crate) fn new(provider: &Provider, receipts: mpsc::Sender<Receipt>) -> Post {
-        Post { app: provider.app, provider: provider.identifier.as_str().into(), receipts }
+    pub(crate) fn new(provider: &Provider, connections: &Connections) -> Post {
+        Post {
+            app: provider.app,
+            provider: provider.identifier.as_str().into(),
+            receipts: connections.receipts.clone(),
+            keywords: connections.keywords.clone(),
+            problems: Arc::default(),
+        }
     }
 
-    /// Creates a queue whose receipts are never recorded, for testing a provider.
-    pub(crate) fn discarding() -> (Post, mpsc::Receiver<Receipt>) {
-        let (receipts, receiver) = channel();
-        (Post { app: AppId(0), provider: "".into(), receipts }, receiver)
+    /// Creates queues whose messages are never recorded, for testing a provider.
+    pub(crate) fn discarding() -> (Post, Discarded) {
+        let ((receipts, _receipts), (keywords, _keywords)) = (channel(), keywords::channel());
+        let problems = Arc::default();
+        let post = Post { app: AppId(0), provider: "".into(), receipts, keywords, problems };
+        (post, Discarded { _receipts, _keywords })
     }
 
     /// Queues a receipt. The future completes when the receipt is recorded.
     pub(crate) fn record(
         &self,
-        provider_id: String,
+        receipt: DeliveryReceipt,
+        notation: IdNotation,
         answer: Answer,
     ) -> impl Future<Output = RecordResult> + Send + 'static {
         let (recorded, is_recorded) = oneshot::channel();
-        let receipt =
-            Receipt { app: self.app, provider: self.provider.clone(), provider_id, answer, recorded };
+        let receipt = Receipt {
+            app: self.app,
+            provider: self.provider.clone(),
+            provider_id: receipt.message_id,
+            notation,
+            number_ends: receipt.number_ends,
+            answer,
+            recorded,
+        };
         let receipts = self.receipts.clone();
         async move {
             match receipts.send(receipt).await {
                 Ok(()) => is_recorded.await.unwrap_or(RecordResult::Later),
                 Err(_) => RecordResult::Later,
             }
+        }
+    }
+
+    /// Queues a keyword. The future completes when the keyword is recorded.
+    pub(crate) fn record_keyword(
+        &self,
+        number: String,
+        keyword: Keyword,
+    ) -> impl Future<Output = RecordResult> + Send + 'static {
+        let (recorded, is_recorded) = oneshot::channel();
+        let message =
+            KeywordMessage { app: self.app, provider: self.provider.clone(), number, keyword, recorded };
+        let keywords = self.keywords.clone();
+        async move {
+            match keywords.send(message).await {
+                Ok(()) => is_recorded.await.unwrap_or(RecordResult::Later),
+                Err(_) => RecordResult::Later,
+            }
+        }
+    }
+
+    /// Reports a receipt without a readable id or state.
+    pub(crate) fn unreadable_receipt(&self) {
+        ::metrics::counter!(metrics::RECEIPTS, "result" => "unreadable").increment(1);
+        if self.problems.unreadable_receipt.is_due() {
+            tracing::warn!(
+                app = %self.app, provider = &*self.provider,
+                "a receipt has no readable id or state; ignoring receipts of this form"
+            );
+        }
+    }
+
+    /// Reports a keyword from a sender whose number is not in a known form.
+    pub(crate) fn unknown_sender(&self, keyword: Keyword) {
+        ::metrics::counter!(metrics::SMS_KEYWORDS, "keyword" => "unknown_sender").increment(1);
+        if self.problems.unknown_sender.is_due() {
+            tracing::error!(
+                app = %self.app, provider = &*self.provider, keyword = keyword.as_str(),
+                "a keyword came from a number without a country code; ignoring it: set settings.countryCode of the provider"
+            );
         }
     }
 }
@@ -89,7 +171,10 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
     while receipts.recv_many(&mut batch, BATCH).await > 0 {
         let rows: Vec<_> = batch.iter().map(row).collect();
         let recorded = match context.store.deliveries().record_receipts(&rows, &policy).await {
-            Ok(_) => vec![RecordResult::Done; rows.len()],
+            Ok(results) => {
+                results.iter().copied().for_each(count);
+                vec![RecordResult::Done; rows.len()]
+            }
             Err(error) if error.is_refused_data() => one_by_one(&context.store, &rows, &policy).await,
             Err(error) => {
                 tracing::warn!(%error, "cannot record receipts; the message centre will send them again");
@@ -108,10 +193,12 @@ fn row(receipt: &Receipt) -> receipt::Receipt {
     receipt::Receipt {
         id: clock::new_id(),
         app: receipt.app,
-        about: ReceiptSubject::Message {
+        about: ReceiptSubject::ReportedMessage(ReportedMessage {
             provider: receipt.provider.to_string(),
             id: receipt.provider_id.clone(),
-        },
+            notation: receipt.notation,
+            number_ends: receipt.number_ends.clone(),
+        }),
         answer: receipt.answer.clone(),
         at: clock::now(),
         random: clock::random(),
@@ -124,7 +211,10 @@ async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPoli
     let mut recorded = Vec::with_capacity(rows.len());
     for row in rows {
         recorded.push(match store.deliveries().record_receipts(std::slice::from_ref(row), policy).await {
-            Ok(_) => RecordResult::Done,
+            Ok(results) => {
+                results.into_iter().for_each(count);
+                RecordResult::Done
+            }
             Err(error) if error.is_refused_data() => {
                 tracing::error!(%error, app = %row.app, "PostgreSQL rejected a receipt; dropping it");
                 RecordResult::Done
@@ -136,4 +226,13 @@ async fn one_by_one(store: &Store, rows: &[receipt::Receipt], policy: &RetryPoli
         });
     }
     recorded
+}
+
+fn count(result: ReceiptResult) {
+    let result = match result {
+        ReceiptResult::Settled(_) => "settled",
+        ReceiptResult::Unchanged => "unchanged",
+        ReceiptResult::Early => "waiting",
+    };
+    ::metrics::counter!(metrics::RECEIPTS, "result" => result).increment(1);
 }

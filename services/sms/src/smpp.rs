@@ -2,6 +2,7 @@
 //! specification of SMPP 3.4, issue 1.2.
 
 mod dial;
+pub mod incoming;
 mod link;
 pub mod receipt;
 pub(crate) mod send;

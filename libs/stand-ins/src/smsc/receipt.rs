@@ -33,6 +33,36 @@ pub enum ReceiptForm {
     TextAndParameters,
 }
 
+/// Spelling of message ids in receipts. The ids in answers are 12 hexadecimal digits in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiptIds {
+    /// As in the answer.
+    Same,
+    /// In upper case.
+    Upper,
+    /// With zeros before it.
+    Zeros,
+    /// The number in decimal notation, with a zero before it.
+    Decimal,
+    /// After a space, in the text.
+    Spaced,
+    /// An id that no answer contains.
+    Foreign,
+}
+
+impl ReceiptIds {
+    fn spell(self, id: &str) -> String {
+        match self {
+            ReceiptIds::Same => id.to_owned(),
+            ReceiptIds::Upper => id.to_uppercase(),
+            ReceiptIds::Zeros => format!("0000{id}"),
+            ReceiptIds::Decimal => format!("0{}", u64::from_str_radix(id, 16).unwrap_or_default()),
+            ReceiptIds::Spaced => format!(" {id}"),
+            ReceiptIds::Foreign => format!("foreign-{id}"),
+        }
+    }
+}
+
 /// A receipt that no client has confirmed yet.
 #[derive(Clone)]
 pub(super) struct Receipt {
@@ -54,7 +84,8 @@ impl Receipt {
 
     /// Builds the deliver_sm of the receipt. Its source is the recipient of the message, and its destination is the
     /// sender of the message.
-    pub(super) fn pdu(&self, form: ReceiptForm) -> DeliverSm {
+    pub(super) fn pdu(&self, form: ReceiptForm, ids: ReceiptIds) -> DeliverSm {
+        let id = ids.spell(&self.message_id);
         let (from, to) = (&self.message.to, &self.message.from);
         let mut pdu = DeliverSm::builder()
             .source_addr_ton(Ton::International)
@@ -65,10 +96,10 @@ impl Receipt {
             .short_message(OctetString::default())
             .build();
         if form != ReceiptForm::Parameters {
-            pdu.set_short_message(OctetString::from_vec(self.text().into_bytes()).unwrap_or_default());
+            pdu.set_short_message(OctetString::from_vec(self.text(&id).into_bytes()).unwrap_or_default());
         }
         if form != ReceiptForm::Text {
-            let id = COctetString::from_vec(format!("{}\0", self.message_id).into_bytes());
+            let id = COctetString::from_vec(format!("{}\0", id.trim()).into_bytes());
             pdu.push_tlv(MessageDeliveryRequestTlvValue::ReceiptedMessageId(id.unwrap_or_default()));
             let state = STATES.iter().position(|known| *known == self.state);
             let state = MessageState::from(u8::try_from(state.unwrap_or(7)).unwrap_or(7));
@@ -77,11 +108,11 @@ impl Receipt {
         pdu
     }
 
-    fn text(&self) -> String {
+    fn text(&self, id: &str) -> String {
         let beginning: String = self.message.text.chars().filter(char::is_ascii).take(20).collect();
         format!(
             "id:{} sub:001 dlvrd:001 submit date:2601020304 done date:2601020305 stat:{} err:{} text:{beginning}",
-            self.message_id, self.state, self.error
+            id, self.state, self.error
         )
     }
 }

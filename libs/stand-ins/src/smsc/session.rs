@@ -14,10 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::codec::Framed;
 
-use super::receipt::Receipt;
 use super::script::{Reaction, Stage};
 use super::text::Part;
-use super::{Accepted, Smsc};
+use super::{Accepted, Outgoing, Smsc, SmscSettings};
 use crate::outbox::Summary;
 use crate::twilio::random;
 
@@ -52,7 +51,7 @@ struct Session<'a, S> {
     sequence: u32,
     is_bound: bool,
     unanswered: usize,
-    receipts: HashMap<u32, Receipt>,
+    receipts: HashMap<u32, Outgoing>,
     heard: Instant,
 }
 
@@ -120,7 +119,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     .await?;
                 Ok(true)
             }
-            (CommandId::DeliverSmResp, _) => {
+            (CommandId::DeliverSmResp | CommandId::DataSmResp, _) => {
                 self.receipt_answered(sequence, u32::from(command.status())).await;
                 Ok(true)
             }
@@ -258,17 +257,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     async fn send_receipts(&mut self) -> io::Result<()> {
         while self.is_bound && self.receipts.len() < RECEIPTS {
             let Some(receipt) = self.centre.lock().receipts.pop_front() else { return Ok(()) };
-            let pdu = receipt.pdu(self.centre.settings.receipt_form);
+            let SmscSettings { receipt_form, receipt_ids, .. } = self.centre.settings;
+            let pdu = match &receipt {
+                Outgoing::Receipt(receipt) => Pdu::DeliverSm(receipt.pdu(receipt_form, receipt_ids)),
+                Outgoing::Person(message) => message.pdu(),
+            };
             self.receipts.insert(self.sequence + 1, receipt);
-            self.request(Pdu::DeliverSm(pdu)).await?;
+            self.request(pdu).await?;
         }
         Ok(())
     }
 
     async fn receipt_answered(&mut self, sequence: u32, status: u32) {
         let Some(receipt) = self.receipts.remove(&sequence) else { return };
-        match status {
-            OK => count(&self.centre.counts.receipts_taken),
+        match (status, &receipt) {
+            (OK, Outgoing::Receipt(_)) => count(&self.centre.counts.receipts_taken),
+            (OK, Outgoing::Person(_)) => count(&self.centre.counts.person_messages_taken),
             _ => {
                 sleep(AGAIN).await;
                 self.centre.lock().receipts.push_back(receipt);

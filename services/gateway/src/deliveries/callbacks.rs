@@ -9,6 +9,7 @@ use std::time::Duration;
 use credentials::MasterKey;
 use domain::AppId;
 use domain::retry::RetryPolicy;
+use domain::sms::keyword::AddedKeywords;
 use moka::future::Cache;
 use secrecy::SecretString;
 use service_kit::Context;
@@ -18,6 +19,14 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(2);
 /// Maximum number of cached tokens. Unknown providers are cached too.
 const CAPACITY: u64 = 10_000;
 
+/// A provider that signs its callbacks.
+#[derive(Clone)]
+struct Signer {
+    token: SecretString,
+    /// Keywords of the provider's settings.
+    keywords: AddedKeywords,
+}
+
 /// State of the callback handlers.
 pub(crate) struct Callbacks {
     /// Public origin of the API, without a final slash. If it is None, no signature can be verified.
@@ -25,7 +34,7 @@ pub(crate) struct Callbacks {
     master_key: MasterKey,
     policy: RetryPolicy,
     /// Tokens that sign the callbacks of providers. The value is None if the provider is unknown or has no token.
-    tokens: Cache<(AppId, String), Option<SecretString>>,
+    tokens: Cache<(AppId, String), Option<Signer>>,
 }
 
 impl Callbacks {

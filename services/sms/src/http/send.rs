@@ -12,7 +12,7 @@ use worker::exchange::{Caller, NoReply, Reply};
 use worker::{Attempt, Call, Probe, ProviderKind};
 
 use super::exposed;
-use super::settings::HttpSettings;
+use super::settings::{HttpSettings, SuccessAnswer};
 use super::template::{Values, in_url};
 use crate::answers::{
     PrivateTexts, answer_without_reply, blaming_user_if_forbidden, by_status, probe_answer_without_reply,
@@ -47,6 +47,9 @@ impl ProviderKind for Http {
       "idPointer": "/message/id",      optional: JSON pointer to the provider's id in an answer
       "codePointer": "/error/code",    optional: JSON pointer to a code in an answer, for codes
       "codes": {"invalid_number": "target_gone"},  sent, retry, failed, target_gone, pause_provider or unknown
+      "otherCodes": "unknown",         outcome of a success status with another code; unknown is never sent again
+      "withoutCode": "sent",           optional: outcome of a success status without a code; docs/providers.md has the default
+      "requireId": false,              true: an answer without an id at idPointer is not a success
       "idempotent": false,             true: the provider de-duplicates calls by Idempotency-Key
       "probeUrl": "https://sms.example.com/v1/balance"  optional, for tidings provider test
     }"#;
@@ -130,14 +133,20 @@ fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
 }
 
 fn answer(reply: &Reply, settings: &HttpSettings, private: &PrivateTexts) -> Answer {
-    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let parsed: Option<Value> = serde_json::from_slice(&reply.body).ok();
+    let is_json = parsed.is_some();
+    let body = parsed.unwrap_or_default();
     let code = settings.code_pointer.as_ref().and_then(|pointer| text_at(&body, pointer));
     let provider_id = settings.id_pointer.as_ref().and_then(|pointer| text_at(&body, pointer));
     let is_success = settings.is_success(reply.status);
     let by_code = code.as_ref().and_then(|code| settings.codes.get(code)).cloned();
     let outcome = match (by_code, is_success) {
-        (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
+        (Some(Outcome::Sent { .. }), _) => Outcome::Sent { provider_id },
         (Some(outcome), _) => with_retry_after(outcome, reply),
+        (None, true) => {
+            let answer = SuccessAnswer { is_json, has_code: code.is_some(), provider_id };
+            with_retry_after(left_open(settings.of_success(&answer), settings), reply)
+        }
         // 409: the provider is still processing an earlier call with this Idempotency-Key.
         (None, false) if settings.idempotent && reply.status == 409 => {
             with_retry_after(Outcome::REPEAT, reply)

@@ -53,12 +53,29 @@ pub struct HttpSettings {
     pub code_pointer: Option<String>,
     /// Outcome for each known code of the provider.
     pub codes: BTreeMap<String, Outcome>,
+    /// Outcome of an answer with a success status and a code that `codes` lacks.
+    pub other_codes: Outcome,
+    /// Outcome of an answer with a success status and without a code. None: [`HttpSettings::of_success`] decides.
+    pub without_code: Option<Outcome>,
+    /// True if an answer without an id never means that the message was accepted.
+    pub require_id: bool,
     /// True if the provider de-duplicates calls by their Idempotency-Key.
     pub idempotent: bool,
     /// URL that `tidings provider test` calls with GET. The call must not send a message.
     pub probe_url: Option<Url>,
     /// Secrets for the placeholders in the URL, the body and the probe URL.
     pub(crate) secrets: Arc<Secrets>,
+}
+
+/// An answer with a success status whose code, if any, is not in `codes`.
+#[derive(Clone, Debug)]
+pub struct SuccessAnswer {
+    /// True if the body is JSON.
+    pub is_json: bool,
+    /// True if the body has a code.
+    pub has_code: bool,
+    /// The provider's id of the message.
+    pub provider_id: Option<String>,
 }
 
 /// Body of a request.
@@ -127,6 +144,12 @@ impl HttpSettings {
         let id_pointer = pointer(&mut reader, "idPointer");
         let code_pointer = pointer(&mut reader, "codePointer");
         let codes = codes(&mut reader, code_pointer.is_some());
+        let other_codes = outcome(&mut reader, "otherCodes", code_pointer.is_some());
+        let without_code = outcome(&mut reader, "withoutCode", code_pointer.is_some());
+        let require_id = reader.flag("requireId", false);
+        if require_id && id_pointer.is_none() {
+            reader.problem("idPointer", "required", "is required with requireId");
+        }
         let idempotent = reader.flag("idempotent", false);
         let probe_url = probe_url(&mut reader, &secrets);
         let method = Method::from_bytes(method.as_bytes()).unwrap_or(Method::POST);
@@ -140,11 +163,44 @@ impl HttpSettings {
             id_pointer,
             code_pointer,
             codes,
+            other_codes: other_codes.unwrap_or(Outcome::Unknown),
+            without_code,
+            require_id,
             idempotent,
             probe_url,
             secrets,
         });
         reader.finish(settings)
+    }
+
+    /// Returns the outcome of an answer with a success status whose code, if any, is not in `codes`. An answer that is not in the
+    /// form of the settings never counts as success: a proxy may have answered with a login page.
+    #[must_use]
+    pub fn of_success(&self, answer: &SuccessAnswer) -> Outcome {
+        let sent = || Outcome::Sent { provider_id: answer.provider_id.clone() };
+        let has_id = answer.provider_id.is_some();
+        if self.require_id && !has_id {
+            return Outcome::Unknown;
+        }
+        if answer.has_code && !self.codes.is_empty() {
+            return as_sent(&self.other_codes, sent);
+        }
+        if let Some(outcome) = &self.without_code {
+            return as_sent(outcome, sent);
+        }
+        let has_pointers = self.id_pointer.is_some() || self.code_pointer.is_some();
+        let is_accepted = if has_pointers && !answer.is_json {
+            false
+        } else if self.codes.values().any(|outcome| !matches!(outcome, Outcome::Sent { .. })) {
+            // The codes describe refusals. If one of them also describes success, only an id shows that there was no refusal.
+            let describes_success =
+                self.codes.values().any(|outcome| matches!(outcome, Outcome::Sent { .. }));
+            has_id || self.id_pointer.is_none() && !describes_success
+        } else {
+            // Without codes, the status decides. If all codes mean success, an answer needs one of them.
+            self.codes.is_empty()
+        };
+        if is_accepted { sent() } else { Outcome::Unknown }
     }
 
     /// Returns true if a status means that the message was accepted.
@@ -296,6 +352,24 @@ fn pointer(reader: &mut SettingsReader, member: &str) -> Option<String> {
         return None;
     }
     Some(text)
+}
+
+/// Replaces `Sent` with `sent`, which has the provider's id.
+fn as_sent(outcome: &Outcome, sent: impl FnOnce() -> Outcome) -> Outcome {
+    if matches!(outcome, Outcome::Sent { .. }) { sent() } else { outcome.clone() }
+}
+
+fn outcome(reader: &mut SettingsReader, member: &str, has_pointer: bool) -> Option<Outcome> {
+    let word = reader.text(member)?;
+    if !has_pointer {
+        reader.problem("codePointer", "required", &format!("is required with {member}"));
+    }
+    let known = OUTCOMES.iter().find(|(known, _)| *known == word);
+    if known.is_none() {
+        let words = OUTCOMES.map(|(word, _)| word).join(", ");
+        reader.problem(member, "invalid", &format!("must be one of {words}"));
+    }
+    known.map(|(_, outcome)| outcome.clone())
 }
 
 fn codes(reader: &mut SettingsReader, has_pointer: bool) -> BTreeMap<String, Outcome> {

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::time::Duration;
 
+use domain::sms::keyword::Keyword;
 use domain::{Answer, Outcome};
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
-use rusmpp::pdus::{BindTransceiver, DeliverSm, DeliverSmResp, SubmitSm};
+use rusmpp::pdus::{BindTransceiver, DataSmResp, DeliverSmResp, SubmitSm};
 use rusmpp::tokio_codec::CommandCodec;
 use rusmpp::types::COctetString;
 use rusmpp::values::InterfaceVersion;
@@ -18,6 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::codec::Framed;
 
 use super::dial::Connection;
+use super::incoming::{IncomingMessage, plain};
 use super::receipt::DeliveryReceipt;
 use super::settings::SmppSettings;
 use super::status;
@@ -30,9 +33,9 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the answer to an unbind.
 const UNBIND_LIMIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum number of receipts that are recorded at the same time. Further receipts are refused; the message
+/// Maximum number of receipts and keywords that are recorded at the same time. Further ones are refused; the message
 /// centre sends them again later.
-const MOST_RECEIPTS: usize = 256;
+const MOST_RECORDINGS: usize = 256;
 /// Largest sequence number (section 5.1.4). The number after it is 1.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
@@ -62,7 +65,14 @@ pub(super) enum End {
     Broken(String),
 }
 
-type Recording = Pin<Box<dyn Future<Output = (u32, RecordResult)> + Send>>;
+/// Request of the message centre that waits for its response until a receipt or keyword is recorded.
+#[derive(Clone, Copy)]
+struct Unacknowledged {
+    sequence: u32,
+    is_data_sm: bool,
+}
+
+type Recording = Pin<Box<dyn Future<Output = (Unacknowledged, RecordResult)> + Send>>;
 
 /// A bound connection.
 pub(super) struct Link<'a> {
@@ -149,15 +159,15 @@ impl<'a> Link<'a> {
                     Some(request) => self.submit(request).await?,
                     None => is_open = false,
                 },
-                Some((sequence, recorded)) = self.recordings.next(), if !self.recordings.is_empty() => {
-                    self.acknowledge(sequence, recorded).await?;
+                Some((request, recorded)) = self.recordings.next(), if !self.recordings.is_empty() => {
+                    self.acknowledge(request, recorded).await?;
                 }
                 _ = ticks.tick() => self.check_liveness().await?,
             }
         }
         // Receipts that are not recorded yet stay unacknowledged, so the message centre repeats them in the next session.
-        while let Some(Some((sequence, recorded))) = self.recordings.next().now_or_never() {
-            self.acknowledge(sequence, recorded).await?;
+        while let Some(Some((request, recorded))) = self.recordings.next().now_or_never() {
+            self.acknowledge(request, recorded).await?;
         }
         Ok(())
     }
@@ -181,7 +191,7 @@ impl<'a> Link<'a> {
         match (command.id(), command.pdu()) {
             (CommandId::SubmitSmResp, pdu) => {
                 let message_id = match pdu {
-                    Some(Pdu::SubmitSmResp(answer)) => Some(answer.message_id().to_string()),
+                    Some(Pdu::SubmitSmResp(answer)) => Some(plain(&answer.message_id().to_string())),
                     _ => None,
                 };
                 self.answer(sequence, code, message_id.filter(|id| !id.is_empty()))
@@ -194,9 +204,12 @@ impl<'a> Link<'a> {
             (CommandId::EnquireLink, _) => {
                 self.respond(sequence, CommandStatus::EsmeRok, Pdu::EnquireLinkResp).await
             }
-            (_, Some(Pdu::DeliverSm(message))) => {
-                let message = message.clone();
-                self.receive(sequence, &message).await
+            (id @ (CommandId::DeliverSm | CommandId::DataSm), Some(pdu)) => {
+                let request = Unacknowledged { sequence, is_data_sm: id == CommandId::DataSm };
+                match IncomingMessage::of(pdu) {
+                    Some(message) => self.receive(request, &message).await,
+                    None => self.acknowledge(request, RecordResult::Done).await,
+                }
             }
             (CommandId::Unbind, _) => {
                 self.respond(sequence, CommandStatus::EsmeRok, Pdu::UnbindResp).await?;
@@ -225,30 +238,61 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Handles a deliver_sm. A receipt with a final state is acknowledged only after it is recorded, so that the
-    /// message centre repeats it if recording fails. Any other message is acknowledged at once.
-    async fn receive(&mut self, sequence: u32, message: &DeliverSm) -> Result<(), String> {
-        let receipt = DeliveryReceipt::of(message).and_then(|receipt| {
-            let answer = receipt.answer()?;
-            Some((receipt.message_id, answer))
-        });
-        let Some((message_id, answer)) = receipt else {
-            return self.acknowledge(sequence, RecordResult::Done).await;
+    /// Handles a message. A receipt with a final state and a keyword are acknowledged only after they are recorded, so that
+    /// the message centre repeats them if recording fails. Any other message is acknowledged at once.
+    async fn receive(&mut self, request: Unacknowledged, message: &IncomingMessage) -> Result<(), String> {
+        let recording = if DeliveryReceipt::is_receipt(message) {
+            self.record_receipt(message)
+        } else {
+            self.record_keyword(message)
         };
-        if self.recordings.len() >= MOST_RECEIPTS {
-            return self.acknowledge(sequence, RecordResult::Later).await;
+        let Some(recording) = recording else {
+            return self.acknowledge(request, RecordResult::Done).await;
+        };
+        if self.recordings.len() >= MOST_RECORDINGS {
+            return self.acknowledge(request, RecordResult::Later).await;
         }
-        let recording = self.post.record(message_id, answer);
-        self.recordings.push(Box::pin(async move { (sequence, recording.await) }));
+        self.recordings.push(Box::pin(async move { (request, recording.await) }));
         Ok(())
     }
 
-    async fn acknowledge(&mut self, sequence: u32, recorded: RecordResult) -> Result<(), String> {
+    /// Returns None if the receipt has no final state, or cannot be read.
+    fn record_receipt(&self, message: &IncomingMessage) -> Option<BoxFuture<'static, RecordResult>> {
+        let Some(receipt) = DeliveryReceipt::read(message) else {
+            self.post.unreadable_receipt();
+            return None;
+        };
+        let answer = receipt.answer()?;
+        Some(self.post.record(receipt, self.settings.receipt_ids, answer).boxed())
+    }
+
+    /// Returns None if the message is no keyword, or if its sender has no number.
+    fn record_keyword(&self, message: &IncomingMessage) -> Option<BoxFuture<'static, RecordResult>> {
+        if message.kind() != 0 {
+            return None;
+        }
+        let number = message.sender(self.settings.country_code.as_deref());
+        let of_text =
+            |text: &String| Keyword::of(text, number.as_deref().unwrap_or_default(), &self.settings.keywords);
+        let keyword = message.texts().iter().find_map(of_text)?;
+        let Some(number) = number else {
+            self.post.unknown_sender(keyword);
+            return None;
+        };
+        Some(self.post.record_keyword(number, keyword).boxed())
+    }
+
+    async fn acknowledge(&mut self, request: Unacknowledged, recorded: RecordResult) -> Result<(), String> {
         let status = match recorded {
             RecordResult::Done => CommandStatus::EsmeRok,
             RecordResult::Later => CommandStatus::EsmeRxTAppn,
         };
-        self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
+        let response = if request.is_data_sm {
+            Pdu::DataSmResp(DataSmResp::default())
+        } else {
+            Pdu::DeliverSmResp(DeliverSmResp::default())
+        };
+        self.respond(request.sequence, status, response).await
     }
 
     /// Removes submissions whose submitters timed out. Sends an enquire_link if no PDU has arrived for the interval

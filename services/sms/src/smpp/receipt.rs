@@ -1,14 +1,26 @@
 //! SMPP delivery receipts (section 5.3.2 and appendix B).
 
+use domain::receipt::number_end;
 use domain::{Answer, Outcome};
 use rusmpp::pdus::DeliverSm;
-use rusmpp::tlvs::TlvValue;
 
-/// Bits of esm_class that contain the type of a deliver_sm.
-const TYPE_MASK: u8 = 0x3c;
+use super::incoming::{IncomingMessage, of_utf16};
+
+/// Type of a receipt, in esm_class.
 const RECEIPT: u8 = 0x04;
 /// Maximum length of a message id in bytes.
 const LONGEST_ID: usize = 64;
+/// Other names of states, which some message centres write in full.
+const ALIASES: [(&str, &str); 8] = [
+    ("DELIVERED", "DELIVRD"),
+    ("UNDELIVERED", "UNDELIV"),
+    ("UNDELIVERABLE", "UNDELIV"),
+    ("UNDELIVRD", "UNDELIV"),
+    ("ACCEPTED", "ACCEPTD"),
+    ("REJECTED", "REJECTD"),
+    ("FAILED", "UNDELIV"),
+    ("EXPIRD", "EXPIRED"),
+];
 
 /// State of a message, as a receipt reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +57,8 @@ pub struct DeliveryReceipt {
     pub state: &'static str,
     /// Error code of the network, if any.
     pub error: Option<String>,
+    /// The last four digits of the numbers in the receipt.
+    pub number_ends: Vec<String>,
     meaning: State,
 }
 
@@ -53,31 +67,33 @@ impl DeliveryReceipt {
     /// receipt or cannot be parsed.
     #[must_use]
     pub fn of(message: &DeliverSm) -> Option<DeliveryReceipt> {
-        if u8::from(message.esm_class) & TYPE_MASK != RECEIPT {
+        DeliveryReceipt::read(&IncomingMessage::of_deliver_sm(message))
+    }
+
+    /// Returns true if a message is a receipt. Some message centres do not mark receipts in esm_class; a phone cannot set the
+    /// parameters of a receipt.
+    #[must_use]
+    pub fn is_receipt(message: &IncomingMessage) -> bool {
+        let has_parameters = message.receipted_id.is_some() && message.state.is_some();
+        message.kind() == RECEIPT || message.kind() == 0 && has_parameters
+    }
+
+    /// Reads the receipt in a message. Returns None if the message is not a receipt or cannot be parsed.
+    #[must_use]
+    pub fn read(message: &IncomingMessage) -> Option<DeliveryReceipt> {
+        if !DeliveryReceipt::is_receipt(message) {
             return None;
         }
-        let mut message_id = None;
-        let mut state = None;
-        let mut payload = None;
-        for value in message.tlvs().iter().filter_map(|tlv| tlv.value()) {
-            match value {
-                TlvValue::ReceiptedMessageId(id) => message_id = Some(id.to_string()),
-                TlvValue::MessageState(found) => state = Some(u8::from(*found)),
-                TlvValue::MessagePayload(text) => payload = Some(text.value.as_ref().to_vec()),
-                _ => {}
-            }
-        }
-        let text = payload.unwrap_or_else(|| message.short_message().as_ref().to_vec());
-        let text = String::from_utf8_lossy(&text);
-        let row = match state {
+        let text = match message.data_coding {
+            8 => of_utf16(&message.octets),
+            _ => String::from_utf8_lossy(&message.octets).into_owned(),
+        };
+        let row = match message.state {
             Some(state) => TABLE.iter().find(|(number, ..)| *number == state),
-            None => {
-                let word = field(&text, "stat:")?;
-                TABLE.iter().find(|(_, name, _)| word.eq_ignore_ascii_case(name))
-            }
+            None => row(field(&text, "stat:")?),
         };
         let (_, name, meaning) = row?;
-        let message_id = message_id.or_else(|| field(&text, "id:").map(str::to_owned))?;
+        let message_id = message.receipted_id.clone().or_else(|| field(&text, "id:").map(str::to_owned))?;
         let error =
             field(&text, "err:").filter(|error| error.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         let is_id = (1..=LONGEST_ID).contains(&message_id.len()) && !message_id.chars().any(char::is_control);
@@ -86,6 +102,10 @@ impl DeliveryReceipt {
             state: name,
             error: error.map(str::to_owned),
             meaning: meaning.clone(),
+            number_ends: [&message.source, &message.destination]
+                .into_iter()
+                .filter_map(|n| number_end(n))
+                .collect(),
         })
     }
 
@@ -102,11 +122,29 @@ impl DeliveryReceipt {
     }
 }
 
+/// Returns the row of a state's name, in upper or lower case.
+fn row(word: &str) -> Option<&'static (u8, &'static str, State)> {
+    let alias = ALIASES.iter().find(|(alias, _)| word.eq_ignore_ascii_case(alias));
+    let word = alias.map_or(word, |(_, name)| *name);
+    TABLE.iter().find(|(_, name, _)| word.eq_ignore_ascii_case(name))
+}
+
 /// Returns the value of a field such as `id:` in the text of a receipt. A field is a word that begins with the name, in
-/// upper or lower case.
+/// upper or lower case. Its value may follow after spaces. The field `text:`, which quotes the message, ends the receipt.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.split_ascii_whitespace().find_map(|word| {
-        let (start, value) = word.split_at_checked(name.len())?;
-        (start.eq_ignore_ascii_case(name) && !value.is_empty()).then_some(value)
-    })
+    let mut words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    while let Some(word) = words.next() {
+        if begins_with(word, "text:") {
+            return None;
+        }
+        if begins_with(word, name) {
+            let value = word.get(name.len()..).filter(|value| !value.is_empty());
+            return value.or_else(|| words.next().filter(|next| !next.contains(':')));
+        }
+    }
+    None
+}
+
+fn begins_with(word: &str, name: &str) -> bool {
+    word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }

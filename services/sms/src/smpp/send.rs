@@ -46,7 +46,11 @@ impl ProviderKind for Smpp {
       "enquireLinkSeconds": 30,        silence after which the connection is checked, 1 to 600
       "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
       "concatenation": "udh",          udh: a long text is split into numbered parts; payload: it is sent whole, in message_payload
-      "receipts": true                 requests delivery receipts
+      "receipts": true,                requests delivery receipts
+      "receiptIds": "auto",            notation of ids in receipts: auto; same, decimal or hex if auto misses receipts
+      "countryCode": "49",             optional: of senders of STOP whose numbers have no country code
+      "stopKeywords": ["NO MORE"],     optional: in addition to STOP and its equivalents
+      "startKeywords": ["AGAIN"]       optional: in addition to START and its equivalents
     }"#;
 
     fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
@@ -77,7 +81,7 @@ pub(crate) fn listen(connections: &Connections, provider: &Provider) -> Result<(
 }
 
 fn session(connections: &Connections, provider: &Provider, settings: &SmppSettings) -> Arc<Session> {
-    let post = Post::new(provider, connections.receipts.clone());
+    let post = Post::new(provider, connections);
     connections.sessions.of(provider, settings, post)
 }
 

@@ -175,7 +175,7 @@ pub(crate) async fn check(
     outbound: Outbound,
     limit: Duration,
 ) -> Result<(), Answer> {
-    let (post, _receipts) = Post::discarding();
+    let (post, _discarded) = Post::discarding();
     let bound = async {
         let stream = dial(outbound, settings).await?;
         let mut link = Link::bind(stream, settings, &post).await?;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use domain::Problem;
+use domain::receipt::IdNotation;
 use domain::settings::SettingsReader;
+use domain::sms::keyword::AddedKeywords;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -44,6 +46,12 @@ pub struct SmppSettings {
     pub concatenation: Concatenation,
     /// True if receipts are requested.
     pub receipts: bool,
+    /// Notation of the ids in receipts.
+    pub receipt_ids: IdNotation,
+    /// Calling code of senders whose numbers have none.
+    pub country_code: Option<String>,
+    /// Keywords in addition to the usual ones.
+    pub keywords: AddedKeywords,
 }
 
 /// Alphabets in which texts are sent.
@@ -94,6 +102,9 @@ impl SmppSettings {
             &[("udh", Concatenation::Udh), ("payload", Concatenation::Payload)],
         );
         let receipts = reader.flag("receipts", true);
+        let receipt_ids = reader.choice_or_first("receiptIds", &IdNotation::WORDS);
+        let country_code = country_code(&mut reader);
+        let keywords = AddedKeywords::read(&mut reader);
         let settings = (|| {
             Some(SmppSettings {
                 host: host?,
@@ -109,6 +120,9 @@ impl SmppSettings {
                 alphabets: alphabets?,
                 concatenation: concatenation?,
                 receipts,
+                receipt_ids: receipt_ids?,
+                country_code,
+                keywords,
             })
         })();
         reader.finish(settings)
@@ -124,6 +138,18 @@ fn authorities(reader: &mut SettingsReader) -> Vec<CertificateDer<'static>> {
             Vec::new()
         }
     }
+}
+
+fn country_code(reader: &mut SettingsReader) -> Option<String> {
+    let code = reader.text("countryCode")?;
+    let is_code = (1..=3).contains(&code.len())
+        && code.bytes().all(|byte| byte.is_ascii_digit())
+        && !code.starts_with('0');
+    if !is_code {
+        reader.problem("countryCode", "invalid", "must be a calling code of 1 to 3 digits, such as 49");
+        return None;
+    }
+    Some(code)
 }
 
 fn fits(reader: &mut SettingsReader, member: &str, text: Option<&str>, longest: usize) {

@@ -46,7 +46,9 @@ impl ProviderKind for Twilio {
       "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: logs in with this key instead of the account
       "apiSecret": "...",              with apiKey; stored encrypted
       "from": "+15005550006",          or "messagingServiceSid": "MG..."
-      "baseUrl": "https://api.twilio.com"  optional
+      "baseUrl": "https://api.twilio.com",  optional
+      "stopKeywords": ["NO MORE"],     optional: in addition to STOP and its equivalents
+      "startKeywords": ["AGAIN"]       optional: in addition to START and its equivalents
     }"#;
 
     fn parse(settings: &Value) -> Result<TwilioSettings, Vec<Problem>> {
@@ -178,6 +180,11 @@ fn login(request: RequestBuilder, settings: &TwilioSettings) -> RequestBuilder {
 
 fn answer(reply: &Reply, private: &PrivateTexts, chose_sender: bool) -> Answer {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    if matches!(reply.status, 200 | 202..300) && body["sid"].as_str().is_none_or(str::is_empty) {
+        // Twilio answers 201. Another server has answered, such as a proxy with a login page, perhaps instead of Twilio.
+        let words = redacted(&String::from_utf8_lossy(&reply.body), private);
+        return Answer::new(Outcome::Unknown, "no_sid", words);
+    }
     if (200..300).contains(&reply.status) {
         let sid = body["sid"].as_str().filter(|sid| is_sid(sid)).map(str::to_owned);
         let status = body["status"].as_str().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use domain::Problem;
 use domain::settings::SettingsReader;
+use domain::sms::keyword::AddedKeywords;
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -54,6 +55,8 @@ impl TwilioSettings {
         let login = login(&mut reader, auth_token.clone());
         let sender = sender(&mut reader);
         let base_url = reader.url("baseUrl").or_else(|| Url::parse(BASE_URL).ok());
+        // The gateway, which receives Twilio's callbacks, uses the keywords. The worker only checks them.
+        AddedKeywords::read(&mut reader);
         let settings = match (account_sid, login, sender, base_url) {
             (Some(account_sid), Some(login), Some(sender), Some(base_url)) => {
                 Some(TwilioSettings { account_sid, login, auth_token, sender, base_url })

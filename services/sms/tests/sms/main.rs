@@ -3,10 +3,14 @@
 
 mod fixture;
 mod http;
+mod http_codes;
 mod probe;
 mod settings;
 mod smpp;
 mod smpp_awaited;
+mod smpp_bounds;
+mod smpp_keywords;
+mod smpp_receipt_forms;
 mod smpp_receipts;
 mod smpp_session;
 mod smpp_status;

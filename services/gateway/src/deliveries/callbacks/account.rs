@@ -3,13 +3,15 @@
 use actix_web::HttpRequest;
 use credentials::secrets::provider_context;
 use domain::fields::MAX_IDENTIFIER;
+use domain::settings::SettingsReader;
+use domain::sms::keyword::AddedKeywords;
 use domain::{AppId, Channel};
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 use store::control::provider::StoredProvider;
 
-use super::{Callbacks, signature};
+use super::{Callbacks, Signer, signature};
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::shares::holder::Holder;
@@ -29,6 +31,8 @@ const SUBJECT: usize = 6;
 pub(super) struct Account {
     pub(super) app: AppId,
     pub(super) provider: String,
+    /// Keywords of the provider's settings.
+    pub(super) keywords: AddedKeywords,
 }
 
 /// A callback whose provider exists and which carries a signature. The signature cannot be verified before the body is read.
@@ -55,8 +59,9 @@ impl Claim {
         };
         let holder = Holder::callback(app, &provider, Peer::of_request(request));
         gateway.admit_stranger(request, holder).await?;
-        let account = Account { app, provider };
-        let token = account.auth_token(gateway).await?.ok_or_else(unproven)?;
+        let mut account = Account { app, provider, keywords: AddedKeywords::default() };
+        let Signer { token, keywords } = account.signer(gateway).await?.ok_or_else(unproven)?;
+        account.keywords = keywords;
         Ok(Claim { account, token, url, signature })
     }
 
@@ -72,10 +77,10 @@ impl Claim {
 }
 
 impl Account {
-    /// Returns the token that signs the provider's callbacks; None if it has none. Both results are cached for
+    /// Returns the token that signs the provider's callbacks, and its keywords; None if it has no token. Both results are cached for
     /// [`REMEMBERED_FOR`](super::REMEMBERED_FOR). Concurrent callbacks for one provider share one look-up, so that many forged
     /// callbacks cannot use up the database calls that genuine ones need.
-    async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+    async fn signer(&self, gateway: &Gateway) -> Result<Option<Signer>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
         }
@@ -89,9 +94,12 @@ impl Account {
         }
     }
 
-    async fn look_up(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+    async fn look_up(&self, gateway: &Gateway) -> Result<Option<Signer>, Failure> {
         let stored = database(gateway.store.control().provider(self.app, &self.provider)).await?;
-        Ok(stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored)))
+        Ok(stored.and_then(|stored| {
+            let token = auth_token(&gateway.callbacks, self.app, &stored)?;
+            Some(Signer { token, keywords: keywords(&stored) })
+        }))
     }
 }
 
@@ -126,6 +134,13 @@ fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Opt
         .ok()?;
     let secrets: Map<String, Value> = serde_json::from_slice(opened.expose_secret()).ok()?;
     secrets.get("authToken").and_then(Value::as_str).filter(|token| !token.is_empty()).map(SecretString::from)
+}
+
+/// Reads the keywords of a provider's settings, which were checked when they were stored.
+fn keywords(stored: &StoredProvider) -> AddedKeywords {
+    SettingsReader::open(&stored.row.settings)
+        .map(|mut reader| AddedKeywords::read(&mut reader))
+        .unwrap_or_default()
 }
 
 fn unproven() -> Failure {

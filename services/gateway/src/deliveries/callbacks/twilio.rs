@@ -3,10 +3,11 @@
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::receipt::{Receipt, ReceiptSubject};
+use domain::sms::keyword::{AddedKeywords, Keyword};
 use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, Channel, DeliveryId, Outcome};
-use service_kit::clock;
+use service_kit::{clock, metrics};
 
 use super::account::{Account, Claim, subject};
 use crate::gateway::Gateway;
@@ -14,11 +15,6 @@ use crate::http::body::Body;
 use crate::http::failure::Failure;
 use crate::http::waiting::database;
 use crate::openapi::callback::{TwilioMessage, TwilioStatus};
-
-/// Keywords that stop messages. They apply to accounts without Twilio's own opt-out detection.
-const STOP: [&str; 6] = ["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"];
-/// Keywords that start messages again.
-const START: [&str; 3] = ["START", "YES", "UNSTOP"];
 
 /// Reports the status of a message.
 ///
@@ -54,7 +50,7 @@ pub(crate) async fn status(
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
     let fields = body.callback_form().await?;
-    let Account { app, provider } = claim.prove(&fields)?;
+    let Account { app, provider, .. } = claim.prove(&fields)?;
     let delivery = subject(&request).and_then(|id| id.parse::<DeliveryId>().ok()).ok_or_else(unknown)?;
     let states = database(gateway.store.deliveries().delivery_states(&[(app, delivery)])).await?;
     let is_theirs = states
@@ -98,7 +94,7 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
 ///
 /// Set this URL as the account's messaging webhook. If a person writes `STOP`, the service sends none of the app's SMS to the
 /// person's number until the person writes `START` from it. The service reads Twilio's `OptOutType`; if it is missing, the
-/// service looks for the usual keywords in the text. All other messages are accepted and ignored.
+/// service compares the text with the keywords of `docs/providers.md`. All other messages are accepted and ignored.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/messages",
@@ -126,9 +122,13 @@ pub(crate) async fn message(
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
     let fields = body.callback_form().await?;
-    let Account { app, .. } = claim.prove(&fields)?;
+    let Account { app, keywords, .. } = claim.prove(&fields)?;
     if let Some(number) = field(&fields, "From").filter(|number| is_e164(number)) {
-        match keyword(&fields) {
+        let keyword = keyword(&fields, number, &keywords);
+        if let Some(keyword) = keyword {
+            ::metrics::counter!(metrics::SMS_KEYWORDS, "keyword" => keyword.as_str()).increment(1);
+        }
+        match keyword {
             Some(Keyword::Stop) => {
                 let is_new = database(gateway.store.directory().opt_out_of_sms(app, number)).await?;
                 tracing::info!(%app, is_new, "a recipient opted out of SMS");
@@ -137,28 +137,20 @@ pub(crate) async fn message(
                 let was_stopped = database(gateway.store.directory().opt_in_to_sms(app, number)).await?;
                 tracing::info!(%app, was_stopped, "a recipient opted in to SMS");
             }
-            None => {}
+            Some(Keyword::Help) | None => {}
         }
     }
     Ok(HttpResponse::NoContent().finish())
 }
 
-enum Keyword {
-    Stop,
-    Start,
-}
-
-fn keyword(fields: &[(String, String)]) -> Option<Keyword> {
-    let keyword = match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
-        Some("STOP") => return Some(Keyword::Stop),
-        Some("START") => return Some(Keyword::Start),
-        Some(_) => return None,
-        None => field(fields, "Body")?.trim().to_ascii_uppercase(),
-    };
-    match keyword.as_str() {
-        word if STOP.contains(&word) => Some(Keyword::Stop),
-        word if START.contains(&word) => Some(Keyword::Start),
-        _ => None,
+/// Returns the keyword that Twilio has recognised, or else that the text is.
+fn keyword(fields: &[(String, String)], number: &str, added: &AddedKeywords) -> Option<Keyword> {
+    match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
+        Some("STOP") => Some(Keyword::Stop),
+        Some("START") => Some(Keyword::Start),
+        Some("HELP") => Some(Keyword::Help),
+        Some(_) => None,
+        None => Keyword::of(field(fields, "Body")?, number, added),
     }
 }
 
