@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use std::pin::Pin;
+use std::time::Duration;
 
 use domain::Answer;
 use serde_json::json;
@@ -58,6 +59,10 @@ impl Kind for Nested {
             problems.push(missing("settings.dkim.privateKey"));
         }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    fn longest_call(&self) -> Option<Duration> {
+        None
     }
 
     fn probe<'a>(
