@@ -250,7 +250,9 @@ fn declared(request: &HttpRequest) -> usize {
 
 impl State {
     fn wake(&mut self) {
-        self.waker.take().map(Waker::wake);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
     }
 }
 

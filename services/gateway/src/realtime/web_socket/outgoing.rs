@@ -114,12 +114,16 @@ impl Queue {
             }
         }
         self.bytes.extend_from_slice(payload);
-        self.body.take().map(Waker::wake);
+        if let Some(waker) = self.body.take() {
+            waker.wake();
+        }
     }
 
     fn end(&mut self) {
         self.is_ended = true;
-        self.body.take().map(Waker::wake);
+        if let Some(waker) = self.body.take() {
+            waker.wake();
+        }
     }
 }
 
@@ -145,7 +149,9 @@ impl MessageBody for OutgoingBody {
         if queue.bytes.is_empty() {
             queue.bytes = BytesMut::new();
         }
-        queue.writer.take().map(Waker::wake);
+        if let Some(waker) = queue.writer.take() {
+            waker.wake();
+        }
         Poll::Ready(Some(Ok(part)))
     }
 }
@@ -155,7 +161,9 @@ impl Drop for OutgoingBody {
         let mut queue = self.0.borrow_mut();
         queue.is_gone = true;
         queue.bytes = BytesMut::new();
-        queue.writer.take().map(Waker::wake);
+        if let Some(waker) = queue.writer.take() {
+            waker.wake();
+        }
     }
 }
 
