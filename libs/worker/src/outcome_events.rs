@@ -56,8 +56,8 @@ async fn current(
     Ok(read.unwrap_or(outcome))
 }
 
-/// Publishes an outcome, as the ledger has it now. The job may be acknowledged once the log has confirmed it. Otherwise the log redelivers the job, and a
-/// worker publishes the outcome again.
+/// Publishes an outcome, as the ledger has it now. The job may be acknowledged once the log has confirmed it. Otherwise the log
+/// redelivers the job, and a worker publishes the outcome again.
 pub(crate) async fn publish(ledger: &LedgerBatches, job: &Job<'_>, outcome: SettledOutcome) -> JobEnd {
     let outcome = match current(ledger, job, outcome).await {
         Ok(outcome) => outcome,

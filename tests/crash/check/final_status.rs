@@ -43,15 +43,26 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
 }
 
 /// Returns true if the delivery has a final status that is possible in the crash run. No send is cancelled, and no delivery
-/// expires. Only an SMS or an email may end as `unknown`, and a planned delivery is skipped only if its target was suppressed after the
-/// planning.
+/// expires. Only an SMS, or an email whose outcome was unknown three times, may end as `unknown`. A planned delivery is skipped only
+/// if its target was suppressed after the planning.
 fn has_ended(delivery: &Delivery) -> bool {
     match delivery.status {
         Status::Sent | Status::Delivered | Status::Failed | Status::Parked => true,
-        Status::Unknown => matches!(delivery.channel, Channel::Sms | Channel::Email),
+        Status::Unknown => match delivery.channel {
+            Channel::Sms => true,
+            Channel::Email => has_been_in_doubt_thrice(delivery),
+            _ => false,
+        },
         Status::Skipped => delivery.reason.as_deref() == Some("suppressed"),
         Status::Queued | Status::Sending | Status::Retrying | Status::Cancelled | Status::Expired => false,
     }
+}
+
+/// Returns true if the last attempt has an unknown outcome, and at least three calls may have been accepted. A worker that died during
+/// its call left a claim and no attempt.
+fn has_been_in_doubt_thrice(delivery: &Delivery) -> bool {
+    let is_last_unknown = delivery.attempts.last().is_some_and(|last| last.outcome == "unknown");
+    is_last_unknown && delivery.claims.len() >= 3
 }
 
 /// A recipient of a send.

@@ -23,11 +23,12 @@ pub struct DoubtLimit {
 }
 
 impl DoubtLimit {
-    /// Limit for an email: no mail server recognises a second copy. RFC 5321, section 4.5.4.1, asks for 30 minutes between attempts.
+    /// Limit for an email: no mail server recognises a second copy. RFC 5321, section 4.5.4.1, asks for 30 minutes between
+    /// attempts.
     const EMAIL: DoubtLimit = DoubtLimit { further_calls: 2, pause: Duration::from_secs(30 * 60) };
 
-    /// Returns the limit for a channel whose messages are repeated without one replacing the other. A push replaces the one before it
-    /// (collapse id, tag), and an SMS is never repeated.
+    /// Returns the limit for a channel whose messages are repeated without one replacing the other. A push replaces the one
+    /// before it (collapse id, tag), and an SMS is never repeated.
     #[must_use]
     pub fn of(channel: Channel) -> Option<DoubtLimit> {
         (channel == Channel::Email).then_some(DoubtLimit::EMAIL)
@@ -131,8 +132,9 @@ impl RetryPolicy {
 
     /// Decides the next step after a finished attempt.
     ///
-    /// After an unknown outcome, the call is repeated with the same delivery id, an email within its [`DoubtLimit`]. An SMS call is repeated only if the provider
-    /// de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient could get the message twice.
+    /// After an unknown outcome, the call is repeated with the same delivery id, an email within its [`DoubtLimit`]. An SMS call
+    /// is repeated only if the provider de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient
+    /// could get the message twice.
     #[must_use]
     pub fn decide(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {

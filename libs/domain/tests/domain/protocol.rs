@@ -1,5 +1,5 @@
-//! Checks every interleaving of two workers with crashes, pauses, redeliveries, renewals, postponements and a cancellation, up to a maximum
-//! number of faults.
+//! Checks every interleaving of two workers with crashes, pauses, redeliveries, renewals, postponements and a cancellation, up to
+//! a maximum number of faults.
 
 mod phase;
 

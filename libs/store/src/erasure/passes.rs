@@ -11,8 +11,8 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Erasures, Error};
 
-/// Time after an erasure at which all transactions and acknowledgement waits from before the erasure must have ended. A claim may last
-/// longer, because a worker renews it during a call. An erasure is not complete while a delivery of the user is claimed.
+/// Time after an erasure at which all transactions and acknowledgement waits from before the erasure must have ended. A claim may
+/// last longer, because a worker renews it during a call. An erasure is not complete while a delivery of the user is claimed.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Time for which an instance of the service reserves a pass. If the pass has not ended by then, another instance may start
 /// it again.

@@ -59,8 +59,8 @@ pub(super) const WITH_TOPICS: u16 = 3;
 /// Start of serde's error text for an unknown enum value. The error has no code for this cause, only the text.
 const UNKNOWN_VALUE: &str = "unknown variant `";
 
-/// Returns the app and the send of a message, if they can be read. Does not decode the data of the message, whose handling may have
-/// ended processes.
+/// Returns the app and the send of a message, if they can be read. Does not decode the data of the message, whose handling may
+/// have ended processes.
 #[must_use]
 pub fn envelope_owner(message: &[u8]) -> (Option<AppId>, Option<SendId>) {
     #[derive(Default, Deserialize)]
